@@ -1,0 +1,75 @@
+"""The one handle that stops a run: now (`abort`) or at the next boundary (`interject`)."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback)
+
+
+class AbortSignal:
+    """Two flags shared by everything in one run.
+
+    `aborted` is looked at by everybody and ends the run now. `interjected` is looked at by the loop
+    alone, at turn boundaries: running tools finish, no new turn begins. Both only ever go from
+    False to True. Safe to set from any thread and from a signal handler's event-loop callback.
+    """
+
+    __slots__ = ("_callbacks", "_lock", "aborted", "interjected", "reason")
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self.interjected = False
+        self.reason = ""
+        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._lock = threading.Lock()
+
+    def abort(self, reason: str = "user") -> None:
+        """Stop the run now. Later calls change nothing, the first `reason` stays."""
+        with self._lock:
+            if self.aborted:
+                return
+            self.reason = reason
+            self.aborted = True
+            callbacks = list(self._callbacks.values())
+            self._callbacks.clear()
+        for callback in callbacks:
+            callback()
+
+    def interject(self) -> None:
+        """Ask the run to rest after the current turn."""
+        self.interjected = True
+
+    def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` once when aborted, at once if it already is; returns its removal."""
+        key = id(callback)
+        with self._lock:
+            if not self.aborted:
+                self._callbacks[key] = callback
+                return lambda: self._forget(key)
+        callback()
+        return lambda: None
+
+    async def wait(self) -> None:
+        """Return when aborted: at once if it already is, else as soon as it happens."""
+        if self.aborted:
+            return
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def settle() -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        forget = self.on_abort(lambda: _call_in(loop, settle))
+        try:
+            await woken
+        finally:
+            forget()
+
+    def _forget(self, key: int) -> None:
+        with self._lock:
+            self._callbacks.pop(key, None)

@@ -1,0 +1,122 @@
+"""Tools as the loop sees them: a call, its result, and what can run it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from dirge_py.abort import AbortSignal
+from dirge_py.claims import Claim
+from dirge_py.messages import ResultBlock, TextBlock, joined_text
+
+ToolExecutionMode = Literal["parallel", "sequential"]
+
+ToolOutcome = Literal[
+    "ok",
+    "error",
+    "failed_command",
+    "denied",
+    "timeout",
+    "invalid",
+    "unknown_tool",
+    "suppressed",
+    "aborted",
+]
+"""`details["outcome"]` of every result; whoever counts failures reads this and nothing else."""
+
+CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopToolResult:
+    """What a tool gives back. `is_error` results are still answers: the run goes on.
+
+    A batch in which every result has `terminate` ends the inner loop after its turn.
+    """
+
+    content: tuple[ResultBlock, ...]
+    details: Mapping[str, Any] = field(default_factory=dict)
+    is_error: bool = False
+    terminate: bool = False
+
+    @property
+    def text(self) -> str:
+        return joined_text(self.content)
+
+
+OnUpdate: TypeAlias = Callable[[LoopToolResult], None]
+"""Given a partial result; never blocks, never raises, ignored once the tool has ended."""
+
+
+class LoopTool(Protocol):
+    """What the loop needs of a tool. `parameters` is a JSON Schema of an object."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def execution_mode(self) -> ToolExecutionMode | None: ...
+
+    def prepare_arguments(self, arguments: Any) -> Any:
+        """Old or odd shapes turned into the one the schema asks for; runs before validation."""
+
+    def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
+        """What a call with these valid arguments would do."""
+
+    async def execute(
+        self,
+        call_id: str,
+        arguments: Mapping[str, Any],
+        signal: AbortSignal,
+        on_update: OnUpdate,
+    ) -> LoopToolResult:
+        """Do it. Any exception becomes an error result with its text."""
+
+
+@runtime_checkable
+class Previews(Protocol):
+    """A tool that can show what a call would change, before it does."""
+
+    def preview(self, arguments: Mapping[str, Any]) -> "Preview | None": ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What to show beside a question: a unified diff, a command, or plain text."""
+
+    kind: Literal["diff", "command", "text"]
+    text: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call on its way through dispatch. `problem` says why it will not run as it stands."""
+
+    id: str
+    name: str
+    arguments: Any
+    tool: LoopTool | None = None
+    problem: CallProblem | None = None
+    problem_text: str = ""
+
+
+ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
+"""Returns the arguments to use, or raises ValueError with words for the model."""
+
+Proceed: TypeAlias = Callable[[], Awaitable[LoopToolResult]]
+Interceptor: TypeAlias = Callable[[ToolCall, Proceed], Awaitable[LoopToolResult]]
+"""Code around one tool call; `proceed` takes no arguments, so it cannot change the call."""
+
+
+def text_result(
+    text: str, *, outcome: ToolOutcome = "ok", is_error: bool = False, **details: Any
+) -> LoopToolResult:
+    """A result of one text block with its outcome in `details`."""
+    return LoopToolResult(
+        content=(TextBlock(text),), details={"outcome": outcome, **details}, is_error=is_error
+    )

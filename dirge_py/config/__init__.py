@@ -1,0 +1,1 @@
+"""Settings: schema, loading, where they live."""

@@ -1,0 +1,1 @@
+"""A small bundled repository, and the script that mends it."""

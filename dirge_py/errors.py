@@ -1,0 +1,131 @@
+"""Every error dirge raises on purpose.
+
+    DirgeError              a message for a person, and a hint: what to do
+    ├─ UsageError           the command line is wrong                              (exit 2)
+    ├─ ConfigError          a setting is wrong or missing                          (exit 2)
+    │  └─ NoProvider        there is no provider that could be used
+    ├─ SessionError         a journal cannot be opened, read or written
+    │  └─ SessionBusy       another process writes this session
+    ├─ FileError            a file cannot be read or written as asked
+    ├─ ProcessError         a command cannot be started
+    ├─ ProviderError        a model service refused or broke; `kind` says how
+    ├─ LoopError            a run did not end in Done; `outcome` says how
+    ├─ ToolFailed           a tool says, in words for the model, what to do instead
+    └─ ModelRetry           a tool asks the model to call it again, better
+
+A *bug* in a tool or hook is no DirgeError; it is caught in one place and becomes an error result.
+"""
+
+from typing import Literal
+
+ErrorKind = Literal[
+    "auth",
+    "usage_cap",
+    "rate_limit",
+    "server",
+    "context_length",
+    "proxy_page",
+    "network",
+    "invalid_request",
+    "refused",
+    "aborted",
+    "other",
+]
+
+RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset({"rate_limit", "server", "proxy_page", "network"})
+
+
+class DirgeError(Exception):
+    """Something went wrong in a way we know how to explain."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageError(DirgeError):
+    """The command line cannot be carried out as written."""
+
+
+class ConfigError(DirgeError):
+    """A setting is wrong or missing."""
+
+
+class NoProvider(ConfigError):
+    """No provider can be used: none is configured, or its key is missing."""
+
+
+class SessionError(DirgeError):
+    """A session's journal cannot be opened, read or written."""
+
+
+class SessionBusy(SessionError):
+    """Another process holds the writer's lock of this session."""
+
+
+class FileError(DirgeError):
+    """A file cannot be read or written as asked; nothing was changed."""
+
+
+class ProcessError(DirgeError):
+    """A command cannot be started."""
+
+
+class ProviderError(DirgeError):
+    """A model service refused, or the way to it broke.
+
+    `status` is the HTTP status if there was one, `retry_after_s` what the server asked us to wait,
+    `raw` the service's own words, already shortened. `phase` says how far the answer had come.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: ErrorKind = "other",
+        status: int | None = None,
+        retry_after_s: float | None = None,
+        raw: str = "",
+        hint: str = "",
+        phase: Literal["establish", "stream"] = "establish",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.kind: ErrorKind = kind
+        self.status = status
+        self.retry_after_s = retry_after_s
+        self.raw = raw
+        self.phase = phase
+
+    @property
+    def is_retryable(self) -> bool:
+        return self.kind in RETRYABLE_KINDS
+
+
+class LoopError(DirgeError):
+    """A run that was awaited for its answer ended without one; `outcome` says how."""
+
+    def __init__(self, message: str, *, outcome: object, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.outcome = outcome
+
+
+class ToolFailed(DirgeError):
+    """The tool could not do it. The message is what the model reads: it names the next step.
+
+    `outcome` becomes `details["outcome"]` of the result (see `calls.ToolOutcome`).
+    """
+
+    def __init__(
+        self, message: str, *, outcome: str = "error", details: dict[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+        self.details = details or {}
+
+
+class ModelRetry(DirgeError):
+    """The arguments were understood but will not do; the message tells the model what to change."""

@@ -1,0 +1,195 @@
+"""What the loop says while it runs. Sinks watch; nothing is answered through an event.
+
+Order, with the grammar of a run (`→` reads "then"):
+
+    run    := AgentStart TurnStart prompt* turn (TurnStart turn)* SystemNotice? AgentEnd
+    prompt := MessageStart(user) MessageEnd(user)
+    turn   := injected* assistant Usage? tools TurnEnd
+    assistant := RetryNotice* MessageStart MessageUpdate* MessageEnd
+
+Every TurnStart has one TurnEnd, every tool call one ToolExecutionStart, one ToolExecutionEnd and one
+result message. AgentEnd is last on every path out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from dirge_py.calls import LoopToolResult
+from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, Usage
+from dirge_py.outcomes import Outcome
+
+Phase = Literal[
+    "text_start",
+    "text_delta",
+    "text_end",
+    "thinking_start",
+    "thinking_delta",
+    "thinking_end",
+    "toolcall_start",
+    "toolcall_delta",
+    "toolcall_end",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStart:
+    type: ClassVar[str] = "agent_start"
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentEnd:
+    """The last event. `messages` is everything the run added to history, in order."""
+
+    type: ClassVar[str] = "agent_end"
+    messages: tuple[Message, ...]
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnStart:
+    type: ClassVar[str] = "turn_start"
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEnd:
+    """`message` is None when the turn was ended before its model call."""
+
+    type: ClassVar[str] = "turn_end"
+    message: AssistantMessage | None
+    tool_results: tuple[ToolResultMessage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStart:
+    type: ClassVar[str] = "message_start"
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUpdate:
+    """A piece of the assistant message being written.
+
+    `index` is the block it belongs to, `delta` the new text only. Deltas of one block, joined, are
+    its text; an `*_end` that carries `text` replaces it.
+    """
+
+    type: ClassVar[str] = "message_update"
+    phase: Phase
+    index: int
+    delta: str = ""
+    text: str | None = None
+    tool_call_id: str = ""
+    tool_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnd:
+    type: ClassVar[str] = "message_end"
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecutionStart:
+    """`args` as the model wrote them."""
+
+    type: ClassVar[str] = "tool_execution_start"
+    tool_call_id: str
+    tool_name: str
+    args: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecutionUpdate:
+    type: ClassVar[str] = "tool_execution_update"
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    partial_result: LoopToolResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolExecutionEnd:
+    """`deferred` ends have no result message yet: the call waits for a decision."""
+
+    type: ClassVar[str] = "tool_execution_end"
+    tool_call_id: str
+    tool_name: str
+    result: LoopToolResult
+    is_error: bool
+    duration_ms: int = 0
+    deferred: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReported:
+    """Tokens of one model call. `cost_usd` is None when the price is unknown."""
+
+    type: ClassVar[str] = "usage"
+    usage: Usage
+    model: str = ""
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryNotice:
+    type: ClassVar[str] = "retry_notice"
+    attempt: int
+    delay_ms: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SystemNotice:
+    """A line from the harness for the person; never sent to a model."""
+
+    type: ClassVar[str] = "system_notice"
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionAsked:
+    """A question was put to whoever answers. `claims` are `op:resource` lines."""
+
+    type: ClassVar[str] = "permission_asked"
+    tool_call_id: str
+    tool_name: str
+    claims: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermissionAnswered:
+    """A call was allowed or denied. `policy` says by what: see `surface`'s list; `answer` = a person."""
+
+    type: ClassVar[str] = "permission_answered"
+    tool_call_id: str
+    tool_name: str
+    effect: Literal["allow", "deny", "defer", "abort"]
+    policy: str
+    reason: str
+    tool_input: Any = field(default=None)
+
+
+LoopEvent: TypeAlias = (
+    AgentStart
+    | AgentEnd
+    | TurnStart
+    | TurnEnd
+    | MessageStart
+    | MessageUpdate
+    | MessageEnd
+    | ToolExecutionStart
+    | ToolExecutionUpdate
+    | ToolExecutionEnd
+    | UsageReported
+    | RetryNotice
+    | SystemNotice
+    | PermissionAsked
+    | PermissionAnswered
+)
+
+Sink: TypeAlias = Callable[[LoopEvent], None]
+"""Called synchronously, in order; quick, never raising."""

@@ -1,0 +1,1 @@
+"""Reading and writing files inside the places we were given."""

@@ -1,0 +1,1 @@
+"""`dirge --print`: one run, printed."""

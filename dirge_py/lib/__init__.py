@@ -1,0 +1,1 @@
+"""Small pure functions that know nothing of agents."""

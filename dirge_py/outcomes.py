@@ -1,0 +1,84 @@
+"""How a run can end."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dirge_py.messages import Message, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """What a run produced: its last words, every message it added, its tokens and turns."""
+
+    response: str
+    messages: tuple[Message, ...] = ()
+    usage: Usage = Usage()
+    turns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """The agent rests. `stopped_by` names a guard that ended it gracefully, else it is empty."""
+
+    result: AgentResult | None = None
+    stopped_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxTurns:
+    """The model wanted to go on, but the run had its `max` turns."""
+
+    max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitExceeded:
+    """A limit was passed. Names: cost, tokens, requests, tool_calls, time."""
+
+    name: Literal["cost", "tokens", "requests", "tool_calls", "time"]
+    used: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitingConfirmation:
+    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on."""
+
+    call_ids: tuple[str, ...]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """Stopped from outside. `reason`: user, interject, SIGINT, SIGTERM, on-ask, …"""
+
+    reason: str = "user"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The model or an input guardrail declined."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookTerminated:
+    """A hook ended the run at `point`."""
+
+    point: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """An error ended the run. `kind` is an `errors.ErrorKind`, or `bug`."""
+
+    kind: str
+    message: str
+    hint: str = ""
+
+
+Outcome: TypeAlias = (
+    Done | MaxTurns | LimitExceeded | AwaitingConfirmation | Cancelled | Refused | HookTerminated | Failed
+)

@@ -1,0 +1,1 @@
+"""Starting commands, bounding their output, and leaving nothing behind."""

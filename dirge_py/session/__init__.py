@@ -1,0 +1,1 @@
+"""Stored conversations: append-only journals."""

@@ -1,0 +1,144 @@
+"""One model call: what goes in (`LlmContext`, `StreamOptions`), what comes out (`StreamEvent`).
+
+A provider adapter is a `StreamFn`. It sends deltas only, never raises through its stream, and ends
+with exactly one `StreamDone` or `StreamError`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProviderError
+from dirge_py.messages import AssistantMessage, Message, StopReason, Usage
+
+ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingBudgets:
+    """Thinking tokens per level, for providers that want a number; None = the provider's table."""
+
+    minimal: int | None = None
+    low: int | None = None
+    medium: int | None = None
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmContext:
+    """What one model call sees. Images are read from `asset_dir` at the provider boundary."""
+
+    system_prompt: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    asset_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """How one model call is made. `model` is `alias/id`; an `api_key` beats the provider's own."""
+
+    model: str = ""
+    api_key: str | None = None
+    thinking_level: ThinkingLevel = "off"
+    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
+    max_output_tokens: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    request_timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """The service began to answer. `model` is its own name of the model, if it told."""
+
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkingEnd:
+    """Closes the open thinking block. `text` is the whole of it if the service repeats it at the end."""
+
+    text: str | None = None
+    signature: str | None = None
+    redacted: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallDelta:
+    """A piece of a call. `key` tells calls of one answer apart; id and name come at least once."""
+
+    key: str
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallEnd:
+    """The call is whole. `arguments`, if given, replaces what the deltas built up."""
+
+    key: str
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamDone:
+    """The answer is whole. A `message`, if given, replaces what the deltas built up."""
+
+    stop_reason: StopReason = "stop"
+    usage: Usage | None = None
+    message: AssistantMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamError:
+    """The call failed; text and thinking so far stay, calls are dropped: they never ran."""
+
+    error: ProviderError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRetry:
+    """The call is made again after `delay_ms`; what came so far is void."""
+
+    attempt: int
+    delay_ms: int
+    error: str
+
+
+StreamEvent: TypeAlias = (
+    StreamStart
+    | TextDelta
+    | ThinkingDelta
+    | ThinkingEnd
+    | ToolCallDelta
+    | ToolCallEnd
+    | StreamDone
+    | StreamError
+    | StreamRetry
+)
+
+StreamFn: TypeAlias = Callable[[LlmContext, StreamOptions, AbortSignal], AsyncIterator[StreamEvent]]
