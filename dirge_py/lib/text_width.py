@@ -1,0 +1,105 @@
+"""How many terminal cells text takes, and cutting and wrapping by that measure.
+
+Everything goes by grapheme, so a flag, a family or a letter with its accents is never torn. Text is
+expected to be cleaned before (`lib/clean.py`); tabs count as one cell.
+"""
+
+from collections.abc import Iterator
+
+from wcwidth import iter_graphemes, wcswidth
+
+
+def cell_width(text: str) -> int:
+    """Cells that `text` takes on one line."""
+    if text.isascii():
+        return len(text)
+    return sum(grapheme_width(grapheme) for grapheme in iter_graphemes(text))
+
+
+def grapheme_width(grapheme: str) -> int:
+    """Cells of one grapheme; a character that terminals do not print counts as none."""
+    if grapheme.isascii():
+        return len(grapheme)
+    return max(0, wcswidth(grapheme))
+
+
+def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
+    """`text` in at most `width` cells; `ellipsis` stands for what was left off."""
+    if cell_width(text) <= width:
+        return text
+    room = width - cell_width(ellipsis)
+    if room < 0:
+        return ""
+    return _head(text, room) + ellipsis
+
+
+def cut_middle(text: str, width: int, *, ellipsis: str = "…") -> str:
+    """Like `cut`, but keeps both ends: for paths, whose last part says most."""
+    if cell_width(text) <= width:
+        return text
+    room = width - cell_width(ellipsis)
+    if room < 2:
+        return cut(text, width, ellipsis=ellipsis)
+    tail = _tail(text, room - room // 2)
+    return _head(text, room - cell_width(tail)) + ellipsis + tail
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """The lines of `text`, each at most `width` cells, broken at blanks where there are some.
+
+    Blanks at a break are dropped, all others stay. A grapheme wider than `width` has its own line.
+    """
+    return [piece for line in text.split("\n") for piece in _wrap_line(line, max(1, width))]
+
+
+def _wrap_line(line: str, width: int) -> Iterator[str]:
+    if len(line) <= width and line.isascii():
+        yield line
+        return
+    start = end = used = 0
+    break_at = -1  # the last blank after a word: breaking inside the indentation would lose it
+    has_word = False
+    for grapheme in iter_graphemes(line):
+        size = grapheme_width(grapheme)
+        if used + size > width and end > start:
+            stop = break_at if grapheme != " " and break_at > start else end
+            yield line[start:stop].rstrip(" ") if has_word else line[start:stop]
+            start = stop + 1 if stop == break_at else stop
+            used, break_at, has_word = cell_width(line[start:end]), -1, start < end
+        if grapheme == " " and end == start > 0:
+            start = end = end + 1
+            continue
+        if grapheme != " ":
+            has_word = True
+        elif has_word:
+            break_at = end
+        end += len(grapheme)
+        used += size
+    if start < end or not line:
+        yield line[start:end]
+
+
+def _head(text: str, width: int) -> str:
+    """The longest beginning that fits into `width` cells."""
+    if text.isascii():
+        return text[:width]
+    used = end = 0
+    for grapheme in iter_graphemes(text):
+        used += grapheme_width(grapheme)
+        if used > width:
+            break
+        end += len(grapheme)
+    return text[:end]
+
+
+def _tail(text: str, width: int) -> str:
+    """The longest end that fits into `width` cells."""
+    graphemes = list(iter_graphemes(text))
+    used, start = 0, len(text)
+    while graphemes:
+        last = graphemes.pop()
+        used += grapheme_width(last)
+        if used > width:
+            break
+        start -= len(last)
+    return text[start:]
