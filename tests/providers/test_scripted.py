@@ -1,0 +1,123 @@
+import asyncio
+import json
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage, user_text
+from dirge_py.providers.scripted import Reply, Script, load_script
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamOptions,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+
+PROMPT = LlmContext(system_prompt="", messages=(user_text("hello"),))
+
+
+async def said(script, context=PROMPT, signal=None):
+    stream = script.stream(context, StreamOptions(model="x/y"), signal or AbortSignal())
+    return [event async for event in stream]
+
+
+async def test_a_reply_is_thinking_then_text_then_calls_then_its_end():
+    script = Script(
+        [Reply(text="ab", thinking="t", calls=[("read", {"p": 1})], usage=Usage(input=1))]
+    )
+
+    assert await said(script) == [
+        StreamStart("x/y"),
+        ThinkingDelta("t"),
+        ThinkingEnd(),
+        TextDelta("ab"),
+        ToolCallDelta(key="call_1", id="call_1", name="read"),
+        ToolCallDelta(key="call_1", arguments='{"p": 1}'),
+        ToolCallEnd(key="call_1"),
+        StreamDone(stop_reason="toolUse", usage=Usage(input=1)),
+    ]
+
+
+async def test_a_script_keeps_what_it_was_asked():
+    script = Script([Reply(text="a"), lambda context: Reply(text=context.messages[0].text)])
+
+    await said(script)
+    events = await said(script)
+
+    assert TextDelta("hello") in events
+    assert script.seen == [PROMPT, PROMPT]
+    assert script.is_spent
+
+
+async def test_a_call_beyond_the_last_reply_is_an_error_that_counts():
+    events = await said(Script([]))
+
+    assert isinstance(events[-1], StreamError)
+    assert "0 replies" in events[-1].error.message
+
+
+async def test_ids_skip_those_of_the_history():
+    block = ToolCallBlock(id="call_2", name="read", arguments={})
+    history = LlmContext(system_prompt="", messages=(AssistantMessage(content=(block,)),))
+
+    events = await said(Script([Reply(calls=[("a", {}), ("b", {})])]), history)
+
+    assert [e.key for e in events if isinstance(e, ToolCallEnd)] == ["call_3", "call_4"]
+
+
+async def test_a_held_reply_ends_aborted_at_once():
+    signal, reached = AbortSignal(), asyncio.Event()
+
+    async def never():
+        reached.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(said(Script([Reply(text="half", hold=never)]), PROMPT, signal))
+    await reached.wait()
+    signal.abort()
+    events = await running
+
+    assert events[1] == TextDelta("half")
+    assert events[-1].error.kind == "aborted"
+
+
+async def test_pieces_are_as_long_as_asked():
+    events = await said(Script([Reply(text="abcde", chunk_chars=2)]))
+
+    assert [e.text for e in events if isinstance(e, TextDelta)] == ["ab", "cd", "e"]
+
+
+async def test_an_error_comes_after_what_was_said():
+    error = ProviderError("busy", kind="server")
+
+    events = await said(Script([Reply(text="half", error=error)]))
+
+    assert events[1:] == [TextDelta("half"), StreamError(error)]
+
+
+async def test_a_script_is_read_from_toml_and_json(tmp_path):
+    toml, as_json = tmp_path / "s.toml", tmp_path / "s.json"
+    toml.write_text('[[replies]]\ntext = "a"\ncalls = [{ name = "read", arguments = { p = 1 } }]\n')
+    as_json.write_text(
+        json.dumps({"replies": [{"text": "a", "calls": [{"name": "read", "arguments": {"p": 1}}]}]})
+    )
+
+    assert await said(load_script(str(toml))) == await said(load_script(str(as_json)))
+
+
+@pytest.mark.parametrize(
+    "text", ["[[replies]]\nsay = 1\n", "x = 1\n", "[[replies]", "[[replies]]\ncalls=[{}]"]
+)
+def test_a_broken_script_is_a_configuration_error(tmp_path, text):
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError):
+        load_script(str(path))
