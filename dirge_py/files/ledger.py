@@ -1,0 +1,48 @@
+"""What has been read, in which version: nobody changes a file whose content they do not know."""
+
+import threading
+
+from dirge_py.errors import FileError
+from dirge_py.files.identity import Identity
+
+
+class ReadLedger:
+    """The last known version of every file read or written, by physical path."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Identity] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def remember(self, real: str, identity: Identity) -> None:
+        """`real` has been seen in the version `identity`. A later version replaces it."""
+        self._known[real] = identity
+
+    def knows(self, real: str) -> bool:
+        return real in self._known
+
+    def check_fresh(self, real: str, now: Identity, *, shown: str) -> None:
+        """Return if the version that was read is the one that stands there `now`.
+
+        Raises:
+            FileError: it was never read, or has changed since.
+        """
+        known = self._known.get(real)
+        if known is None:
+            raise FileError(
+                f"{shown} exists and has not been read.", hint="Use `read` on it first."
+            )
+        if not known.same_version(now):
+            raise changed_since_read(shown)
+
+    def lock(self, real: str) -> threading.Lock:
+        """The lock that whoever changes `real` holds from the last check to the rename."""
+        with self._guard:
+            return self._locks.setdefault(real, threading.Lock())
+
+
+def changed_since_read(shown: str) -> FileError:
+    return FileError(
+        f"{shown} has changed since it was read; nothing was written.",
+        hint="Use `read` on it again, then repeat the change against what it says now.",
+    )

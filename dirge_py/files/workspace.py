@@ -1,0 +1,235 @@
+"""The places we may work in, and the only way to the files in them."""
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dirge_py.errors import FileError
+from dirge_py.files.atomic import Place, replace
+from dirge_py.files.beneath import FOLDER, open_beneath, open_folder_handle, open_regular
+from dirge_py.files.folders import make_folders
+from dirge_py.files.identity import FileContent, Identity, sha256_of
+from dirge_py.files.ledger import ReadLedger, changed_since_read
+from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
+
+WHOLE_FILE_LIMIT = 100 * 1024 * 1024
+"""Bytes. Larger files are never held in memory, so they cannot be edited either."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """A path and where it leads at this moment.
+
+    `path` is absolute as asked, `real` physical (its last components may not exist yet), `inside`
+    says whether `real` lies beneath a root.
+    """
+
+    path: str
+    real: str
+    inside: bool
+    kind: Kind
+
+    @property
+    def exists(self) -> bool:
+        return self.kind != "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A file that was written, and its version now."""
+
+    real: str
+    created: bool
+    identity: Identity
+
+
+class Workspace:
+    """The roots (the start folder and those added to it), and what has been read in the session.
+
+    Roots come from the person who started us, never from a model. Owns one descriptor per root
+    until `close`. Every method may be called from any thread.
+    """
+
+    def __init__(self, roots: Sequence[Path | str], cwd: Path | str) -> None:
+        self.cwd = absolute(os.fspath(cwd), os.getcwd())
+        self.roots = tuple(_physical_folder(root, self.cwd) for root in roots)
+        self.ledger = ReadLedger()
+        self.withheld: Callable[[str], bool] = lambda real: False
+        """Set by whoever knows the rules: files that a search must pass over in silence."""
+        self._handles = {root: open_folder_handle(root) for root in (*self.roots, "/")}
+        self._approved: dict[str, frozenset[str]] = {}
+
+    def close(self) -> None:
+        while self._handles:
+            os.close(self._handles.popitem()[1])
+
+    def locate(self, path: str, cwd: str | None = None) -> Located:
+        """Where `path` leads now, seen from `cwd` (else from ours). Opens nothing.
+
+        Raises:
+            FileError: it leads nowhere: a link loop, a file used as a folder, a bad name.
+        """
+        asked = absolute(path, cwd or self.cwd)
+        resolved = resolve(asked)
+        return Located(
+            path=asked,
+            real=resolved.real,
+            inside=is_beneath(resolved.real, self.roots),
+            kind=resolved.kind,
+        )
+
+    def approve(self, call_id: str, reals: Collection[str]) -> None:
+        """From now on this call may open exactly these physical paths, or what lies beneath them.
+
+        Without an approval a call may open what lies beneath a root.
+        """
+        self._approved[call_id] = frozenset(reals)
+
+    def release(self, call_id: str) -> None:
+        """Forget what the call may open; it has ended."""
+        self._approved.pop(call_id, None)
+
+    def at_call(self, call_id: str) -> "CallFiles":
+        """The files as one tool call may use them."""
+        return CallFiles(self, lambda: self._approved.get(call_id, self.roots))
+
+    def for_person(self) -> "CallFiles":
+        """The files for reading what is shown to a person and to no model: a diff to approve."""
+        return CallFiles(self, lambda: ("/",))
+
+    def anchor(self, real: str) -> tuple[int, str]:
+        """The descriptor to start from for the physical path `real`, and the way from there."""
+        for root in self.roots:
+            if is_beneath(real, [root]):
+                return self._handles[root], real[len(root) :].lstrip("/")
+        return self._handles["/"], real.lstrip("/")
+
+
+class CallFiles:
+    """Reading and writing within what one call may open.
+
+    Every path is resolved anew at each use and must still lead to an approved place; then it is
+    opened without following any link, so what was judged is what is opened.
+    """
+
+    def __init__(self, workspace: Workspace, allowed: Callable[[], Collection[str]]) -> None:
+        self._workspace = workspace
+        self._allowed = allowed
+
+    def locate(self, path: str) -> Located:
+        """`Workspace.locate`, refusing what this call may not open.
+
+        Raises:
+            FileError: it leads nowhere, or outside of what was approved.
+        """
+        located = self._workspace.locate(path)
+        if not is_beneath(located.real, self._allowed()):
+            raise FileError(
+                f"{path} leads to {located.real}, which this call may not open.",
+                hint="Name the place itself, so that it can be approved.",
+            )
+        return located
+
+    @contextlib.contextmanager
+    def open(self, path: str) -> Iterator[tuple[BinaryIO, Located, os.stat_result]]:
+        """A regular file, open for reading from its start.
+
+        Raises:
+            FileError: it is missing, no regular file, or may not be read.
+        """
+        located = self.locate(path)
+        descriptor, status = open_regular(*self._workspace.anchor(located.real), path)
+        with os.fdopen(descriptor, "rb") as stream:
+            yield stream, located, status
+
+    def read(self, path: str) -> FileContent:
+        """The whole file. Does not count as having read it: see `remember_read`.
+
+        Raises:
+            FileError: as `open`, or it is larger than `WHOLE_FILE_LIMIT`.
+        """
+        with self.open(path) as (stream, located, status):
+            if status.st_size > WHOLE_FILE_LIMIT:
+                raise FileError(
+                    f"{path} is larger than {WHOLE_FILE_LIMIT // (1 << 20)} MiB.",
+                    hint="Use a command that works on it as a stream.",
+                )
+            content = stream.read()
+            status = os.fstat(stream.fileno())
+        identity = Identity.of(status, sha256_of(content))
+        return FileContent(real=located.real, content=content, identity=identity)
+
+    def list_folder(self, path: str) -> list[os.DirEntry[str]]:
+        """The entries of a folder, in no order; their `path` is only their name.
+
+        Raises:
+            FileError: it is no folder, or may not be listed.
+        """
+        folder = self._open_folder(self.locate(path).real, path)
+        try:
+            with os.scandir(folder) as entries:
+                return list(entries)
+        finally:
+            os.close(folder)
+
+    def remember_read(self, real: str, identity: Identity) -> None:
+        """The model now knows this version of the file."""
+        self._workspace.ledger.remember(real, identity)
+
+    def check_fresh(self, path: str, content: FileContent) -> None:
+        """Return if the model knows exactly this content.
+
+        Raises:
+            FileError: it never read the file, or the file has changed since.
+        """
+        self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
+
+    def write(self, path: str, content: bytes, *, expected: Identity | None) -> Written:
+        """Make `content` the whole file if `expected` still stands there (None: nothing does).
+
+        Missing folders are created. Counts as having read the file.
+
+        Raises:
+            FileError: something else stands there now, or it cannot be written; nothing changed.
+        """
+        real = self.locate(path).real
+        anchor, relative = self._workspace.anchor(real)
+        with self._workspace.ledger.lock(real), make_folders(anchor, relative, path) as folder:
+            place = Place(folder, os.path.basename(real), path)
+            status = replace(place, content, check=lambda: _check_version(place, expected))
+        identity = Identity.of(status, sha256_of(content))
+        self.remember_read(real, identity)
+        return Written(real=real, created=expected is None, identity=identity)
+
+    def _open_folder(self, real: str, shown: str) -> int:
+        anchor, relative = self._workspace.anchor(real)
+        try:
+            return open_beneath(anchor, relative, FOLDER)
+        except OSError as error:
+            raise FileError(f"{shown}: {reason_of(error)}.") from error
+
+
+def _check_version(place: Place, expected: Identity | None) -> None:
+    if place.status() is None:
+        if expected is not None:
+            raise FileError(f"{place.shown} was deleted in the meantime; nothing was written.")
+        return
+    if expected is None:
+        raise FileError(
+            f"{place.shown} exists by now; nothing was written.", hint="Use `read` on it first."
+        )
+    descriptor, status = open_regular(place.folder, place.name, place.shown)
+    with os.fdopen(descriptor, "rb") as stream:
+        now = Identity.of(status, sha256_of(stream.read()))
+    if not now.same_version(expected):
+        raise changed_since_read(place.shown)
+
+
+def _physical_folder(root: Path | str, cwd: str) -> str:
+    resolved = resolve(absolute(os.fspath(root), cwd))
+    if resolved.kind != "dir":
+        raise FileError(f"{root} is not a folder.", hint="Name a folder that exists.")
+    return resolved.real

@@ -1,0 +1,166 @@
+"""What a tool is: a name, typed arguments, claims, and something it does.
+
+A tool is one file `<name>.py` here that exports `TOOL`, and `<name>.md` beside it: what the model
+reads. Tools never mention permission: they declare claims, and whoever judges reads those.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult, OnUpdate, Preview, ToolExecutionMode
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.files.resolve import absolute
+from dirge_py.files.workspace import CallFiles, Workspace
+
+if TYPE_CHECKING:
+    from dirge_py.processes.runner import Runner
+
+
+class ToolArgs(BaseModel):
+    """Arguments of a tool; a field's description is what the model reads of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class OutputStore(Protocol):
+    """Keeps output that is too long for a result."""
+
+    def keep(self, call_id: str, output: bytes) -> str:
+        """Store `output` whole; returns the path at which `read` finds it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What tools may use. A tool whose `needs` names an absent one is not offered."""
+
+    files: Workspace
+    processes: "Runner | None" = None
+    outputs: OutputStore | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """One call, as its tool sees it. `cwd` is the folder relative paths start from."""
+
+    cwd: str
+    services: Services
+    call_id: str
+    signal: AbortSignal
+    on_update: OnUpdate
+
+    @property
+    def files(self) -> CallFiles:
+        """The files this call may use."""
+        return self.services.files.at_call(self.call_id)
+
+    def absolute(self, path: str) -> str:
+        """The path as claims and file services want it: absolute, links not followed."""
+        return absolute(path, self.cwd)
+
+
+Args = TypeVar("Args", bound=BaseModel)
+
+
+class Tool(Generic[Args]):
+    """Base of every tool. `args` must be the model that `Args` names.
+
+    `mode="sequential"` makes the whole batch run one call after another. `needs` are names of
+    `Services` fields without which the tool is hidden. The first required field of `args` is what
+    `dirge why TOOL INPUT` fills.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]
+    args: ClassVar[type[BaseModel]]
+    mode: ClassVar[ToolExecutionMode | None] = None
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def description(self) -> str:
+        """What the model reads, from the `.md` file beside the tool's module."""
+        return Path(inspect.getfile(type(self))).with_suffix(".md").read_text("utf-8").strip()
+
+    async def run(self, args: Args, ctx: ToolContext) -> LoopToolResult | str:
+        """Do it. A plain string is a successful result of that text.
+
+        Raises:
+            DirgeError: it could not be done; message and hint go to the model.
+        """
+        raise NotImplementedError
+
+    def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
+        """Everything a call with `args` would do."""
+        raise NotImplementedError
+
+    def preview(self, args: Args, ctx: ToolContext) -> Preview | None:
+        """What the call would change, for the person who is asked; None if nothing can be shown."""
+        return None
+
+    def prepare(self, arguments: Any) -> Any:
+        """Arguments as the model wrote them, turned into what `args` expects."""
+        return arguments
+
+
+def renamed(arguments: Any, names: Mapping[str, str]) -> Any:
+    """`arguments` with keys that other agents use for the same thing replaced by ours."""
+    if not isinstance(arguments, dict):
+        return arguments
+    renamed_keys = {names[key] for key in arguments if key in names}
+    if renamed_keys & arguments.keys():
+        return arguments
+    return {names.get(key, key): value for key, value in arguments.items()}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def in_thread(
+    signal: AbortSignal, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    """`work` in a thread of its own, left behind when the run is aborted.
+
+    The thread is a daemon: one that hangs in a system call must not keep the program from ending.
+
+    Raises:
+        ToolFailed: aborted first.
+    """
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[R] = loop.create_future()
+
+    def settle(result: R | None, error: BaseException | None) -> None:
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(result)  # type: ignore[arg-type]
+        else:
+            answer.set_exception(error)
+
+    def body() -> None:
+        result, failure = None, None
+        try:
+            result = work(*args, **kwargs)
+        except Exception as error:
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=body, name=f"dirge-{work.__name__}", daemon=True).start()
+    aborted = asyncio.ensure_future(signal.wait())
+    try:
+        await asyncio.wait((answer, aborted), return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise ToolFailed("Aborted.", outcome="aborted")
+        return answer.result()
+    finally:
+        aborted.cancel()
+        answer.cancel()

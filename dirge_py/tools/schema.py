@@ -1,0 +1,72 @@
+"""Argument models as a model sees them: a small JSON Schema, and words for a mistake."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+
+def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
+    """The JSON Schema of `args`: no titles, no nulls, keys in declaration order.
+
+    It is sent with every request and is part of what providers cache, so it must be short and the
+    same bytes every time.
+    """
+    schema: dict[str, Any] = _slim(args.model_json_schema())
+    schema.pop("description", None)
+    return schema
+
+
+def words_for(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
+    """What is wrong with the arguments, one line per mistake, and what was expected."""
+    known = list(schema.get("properties", {}))
+    lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
+    expected = ", ".join(_signature(schema))
+    return "\n".join([f"The arguments of `{tool}` do not fit:", *lines, f"Expected: {expected}."])
+
+
+def _slim(node: Any) -> Any:
+    """`node` without what only people or validators need: titles, and `null` beside a real type."""
+    if isinstance(node, list):
+        return [_slim(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    slim: dict[str, Any] = {
+        key: _slim_properties(value) if key == "properties" else _slim(value)
+        for key, value in node.items()
+        if key != "title" and not (key == "default" and value is None)
+    }
+    choices = [each for each in slim.get("anyOf", []) if each != {"type": "null"}]
+    if len(choices) == 1:
+        del slim["anyOf"]
+        slim = {**choices[0], **slim}
+    return slim
+
+
+def _slim_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    # A property may be called `title`: its name is not ours to drop.
+    return {name: _slim(value) for name, value in properties.items()}
+
+
+def _mistake(error: Any, known: list[str]) -> str:
+    place = ".".join(str(step) for step in error["loc"]) or "arguments"
+    if error["type"] == "missing":
+        return f"`{place}` is required."
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(place, known, 1)
+        return f"`{place}` is unknown." + (f" Did you mean `{near[0]}`?" if near else "")
+    message = error["msg"]
+    return f"`{place}`: {message[:1].lower()}{message[1:]} (got {_short(error['input'])})."
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _signature(schema: Mapping[str, Any]) -> list[str]:
+    required = schema.get("required", [])
+    return [
+        name if name in required else f"{name} (optional)" for name in schema.get("properties", {})
+    ]

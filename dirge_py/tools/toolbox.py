@@ -1,0 +1,172 @@
+"""Tools made ready for the loop: schemas, validation, and one call run with its services."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import (
+    LoopTool,
+    LoopToolResult,
+    OnUpdate,
+    Preview,
+    ToolExecutionMode,
+    text_result,
+)
+from dirge_py.claims import Claim
+from dirge_py.errors import DirgeError, ToolFailed, UsageError
+from dirge_py.messages import TextBlock
+from dirge_py.tools.base import Services, Tool, ToolContext
+from dirge_py.tools.schema import parameters_of, words_for
+
+
+class BoundTool:
+    """A tool with its services: implements `calls.LoopTool` and `calls.Previews`."""
+
+    def __init__(self, tool: Tool[Any], services: Services, cwd: str) -> None:
+        self.tool = tool
+        self.name = tool.name
+        self.label = tool.label
+        self.execution_mode: ToolExecutionMode | None = tool.mode
+        self._services = services
+        self._cwd = cwd
+
+    @cached_property
+    def description(self) -> str:
+        return self.tool.description
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:
+        return parameters_of(self.tool.args)
+
+    def prepare_arguments(self, arguments: Any) -> Any:
+        return self.tool.prepare(arguments)
+
+    def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
+        return self.tool.claims(self._parse(arguments), self._outside_a_call())
+
+    def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
+        """What a call would change. Reads files: call it from a thread where that matters.
+
+        A change that cannot be made has no preview; the call itself will say why.
+        """
+        try:
+            return self.tool.preview(self._parse(arguments), self._outside_a_call())
+        except DirgeError:
+            return None
+
+    async def execute(
+        self,
+        call_id: str,
+        arguments: Mapping[str, Any],
+        signal: AbortSignal,
+        on_update: OnUpdate,
+    ) -> LoopToolResult:
+        ctx = ToolContext(
+            cwd=self._cwd,
+            services=self._services,
+            call_id=call_id,
+            signal=signal,
+            on_update=on_update,
+        )
+        try:
+            result = await self.tool.run(self._parse(arguments), ctx)
+        except DirgeError as error:
+            return _as_result(error)
+        finally:
+            self._services.files.release(call_id)
+        return text_result(result) if isinstance(result, str) else result
+
+    def validate(self, arguments: Any) -> Mapping[str, Any]:
+        """The arguments as they will be used; ValueError with words for the model."""
+        try:
+            model = self._parse(arguments)
+        except ValidationError as error:
+            raise ValueError(words_for(error, self.name, self.parameters)) from None
+        return model.model_dump(exclude_unset=True)
+
+    def _parse(self, arguments: Any) -> BaseModel:
+        return self.tool.args.model_validate(arguments)
+
+    def _outside_a_call(self) -> ToolContext:
+        return ToolContext(
+            cwd=self._cwd,
+            services=self._services,
+            call_id="",
+            signal=AbortSignal(),
+            on_update=lambda partial: None,
+        )
+
+
+class Toolbox:
+    """The tools of one conversation, in the order given; those lacking a service are left out."""
+
+    def __init__(self, tools: Iterable[Tool[Any]], services: Services, cwd: str) -> None:
+        self._bound = {
+            tool.name: BoundTool(tool, services, cwd)
+            for tool in tools
+            if all(getattr(services, need, None) is not None for need in tool.needs)
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._bound)
+
+    @property
+    def loop_tools(self) -> Sequence[LoopTool]:
+        return tuple(self._bound.values())
+
+    def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
+        """A `calls.ToolValidator`. A tool that is not ours gets any object unchecked."""
+        if isinstance(tool, BoundTool):
+            return tool.validate(arguments)
+        if not isinstance(arguments, dict):
+            raise ValueError(f"The arguments of `{tool.name}` must be one JSON object.")
+        return arguments
+
+    def claims(self, name: str, given: str | Mapping[str, Any]) -> Sequence[Claim]:
+        """What a call would do. A string fills the tool's first required field.
+
+        Raises:
+            UsageError: there is no such tool, or the input does not fit it.
+        """
+        return self._tool(name).claims(self.arguments(name, given))
+
+    def arguments(self, name: str, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+        """The valid arguments that `given` stands for; raises as `claims`."""
+        tool = self._tool(name)
+        if isinstance(given, str):
+            given = {_first_required(tool): given}
+        try:
+            return tool.validate(tool.prepare_arguments(dict(given)))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def _tool(self, name: str) -> BoundTool:
+        if name in self._bound:
+            return self._bound[name]
+        near = difflib.get_close_matches(name, self._bound, 1)
+        hint = f"Did you mean `{near[0]}`?" if near else f"Tools: {', '.join(self._bound)}."
+        raise UsageError(f"There is no tool `{name}`.", hint=hint)
+
+
+def _as_result(error: DirgeError) -> LoopToolResult:
+    if isinstance(error, ToolFailed):
+        details = {"outcome": error.outcome, **error.details}
+        return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
+    return text_result(with_hint(error), outcome="error", is_error=True)
+
+
+def with_hint(error: DirgeError) -> str:
+    """The error's message and hint in one line, for a model."""
+    return f"{error.message} {error.hint}".strip()
+
+
+def _first_required(tool: BoundTool) -> str:
+    for name, field in tool.tool.args.model_fields.items():
+        if field.is_required():
+            return name
+    return next(iter(tool.tool.args.model_fields), "")
