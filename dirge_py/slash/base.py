@@ -1,0 +1,67 @@
+"""What a slash command is given: the conversation, and the front end it was typed into."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from dirge_py.errors import DirgeError
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.slash.registry import Registry
+
+Tone = Literal["plain", "good", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One line of a list to pick from. `id` is what the command gets back."""
+
+    id: str
+    label: str
+    detail: str = ""
+
+
+class NeedsScreen(DirgeError):
+    """This front end cannot do what the command asks for."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} needs the terminal UI.", hint="Start `dirge` without -p or --line."
+        )
+
+
+class FrontEnd(Protocol):
+    """What commands may ask of whoever draws. What a front end lacks raises `NeedsScreen`."""
+
+    @property
+    def commands(self) -> "Registry":
+        """Every command that can be typed here."""
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """The active keys and what they do; empty without a keyboard of our own."""
+
+    def show(self, text: str, *, tone: Tone = "plain") -> None:
+        """Say something to the person. Lines stay lines; the text may come from anywhere."""
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        """Let the person pick one; None if they would rather not."""
+
+    async def edit_text(self, text: str) -> str | None:
+        """Let the person edit `text` in their editor; None if they left it unchanged."""
+
+    def set_input(self, text: str) -> None:
+        """Put `text` where the next prompt is written."""
+
+    async def open(self, session_id: str | None) -> "Conversation":
+        """Go on in another session, or in a new one; the current one is closed."""
+
+    def quit(self) -> None:
+        """Leave the program in good order."""
+
+    def theme(self, name: str) -> None:
+        """Use another colour theme."""
+
+    def copy(self, text: str) -> None:
+        """Put `text` on the clipboard, as far as the terminal allows."""

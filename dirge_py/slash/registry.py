@@ -1,0 +1,124 @@
+"""All slash commands in one place: dispatch, completion and `/help` read the same records."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.slash.base import FrontEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A line that begins like a command. `command` is None when nothing answers to `name`."""
+
+    name: str
+    args: str
+    command: Command | None
+
+
+class Registry:
+    """Commands by name and alias. The first to claim a name keeps it; later claims are reported."""
+
+    def __init__(self, commands: Iterable[Command] = ()) -> None:
+        self._by_name: dict[str, Command] = {}
+        self._commands: list[Command] = []
+        self.conflicts: list[str] = []
+        for command in commands:
+            self.add(command)
+
+    def add(self, command: Command) -> None:
+        if command.name in self._by_name:
+            self.conflicts.append(f"/{command.name} is already taken")
+            return
+        self._commands.append(command)
+        for name in (command.name, *command.aliases):
+            self._by_name.setdefault(name, command)
+
+    def __iter__(self) -> Iterator[Command]:
+        return iter(sorted(self._commands, key=lambda command: command.name))
+
+    def find(self, name: str) -> Command | None:
+        return self._by_name.get(name)
+
+    def read(self, line: str) -> Typed | None:
+        """The command that `line` asks for, or None when it is a prompt.
+
+        `//` escapes a slash. A name that holds another slash is a path, not a command:
+        `/usr/bin/x is broken` is a prompt.
+        """
+        if not line.startswith("/") or line.startswith("//"):
+            return None
+        words = line[1:].split(None, 1)
+        if not words or line[1:2].isspace():
+            return None
+        name, args = words[0], words[1].strip() if len(words) == 2 else ""
+        if "/" in name or "\\" in name:
+            return None
+        return Typed(name=name, args=args, command=self.find(name))
+
+    def complete(self, prefix: str) -> Sequence[Command]:
+        """Commands whose name, or one of whose aliases, begins with `prefix`; names first."""
+        by_name = [command for command in self if command.name.startswith(prefix)]
+        by_alias = [
+            command
+            for command in self
+            if command not in by_name and any(a.startswith(prefix) for a in command.aliases)
+        ]
+        return [*by_name, *by_alias]
+
+    def nearest(self, name: str) -> str | None:
+        """The known name most like `name`, if any is like it at all."""
+        close = get_close_matches(name, list(self._by_name), n=1, cutoff=0.5)
+        return close[0] if close else None
+
+    async def run(self, typed: Typed, conversation: "Conversation", front: "FrontEnd") -> None:
+        """Run what was typed.
+
+        Raises:
+            UsageError: no such command, or it has to wait until the run is over.
+        """
+        command = typed.command
+        if command is None:
+            raise unknown_command(self, typed.name)
+        waits = command.while_running == "no" or (command.while_running == "listing" and typed.args)
+        if conversation.is_running and waits:
+            raise UsageError(
+                f"/{command.name} has to wait: a run is active.",
+                hint="Esc interrupts it.",
+            )
+        await command.run(typed.args, conversation, front)
+
+
+def unknown_command(registry: Registry, name: str) -> UsageError:
+    """Words for a command that does not exist, with the nearest one that does."""
+    nearest = registry.nearest(name)
+    hint = f"Did you mean /{nearest}? " if nearest else ""
+    return UsageError(
+        f"There is no command /{name}.",
+        hint=f"{hint}/help lists all; // at the start sends the line as a prompt.",
+    )
+
+
+def as_prompt(line: str) -> str:
+    """The prompt a line stands for, once it is known not to be a command: `//x` means `/x`."""
+    return line[1:] if line.startswith("//") else line
+
+
+def discover(*packages: ModuleType) -> Registry:
+    """A registry of every `COMMANDS` exported by a module of these packages, in file order."""
+    registry = Registry()
+    for package in packages:
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            for command in getattr(module, "COMMANDS", ()):
+                registry.add(command)
+    return registry

@@ -1,0 +1,1 @@
+"""Small widgets docked around the transcript."""

@@ -1,0 +1,1 @@
+"""What was said and done, drawn as one widget."""

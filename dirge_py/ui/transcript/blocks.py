@@ -1,0 +1,148 @@
+"""What the transcript is made of: pieces that can say how they look at a given width.
+
+A block is changed through its methods only; each change raises `version`, by which everything that
+was drawn of it before is known to be stale. Text from outside is cleaned here, once, on its way in.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from textual.strip import Strip
+
+from dirge_py.lib.clean import clean
+from dirge_py.slash.base import Tone
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.lines import Span, clip, wrap
+
+
+class Block(Protocol):
+    """One piece of the transcript.
+
+    `gap`: a blank line stands before it. `is_open` overrides the transcript's "expand all" once the
+    person has clicked on this block; None until then.
+    """
+
+    version: int
+    gap: bool
+    is_open: bool | None
+
+    @property
+    def can_expand(self) -> bool:
+        """Is there more to see than it shows collapsed?"""
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        """Its lines, each at most `width` cells."""
+
+    def guess_height(self, width: int) -> int:
+        """About how many lines `paint` will return; need not be exact, must be quick."""
+
+
+class BlockBase:
+    """What all blocks share."""
+
+    gap = True
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.is_open: bool | None = None
+
+    @property
+    def can_expand(self) -> bool:
+        return False
+
+    def changed(self) -> None:
+        self.version += 1
+
+
+def guess_lines(text: str, width: int) -> int:
+    """Lines that wrapped text takes, guessed from its length."""
+    return text.count("\n") + 1 + len(text) // max(1, width * 2)
+
+
+class UserBlock(BlockBase):
+    """What the person said, and what they attached. `label` tells how it got in, if not by Enter."""
+
+    def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._text = clean(text)
+        self._label = label
+        self._attached = [clean(name) for name in attached]
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        mark: Sequence[Span] = [("› ", ink.user)]
+        rest: Sequence[Span] = [("  ", ink.text)]
+        strips = wrap([(self._text, ink.user)], width, first=mark, rest=rest)
+        for name in self._attached:
+            strips += wrap([(f"+ {name}", ink.dim)], width, first=rest, rest=rest)
+        if self._label:
+            strips += wrap([(self._label, ink.dim)], width, first=rest, rest=rest)
+        return strips
+
+    def guess_height(self, width: int) -> int:
+        return guess_lines(self._text, width) + len(self._attached) + bool(self._label)
+
+
+class NoticeBlock(BlockBase):
+    """A line from the program itself."""
+
+    _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
+
+    def __init__(self, text: str, *, tone: Tone = "plain") -> None:
+        super().__init__()
+        self._text = clean(text)
+        self._tone: Tone = tone
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        style = {
+            "plain": ink.dim,
+            "good": ink.good,
+            "warning": ink.warning,
+            "error": ink.error,
+        }[self._tone]
+        mark = self._MARKS[self._tone]
+        return wrap([(self._text, style)], width, first=[(mark, style)], rest=[("  ", style)])
+
+    def guess_height(self, width: int) -> int:
+        return guess_lines(self._text, width)
+
+
+class ThinkingBlock(BlockBase):
+    """What the model said to itself: one line, until the person wants to see it."""
+
+    def __init__(self, text: str = "", *, is_done: bool = False) -> None:
+        super().__init__()
+        self._parts = [clean(text)] if text else []
+        self._is_done = is_done
+
+    @property
+    def can_expand(self) -> bool:
+        return bool(self._parts)
+
+    @property
+    def text(self) -> str:
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    def append(self, text: str) -> None:
+        self._parts.append(clean(text))
+        self.changed()
+
+    def finish(self) -> None:
+        self._is_done = True
+        self.changed()
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        text = self.text.strip("\n")
+        if expanded:
+            mark: Sequence[Span] = [("∴ ", ink.dim)]
+            return wrap([(text, ink.thinking)], width, first=mark, rest=[("  ", ink.dim)])
+        if self._is_done:
+            lines = text.count("\n") + 1
+            line = f"∴ thought, {lines} line{'s' * (lines != 1)}" if text else "∴ thought"
+        else:
+            line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
+        return wrap([(clip(line, width), ink.dim)], width)
+
+    def guess_height(self, width: int) -> int:
+        return 1

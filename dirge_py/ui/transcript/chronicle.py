@@ -1,0 +1,200 @@
+"""From what happens to what is seen: loop events and stored messages become blocks of the page."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from dirge_py.events import (
+    AgentEnd,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PermissionAnswered,
+    PermissionAsked,
+    RetryNotice,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnStart,
+)
+from dirge_py.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from dirge_py.slash.base import Tone
+from dirge_py.ui.transcript import blocks as shown
+from dirge_py.ui.transcript.answer import Answer
+from dirge_py.ui.transcript.endings import words_for
+from dirge_py.ui.transcript.flow import Flow
+from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.tool_block import ToolBlock
+
+
+class Page(Protocol):
+    """Where blocks go: the transcript's widget, or a `Layout` in a test."""
+
+    def add(self, block: shown.Block) -> None: ...
+    def insert(self, before: shown.Block, block: shown.Block) -> None: ...
+    def remove_block(self, block: shown.Block) -> None: ...
+    def touch(self, block: shown.Block) -> None: ...
+
+
+class Chronicle:
+    """Writes one conversation onto one page."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._answer: Answer | None = None
+        self._tools: dict[str, ToolBlock] = {}
+        self._turn = 0
+
+    def notice(self, text: str, *, tone: Tone = "plain") -> None:
+        self._page.add(shown.NoticeBlock(text, tone=tone))
+
+    def tell(self, messages: Iterable[Message]) -> None:
+        """Write stored messages, as they would have come live."""
+        for message in messages:
+            match message:
+                case UserMessage():
+                    self._user(message)
+                case AssistantMessage():
+                    self._stored_answer(message)
+                case ToolResultMessage():
+                    self._tool(message.tool_call_id, message.tool_name).finish(
+                        message.text, message.details, is_error=message.is_error, took_ms=0
+                    )
+                    self._touch_tool(message.tool_call_id)
+        self._tools.clear()
+
+    def hear(self, event: LoopEvent) -> None:
+        """Write what an event says. Events that change nothing to be seen are passed over."""
+        match event:
+            case TurnStart(turn=turn):
+                self._turn = turn
+            case MessageStart(message=AssistantMessage()):
+                self._answer = Answer(self._page)
+            case MessageUpdate():
+                self._update(event)
+            case MessageEnd(message=UserMessage() as message):
+                self._user(message)
+            case MessageEnd(message=AssistantMessage() as message):
+                self._end_answer(message)
+            case PermissionAsked():
+                self._set_state(event.tool_call_id, event.tool_name, "asking")
+            case PermissionAnswered(effect="allow"):
+                self._set_state(event.tool_call_id, event.tool_name, "running")
+            case RetryNotice():
+                wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
+                self.notice(f"Try {event.attempt + 1}{wait}: {event.error}", tone="warning")
+            case SystemNotice(content=content):
+                self.notice(content)
+            case AgentEnd():
+                self._end(event)
+            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+                self._hear_tool(event)
+
+    def settle(self) -> None:
+        """Draw the text heard since the last time; called once for a batch of events."""
+        if self._answer is not None:
+            self._answer.settle()
+
+    # -- answers
+
+    def _update(self, event: MessageUpdate) -> None:
+        if self._answer is None:
+            self._answer = Answer(self._page)
+        if event.phase.startswith("toolcall"):
+            if event.tool_call_id and event.tool_name:
+                self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
+            return
+        self._answer.hear(event)
+
+    def _end_answer(self, message: AssistantMessage) -> None:
+        answer = self._answer or Answer(self._page)
+        self._answer = None
+        answer.finish(message)
+        called = {call.id for call in message.calls}
+        for call_id, block in list(self._tools.items()):
+            # The model began a call that did not come to be; it never ran.
+            if block.state == "waiting" and call_id not in called:
+                self._page.remove_block(block)
+                del self._tools[call_id]
+
+    def _stored_answer(self, message: AssistantMessage) -> None:
+        for block in message.content:
+            if isinstance(block, ThinkingBlock) and block.text:
+                self._page.add(shown.ThinkingBlock(block.text, is_done=True))
+            elif isinstance(block, TextBlock):
+                flow = Flow()
+                for piece in [*flow.feed(block.text), *flow.close()]:
+                    self._page.add(ProseBlock(piece))
+            elif isinstance(block, ToolCallBlock):
+                self._tool(block.id, block.name).set_call(block.name, block.arguments)
+
+    def _user(self, message: UserMessage) -> None:
+        labels = {
+            "steering": f"steered in, delivered at turn {self._turn}",
+            "follow_up": "queued, delivered when the agent was done",
+            "harness": "from dirge",
+            "plugin": "from a plugin",
+        }
+        typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
+        label = labels.get(message.origin, "")
+        self._page.add(shown.UserBlock(typed, label=label, attached=message.attached))
+
+    # -- tools
+
+    def _tool(self, call_id: str, name: str, *, state_if_new: Any = "running") -> ToolBlock:
+        block = self._tools.get(call_id)
+        if block is None:
+            block = ToolBlock(call_id, name)
+            block.state = state_if_new
+            self._tools[call_id] = block
+            self._page.add(block)
+        return block
+
+    def _touch_tool(self, call_id: str) -> None:
+        self._page.touch(self._tools[call_id])
+
+    def _set_state(self, call_id: str, name: str, state: Any) -> None:
+        self._tool(call_id, name).set_state(state)
+        self._touch_tool(call_id)
+
+    def _hear_tool(
+        self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
+    ) -> None:
+        block = self._tool(event.tool_call_id, event.tool_name)
+        match event:
+            case ToolExecutionStart():
+                block.set_call(event.tool_name, event.args)
+                block.set_state("running")
+            case ToolExecutionUpdate():
+                block.show_progress(event.partial_result.text)
+            case ToolExecutionEnd(deferred=True):
+                block.set_state("waiting")
+            case ToolExecutionEnd():
+                result = event.result
+                block.finish(
+                    result.text,
+                    result.details,
+                    is_error=event.is_error,
+                    took_ms=event.duration_ms,
+                )
+        self._touch_tool(event.tool_call_id)
+
+    def _end(self, event: AgentEnd) -> None:
+        for call_id, block in self._tools.items():
+            if block.state in ("running", "asking"):
+                block.set_state("aborted")
+                self._touch_tool(call_id)
+        self._tools.clear()
+        self._answer = None
+        text, tone = words_for(event)
+        if text:
+            self.notice(text, tone=tone)

@@ -1,0 +1,45 @@
+"""How a run's end is told to the person, when it needs telling."""
+
+from dirge_py.events import AgentEnd
+from dirge_py.messages import AssistantMessage
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    Refused,
+)
+from dirge_py.slash.base import Tone
+
+
+def words_for(event: AgentEnd) -> tuple[str, Tone]:
+    """A line for the end of a run; empty when its last words say enough."""
+    match event.outcome:
+        case Done(stopped_by=guard) if guard:
+            return f"Stopped by the {guard} guard.", "warning"
+        case Done():
+            if _said_nothing(event):
+                return "The model ended its turn without an answer.", "warning"
+            return "", "plain"
+        case MaxTurns(max=most):
+            return f"Stopped after {most} turns. Send a prompt to go on.", "warning"
+        case LimitExceeded() as limit:
+            return f"Stopped: {limit.name} {limit.used:g} of {limit.max:g} used.", "warning"
+        case Cancelled():
+            return "Interrupted.", "plain"
+        case Refused(reason=reason):
+            return f"Refused: {reason}", "error"
+        case HookTerminated(point=point, reason=reason):
+            return f"Stopped at {point}: {reason}", "warning"
+        case AwaitingConfirmation(description=description):
+            return f"Waits for a decision. {description}".strip(), "warning"
+        case Failed(message=message, hint=hint):
+            return "\n".join(part for part in (message, hint) if part), "error"
+
+
+def _said_nothing(event: AgentEnd) -> bool:
+    answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
+    return bool(answers) and not answers[-1].text.strip() and not answers[-1].calls

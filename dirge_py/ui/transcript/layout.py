@@ -1,0 +1,226 @@
+"""Which line of which block is at which height, and what has been drawn already. No widget here.
+
+A block is drawn only when it comes into view; until then its height is a guess. `settle` draws what
+a window shows and says how far the lines at its top have moved by that, so that whoever scrolls can
+move with them and the reader's place stays where it is.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from textual.strip import Strip
+
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.blocks import Block
+
+_MOST_LINES_KEPT = 6_000
+"""Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    version: int
+    expanded: bool
+    strips: Sequence[Strip]
+
+
+class Layout:
+    """The blocks in order, their heights, and the strips of those that were looked at."""
+
+    def __init__(self, ink: Ink, width: int = 80) -> None:
+        self._ink = ink
+        self._width = width
+        self._expanded = False
+        self._blocks: list[Block] = []
+        self._heights: list[int] = []
+        self._is_exact: list[bool] = []
+        self._tops: list[int] = [0]
+        self._drawn: OrderedDict[int, _Drawn] = OrderedDict()
+        self._lines_kept = 0
+
+    # -- what is in it
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        return self._blocks
+
+    @property
+    def height(self) -> int:
+        return self._top(len(self._blocks))
+
+    def append(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._heights.append(self._guess(len(self._blocks) - 1))
+        self._is_exact.append(False)
+
+    def insert(self, before: Block, block: Block) -> None:
+        """Put `block` before another one, which must be there."""
+        index = self.index(before)
+        self._blocks.insert(index, block)
+        self._heights.insert(index, 1)
+        self._is_exact.insert(index, False)
+        # Drawn lines are kept by position, and every later position has changed.
+        for later in range(index, len(self._blocks)):
+            self._forget(later)
+        self._heights[index] = self._guess(index)
+        self._stale_from(index)
+
+    def remove(self, block: Block) -> None:
+        index = self.index(block)
+        for later in range(index, len(self._blocks)):
+            self._forget(later)
+        del self._blocks[index], self._heights[index], self._is_exact[index]
+        self._stale_from(index)
+
+    def clear(self) -> None:
+        for kept in (self._blocks, self._heights, self._is_exact, self._drawn):
+            kept.clear()
+        self._tops = [0]
+        self._lines_kept = 0
+
+    def index(self, block: Block) -> int:
+        """Its position; blocks that change are near the end, so it is looked for from there."""
+        for index in range(len(self._blocks) - 1, -1, -1):
+            if self._blocks[index] is block:
+                return index
+        raise ValueError("the block is not in the transcript")
+
+    # -- what changes all of it
+
+    def resize(self, width: int) -> None:
+        if width != self._width:
+            self._width = width
+            self._redo()
+
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self._redo()
+
+    @property
+    def expanded(self) -> bool:
+        return self._expanded
+
+    def expand_all(self, expanded: bool) -> None:
+        """Show everything, or only the short forms; what was opened by hand follows too."""
+        self._expanded = expanded
+        for block in self._blocks:
+            block.is_open = None
+        self._redo()
+
+    def touch(self, block: Block) -> None:
+        """Its content changed; its height is a guess again, unless it was never drawn."""
+        index = self.index(block)
+        self._is_exact[index] = False
+        self._set_height(index, self._guess(index))
+
+    # -- looking at it
+
+    def settle(self, top: int, height: int) -> int:
+        """Draw what the window of `height` lines from `top` shows; returns how far to move `top`."""
+        moved = 0
+        index = self.index_at(top)
+        while index < len(self._blocks) and self._top(index) < top + moved + height:
+            if not self._is_exact[index]:
+                was_above = self._top(index) < top + moved
+                grew = self._measure(index)
+                # Only the block cut by the window's edge pushes the window: its last lines stay.
+                if was_above:
+                    moved += grew
+            index += 1
+        return moved
+
+    def settle_end(self, height: int) -> None:
+        """Draw the last `height` lines."""
+        index, seen = len(self._blocks) - 1, 0
+        while index >= 0 and seen < height:
+            if not self._is_exact[index]:
+                self._measure(index)
+            seen += self._heights[index]
+            index -= 1
+
+    def line(self, y: int) -> Strip | None:
+        """The strip at height `y`; None for a blank line, or beyond the end."""
+        index = self.index_at(y)
+        if index >= len(self._blocks):
+            return None
+        strips = self._strips(index)
+        at = y - self._top(index) - self._gap(index)
+        return strips[at] if 0 <= at < len(strips) else None
+
+    def index_at(self, y: int) -> int:
+        """Which block height `y` belongs to; the number of blocks when beyond the end."""
+        self._top(len(self._blocks))
+        return min(bisect_right(self._tops, max(0, y)) - 1, len(self._blocks))
+
+    def top_of(self, index: int) -> int:
+        """The height at which a block begins; the whole height when there is no such block."""
+        return self._top(min(index, len(self._blocks)))
+
+    def texts(self, first: int, last: int) -> Iterator[str]:
+        """The plain text of the lines from `first` to `last`, for copying."""
+        for y in range(first, min(last + 1, self.height)):
+            strip = self.line(y)
+            yield strip.text if strip else ""
+
+    # -- inside
+
+    def _redo(self) -> None:
+        self._drawn.clear()
+        self._lines_kept = 0
+        for index in range(len(self._blocks)):
+            self._is_exact[index] = False
+            self._heights[index] = self._guess(index)
+        self._stale_from(0)
+
+    def _gap(self, index: int) -> int:
+        return 1 if index and self._blocks[index].gap else 0
+
+    def _is_open(self, block: Block) -> bool:
+        return self._expanded if block.is_open is None else block.is_open
+
+    def _guess(self, index: int) -> int:
+        return self._gap(index) + self._blocks[index].guess_height(self._width)
+
+    def _measure(self, index: int) -> int:
+        """Draw a block and note its true height; returns by how much it grew."""
+        before = self._heights[index]
+        self._is_exact[index] = True
+        self._set_height(index, self._gap(index) + len(self._strips(index)))
+        return self._heights[index] - before
+
+    def _set_height(self, index: int, height: int) -> None:
+        if self._heights[index] != height:
+            self._heights[index] = height
+            self._stale_from(index)
+
+    def _stale_from(self, index: int) -> None:
+        del self._tops[index + 1 :]
+
+    def _top(self, index: int) -> int:
+        """Height at which a block begins, its gap included."""
+        while len(self._tops) <= index:
+            self._tops.append(self._tops[-1] + self._heights[len(self._tops) - 1])
+        return self._tops[index]
+
+    def _strips(self, index: int) -> Sequence[Strip]:
+        block = self._blocks[index]
+        is_open = self._is_open(block)
+        drawn = self._drawn.get(index)
+        if drawn and drawn.version == block.version and drawn.expanded == is_open:
+            self._drawn.move_to_end(index)
+            return drawn.strips
+        self._forget(index)
+        strips = block.paint(self._width, self._ink, expanded=is_open)
+        self._drawn[index] = _Drawn(block.version, is_open, strips)
+        self._lines_kept += len(strips)
+        while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
+            _, oldest = self._drawn.popitem(last=False)
+            self._lines_kept -= len(oldest.strips)
+        return strips
+
+    def _forget(self, index: int) -> None:
+        drawn = self._drawn.pop(index, None)
+        if drawn:
+            self._lines_kept -= len(drawn.strips)

@@ -1,0 +1,164 @@
+"""Styled text into lines of a given width: the one place where the transcript wraps.
+
+Widths are Rich's, not ours: Textual crops and places what we draw by the same measure, and two
+measures that disagree about one emoji would shift everything to its right.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from rich.cells import cell_len, split_graphemes
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+Span: TypeAlias = tuple[str, Style]
+"""A piece of text and how it looks."""
+
+Line: TypeAlias = list[Span]
+
+TAB_WIDTH = 4
+LONGEST_LINE = 8192
+"""Characters shown of one line; a longer one is cut in the view, never in what is stored."""
+
+# East Asian wide characters may break anywhere, so each is a word of its own.
+_ATOMS = re.compile(
+    r"\n| +|[\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]"
+    r"|[^ \n\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]+"
+)
+
+
+def wrap(
+    spans: Iterable[Span], width: int, *, first: Sequence[Span] = (), rest: Sequence[Span] = ()
+) -> list[Strip]:
+    """`spans` as lines of at most `width` cells, broken at blanks; newlines in the text stay.
+
+    `first` and `rest` are put before the first line and before all others.
+    """
+    room = max(1, width - max(_cells(first), _cells(rest)))
+    lines = _wrap(spans, room)
+    return [strip([*(rest if index else first), *line]) for index, line in enumerate(lines)]
+
+
+def fold(spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = ()) -> list[Strip]:
+    """One line of code or output, cut hard wherever it reaches `width`; blanks and colours stay."""
+    room = max(1, width - _cells(prefix))
+    lines: list[Line] = [[]]
+    used = 0
+    for text, style in spans:
+        for piece in _chop_into(shorten(text), room, used):
+            size = cell_len(piece)
+            if used and used + size > room:
+                lines.append([])
+                used = 0
+            lines[-1].append((piece, style))
+            used += size
+    return [strip([*prefix, *line]) for line in lines]
+
+
+def strip(spans: Sequence[Span]) -> Strip:
+    return Strip([Segment(text, style) for text, style in spans if text])
+
+
+def shorten(line: str) -> str:
+    """The part of a line that is shown, tabs as blanks."""
+    if len(line) > LONGEST_LINE:
+        line = f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters)"
+    return line.expandtabs(TAB_WIDTH)
+
+
+def chop(text: str, width: int) -> list[str]:
+    """`text` in pieces of at most `width` cells, never inside a grapheme."""
+    if text.isascii():
+        return [text[at : at + width] for at in range(0, len(text), width)]
+    pieces: list[str] = []
+    begin = used = 0
+    for start, _end, size in split_graphemes(text)[0]:
+        if used + size > width and start > begin:
+            pieces.append(text[begin:start])
+            begin, used = start, 0
+        used += size
+    return [*pieces, text[begin:]] if begin < len(text) else pieces
+
+
+def clip(text: str, width: int) -> str:
+    """The first line of `text` in at most `width` cells; an ellipsis stands for the rest."""
+    head, newline, _ = text.partition("\n")
+    head = shorten(head)
+    if not newline and cell_len(head) <= width:
+        return head
+    pieces = chop(head, max(1, width - 1))
+    return (pieces[0] if pieces else "") + "…"
+
+
+def _cells(spans: Sequence[Span]) -> int:
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def _wrap(spans: Iterable[Span], width: int) -> list[Line]:
+    """Greedy: a word that does not fit opens a line, one wider than a line is chopped."""
+    lines: list[Line] = []
+    line: Line = []
+    used = 0
+    gap: Span | None = None
+    for word in _words(spans):
+        text, style = word[0]
+        if text == "\n":
+            lines.append(line)
+            line, used, gap = [], 0, None
+            continue
+        if text[0] == " ":
+            gap = (text, style)
+            continue
+        size = sum(cell_len(piece) for piece, _ in word)
+        blank = len(gap[0]) if gap else 0
+        if used and used + blank + size > width:
+            lines.append(line)
+            line, used, gap = [], 0, None
+        elif gap and blank < width:
+            line.append(gap)
+            used += blank
+        gap = None
+        if used + size <= width:
+            line.extend(word)
+            used += size
+            continue
+        for piece, piece_style in word:
+            for part in _chop_into(piece, width, used):
+                if used and used + cell_len(part) > width:
+                    lines.append(line)
+                    line, used = [], 0
+                line.append((part, piece_style))
+                used += cell_len(part)
+    lines.append(line)
+    return lines
+
+
+def _chop_into(text: str, width: int, used: int) -> Iterator[str]:
+    """Pieces of a long word, the first sized to what is left of the current line."""
+    left = width - used
+    if 0 < left < cell_len(text):
+        head = chop(text, left)[0]
+        if cell_len(head) <= left:
+            yield head
+            text = text[len(head) :]
+    yield from chop(text, width)
+
+
+def _words(spans: Iterable[Span]) -> Iterator[Line]:
+    """Unbreakable runs: a word may go through several spans; blanks and newlines stand alone."""
+    word: Line = []
+    for text, style in spans:
+        for match in _ATOMS.finditer(text):
+            atom = match[0]
+            is_breakable = atom[0] in " \n" or (len(atom) == 1 and "\u2e80" <= atom <= "\uff60")
+            if not is_breakable:
+                word.append((atom, style))
+                continue
+            if word:
+                yield word
+                word = []
+            yield [(atom, style)]
+    if word:
+        yield word

@@ -1,0 +1,214 @@
+"""Markdown as lines: markdown-it reads it, this draws it, one function per kind of block.
+
+Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.style import Style
+from textual.strip import Strip
+
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.code import highlight
+from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
+from dirge_py.ui.transcript.tables import paint_table
+
+PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+_BULLETS = ("•", "◦", "▪")
+_NARROWEST = 12
+"""Cells that nesting always leaves for text."""
+
+
+def paint_markdown(source: str, width: int, ink: Ink, *, plain_code: bool = False) -> list[Strip]:
+    """The lines of `source`. `plain_code` while it is still being written: no highlighting then."""
+    painter = _Painter(width=max(4, width), ink=ink, plain_code=plain_code)
+    painter.paint(PARSER.parse(source))
+    return painter.strips
+
+
+@dataclass(slots=True)
+class _List:
+    """A list being drawn; `number` is the next item's, None for bullets."""
+
+    number: int | None
+    is_tight: bool
+
+
+@dataclass(slots=True)
+class _Painter:
+    width: int
+    ink: Ink
+    plain_code: bool
+    strips: list[Strip] = field(default_factory=list)
+    _indents: list[Span] = field(default_factory=list)
+    _marker: Span | None = None
+    _lists: list[_List] = field(default_factory=list)
+    _wants_gap: bool = False
+
+    def paint(self, tokens: Sequence[Token]) -> None:
+        stream = iter(tokens)
+        for token in stream:
+            match token.type:
+                case "heading_open":
+                    self._heading(token, next(stream))
+                case "paragraph_open":
+                    self._paragraph(next(stream), is_tight=token.hidden)
+                case "fence" | "code_block":
+                    self._code(token.content, token.info.split(" ")[0].strip())
+                case "bullet_list_open":
+                    self._open_list(None)
+                case "ordered_list_open":
+                    self._open_list(int(token.attrs.get("start", 1)))
+                case "bullet_list_close" | "ordered_list_close":
+                    self._lists.pop()
+                    self._wants_gap = True
+                case "list_item_open":
+                    self._open_item()
+                case "list_item_close" | "blockquote_close":
+                    self._close_indent()
+                case "blockquote_open":
+                    self._gap()
+                    self._indents.append(("▌ ", self.ink.dim))
+                case "hr":
+                    self._gap()
+                    self._add([strip([*self._prefix(), ("─" * self._room(), self.ink.dim)])])
+                case "table_open":
+                    self._table(stream)
+                case _ if token.content:
+                    self._gap()
+                    self._add(self._wrap([(token.content.rstrip("\n"), self.ink.dim)]))
+
+    # -- blocks
+
+    def _heading(self, opening: Token, inline: Token) -> None:
+        self._gap()
+        mark = "#" * int(opening.tag[1:]) + " "
+        spans = [(mark, self.ink.dim), *self._inline(inline, self.ink.heading)]
+        self._add(self._wrap(spans))
+
+    def _paragraph(self, inline: Token, *, is_tight: bool) -> None:
+        if not is_tight:
+            self._gap()
+        self._add(self._wrap(self._inline(inline, self.ink.text)), wants_gap=not is_tight)
+
+    def _code(self, content: str, language: str) -> None:
+        self._gap()
+        prefix = [*self._prefix(), ("  ", self.ink.text)]
+        code = content.removesuffix("\n")
+        lines = highlight(code, "" if self.plain_code else language, self.ink)
+        self._add([part for line in lines for part in fold(line, self.width, prefix=prefix)])
+
+    def _open_list(self, number: int | None) -> None:
+        if not self._lists:
+            self._gap()
+        self._wants_gap = False
+        self._lists.append(_List(number=number, is_tight=True))
+
+    def _open_item(self) -> None:
+        current = self._lists[-1]
+        if current.number is None:
+            mark = _BULLETS[min(len(self._lists), len(_BULLETS)) - 1] + " "
+        else:
+            mark = f"{current.number}. "
+            current.number += 1
+        # An item right in an item: the outer mark has a line of its own.
+        if self._marker is not None:
+            self._add([strip(self._prefix())])
+        if self._room() <= _NARROWEST:
+            mark = mark[:1] + " "
+        self._indents.append((" " * len(mark), self.ink.text))
+        self._marker = (mark, self.ink.accent)
+
+    def _close_indent(self) -> None:
+        if self._marker is not None:
+            self._add([strip(self._prefix())])
+        self._indents.pop()
+
+    def _table(self, stream: Iterator[Token]) -> None:
+        self._gap()
+        rows: list[list[Line]] = []
+        aligns: list[str] = []
+        for token in stream:
+            if token.type == "table_close":
+                break
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "th_open":
+                aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+            elif token.type == "inline":
+                style = self.ink.heading if len(rows) == 1 else self.ink.text
+                rows[-1].append(self._inline(token, style))
+        prefix = self._prefix()
+        self._add(
+            [
+                strip([*prefix, *line])
+                for line in paint_table(rows, aligns, width=self._room(), ink=self.ink)
+            ]
+        )
+
+    # -- inline
+
+    def _inline(self, token: Token, base: Style) -> Line:
+        spans: Line = []
+        styles = [base]
+        target = ""
+        for child in token.children or ():
+            match child.type:
+                case "strong_open":
+                    styles.append(styles[-1] + self.ink.strong)
+                case "em_open":
+                    styles.append(styles[-1] + self.ink.emphasis)
+                case "s_open":
+                    styles.append(styles[-1] + self.ink.strike)
+                case "link_open":
+                    target = str(child.attrs.get("href", ""))
+                    styles.append(self.ink.link)
+                    begin = len(spans)
+                case "link_close":
+                    styles.pop()
+                    label = "".join(text for text, _ in spans[begin:])
+                    if target not in (label, f"mailto:{label}"):
+                        spans.append((f" ({target})", self.ink.dim))
+                case "strong_close" | "em_close" | "s_close":
+                    styles.pop()
+                case "code_inline":
+                    spans.append((child.content, self.ink.code))
+                case "softbreak" | "hardbreak":
+                    # Models break lines where they mean it; joining them would undo their layout.
+                    spans.append(("\n", styles[-1]))
+                case "image":
+                    spans.append((f"[image: {child.content}] ", self.ink.dim))
+                    spans.append((str(child.attrs.get("src", "")), self.ink.dim))
+                case _:
+                    spans.append((child.content, styles[-1]))
+        return spans
+
+    # -- lines
+
+    def _prefix(self) -> list[Span]:
+        """What the next line begins with; an item's marker is used up by its first line."""
+        prefix = list(self._indents)
+        if self._marker is not None:
+            prefix[-1] = self._marker
+            self._marker = None
+        return prefix
+
+    def _room(self) -> int:
+        return max(_NARROWEST, self.width - sum(len(text) for text, _ in self._indents))
+
+    def _wrap(self, spans: Line) -> list[Strip]:
+        first = self._prefix()
+        return wrap(spans, self.width, first=first, rest=self._indents)
+
+    def _gap(self) -> None:
+        if self._wants_gap and self._marker is None:
+            self.strips.append(strip(self._indents))
+        self._wants_gap = False
+
+    def _add(self, strips: list[Strip], *, wants_gap: bool = True) -> None:
+        self.strips.extend(strips)
+        self._wants_gap = wants_gap

@@ -1,0 +1,191 @@
+"""One tool call on the screen: what it is, how it goes, and as much of its output as helps."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from rich.style import Style
+from textual.strip import Strip
+
+from dirge_py.lib.clean import clean
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.blocks import BlockBase
+from dirge_py.ui.transcript.diff import count_changes, paint_diff
+from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
+
+State = Literal["running", "asking", "waiting", "ok", "failed", "denied", "aborted"]
+
+_LINES_COLLAPSED = 4
+_LINES_LIVE = 6
+_DIFF_LINES = 60
+"""A change is never folded away, but a long one is cut until it is asked for."""
+
+_LONGEST_OUTPUT = 400_000
+"""Characters of one result kept for the view; all of it is in the session."""
+_LIVE_OUTPUT = 8_000
+
+_MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
+_BODY: str = "  "
+
+_STATE_BY_OUTCOME: dict[str, State] = {"ok": "ok", "denied": "denied", "aborted": "aborted"}
+
+
+def main_argument(args: Any) -> str:
+    """The one argument that tells this call from others of the same tool."""
+    if not isinstance(args, Mapping):
+        return str(args or "")
+    for name in _MAIN_ARGUMENTS:
+        if isinstance(args.get(name), str):
+            return str(args[name])
+    texts = [value for value in args.values() if isinstance(value, str)]
+    return texts[0] if texts else ""
+
+
+class ToolBlock(BlockBase):
+    """A call from its first letter to its result."""
+
+    def __init__(self, call_id: str, name: str, args: Any = None) -> None:
+        super().__init__()
+        self.call_id = call_id
+        self.state: State = "running"
+        self._name = clean(name)
+        self._args = args
+        self._output = ""
+        self._diff = ""
+        self._note = ""
+
+    @property
+    def can_expand(self) -> bool:
+        return bool(self._output or self._diff or "\n" in main_argument(self._args))
+
+    def set_call(self, name: str, args: Any) -> None:
+        self._name, self._args = clean(name), args
+        self.changed()
+
+    def set_state(self, state: State) -> None:
+        if state != self.state:
+            self.state = state
+            self.changed()
+
+    def show_progress(self, text: str) -> None:
+        """The newest output of a running call; only its tail is kept."""
+        self._output = clean(text[-_LIVE_OUTPUT:])
+        self.changed()
+
+    def finish(
+        self, text: str, details: Mapping[str, Any], *, is_error: bool, took_ms: int
+    ) -> None:
+        """The call has its result."""
+        outcome = str(details.get("outcome", "error" if is_error else "ok"))
+        self.state = _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
+        if outcome == "failed_command":
+            self.state = "failed"
+        self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
+        shown = text[:_LONGEST_OUTPUT]
+        if len(text) > len(shown):
+            shown += f"\n… {len(text) - len(shown)} more characters, in the session"
+        self._output = clean(shown).strip("\n")
+        self._note = _note(details, took_ms)
+        self.changed()
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        strips = self._paint_header(width, ink, expanded=expanded)
+        indent: Sequence[Span] = [(_BODY, ink.text)]
+        if self._diff and self.state == "ok":
+            lines = paint_diff(self._diff, width, ink, indent=indent)
+            return strips + _capped(lines, len(lines) if expanded else _DIFF_LINES, width, ink)
+        if expanded or not self._output:
+            return strips + self._paint_output(self._output.split("\n"), width, ink)
+        lines_of_text = self._output.split("\n")
+        if self.state in ("running", "asking"):
+            return strips + self._paint_output(lines_of_text[-_LINES_LIVE:], width, ink)
+        shown = self._paint_output(lines_of_text[:_LINES_COLLAPSED], width, ink)
+        hidden = len(lines_of_text) - _LINES_COLLAPSED
+        if len(shown) > _LINES_COLLAPSED * 2:
+            shown = shown[: _LINES_COLLAPSED * 2]
+            hidden = max(1, hidden)
+        return strips + shown + (_more(hidden, width, ink) if hidden > 0 else [])
+
+    def guess_height(self, width: int) -> int:
+        if self._diff:
+            return min(_DIFF_LINES, self._diff.count("\n")) + 2
+        return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
+
+    def _paint_header(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        mark, style = {
+            "running": ("●", ink.accent),
+            "asking": ("?", ink.warning),
+            "waiting": ("○", ink.dim),
+            "ok": ("●", ink.good),
+            "failed": ("●", ink.error),
+            "denied": ("⊘", ink.warning),
+            "aborted": ("◌", ink.dim),
+        }[self.state]
+        head: list[Span] = [(f"{mark} ", style), (self._name, ink.tool), (" ", ink.text)]
+        subject = clean(main_argument(self._args))
+        tail = self._tail_words()
+        if expanded:
+            strips = wrap(
+                [(subject, ink.text), (f"  {tail}" if tail else "", ink.dim)],
+                width,
+                first=head,
+                rest=[(_BODY, ink.text)],
+            )
+            return strips + self._paint_arguments(width, ink)
+        room = width - len(self._name) - 3 - (len(tail) + 2 if tail else 0)
+        head.append((clip(subject, max(8, room)), ink.text))
+        if tail:
+            head.append((f"  {tail}", ink.dim))
+        return wrap(head, width, rest=[(_BODY, ink.text)])
+
+    def _tail_words(self) -> str:
+        words = {"asking": "waits for your answer", "denied": "denied", "aborted": "interrupted"}
+        parts = [words.get(self.state, ""), self._note]
+        if self._diff:
+            added, removed = count_changes(self._diff)
+            parts.append(f"+{added} −{removed}")
+        return ", ".join(part for part in parts if part)
+
+    def _paint_arguments(self, width: int, ink: Ink) -> list[Strip]:
+        """The arguments that the header does not show, when everything is to be seen."""
+        if not isinstance(self._args, Mapping):
+            return []
+        main = main_argument(self._args)
+        strips: list[Strip] = []
+        for name, value in self._args.items():
+            if value == main or (self._diff and isinstance(value, str) and "\n" in value):
+                continue
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            spans = [(clean(f"{name}: "), ink.dim), (clean(shown), ink.dim)]
+            indent: Sequence[Span] = [(_BODY, ink.text)]
+            strips += wrap(spans, width, first=indent, rest=indent)
+        return strips
+
+    def _paint_output(self, lines: Sequence[str], width: int, ink: Ink) -> list[Strip]:
+        if not self._output:
+            return []
+        style: Style = ink.error if self.state == "failed" else ink.dim
+        prefix = [(_BODY, ink.text)]
+        return [part for line in lines for part in fold([(line, style)], width, prefix=prefix)]
+
+
+def _note(details: Mapping[str, Any], took_ms: int) -> str:
+    parts = []
+    if details.get("exit_code") not in (None, 0):
+        parts.append(f"exit {details['exit_code']}")
+    if details.get("outcome") == "timeout":
+        parts.append("timed out")
+    if took_ms >= 1000:
+        parts.append(f"{took_ms / 1000:.1f} s")
+    return ", ".join(parts)
+
+
+def _capped(lines: list[Strip], most: int, width: int, ink: Ink) -> list[Strip]:
+    if len(lines) <= most:
+        return lines
+    return lines[:most] + _more(len(lines) - most, width, ink)
+
+
+def _more(count: int, width: int, ink: Ink) -> list[Strip]:
+    text = f"… {count} more line{'s' * (count != 1)}"
+    return wrap([(text, ink.dim)], width, first=[(_BODY, ink.text)], rest=[(_BODY, ink.text)])
