@@ -1,0 +1,96 @@
+"""From a command to a running process: its argument list, its session, its one output pipe."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dirge_py.errors import ProcessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSpec:
+    """What a launcher may know about the command it wraps."""
+
+    cwd: str
+    environment: Mapping[str, str]
+    call_id: str
+
+
+Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]
+"""Returns the argument list to start instead, such as the same one inside a sandbox."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process just started, and the pipe its output comes out of. Owned by the caller."""
+
+    process: subprocess.Popen[bytes]
+    output_fd: int
+
+
+def shell_arguments(text: str) -> list[str]:
+    """How bash is asked to run `text` and nothing else.
+
+    No start files are read. `--` keeps text that begins with a dash from being taken for options.
+    """
+    return [_bash(), "--norc", "--noprofile", "-c", "--", text]
+
+
+def start(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> Started:
+    """Start a process without input or terminal, stdout and stderr merged in the order written.
+
+    A session of its own has no controlling terminal: what would ask there for a password fails
+    at once instead of waiting. It also makes one process group of all it starts.
+
+    Raises:
+        ProcessError: nothing was started.
+    """
+    output_fd, write_end = os.pipe()
+    try:
+        process = subprocess.Popen(
+            list(arguments),
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        os.close(output_fd)
+        raise _explained(error, arguments[0], cwd) from error
+    finally:
+        os.close(write_end)
+    os.set_blocking(output_fd, False)
+    return Started(process, output_fd)
+
+
+def _bash() -> str:
+    # Fixed places first: `bash` found through PATH could be a file of the repository.
+    for path in ("/bin/bash", "/usr/bin/bash"):
+        if os.access(path, os.X_OK):
+            return path
+    found = shutil.which("bash")
+    if found is None:
+        raise ProcessError("There is no bash on this machine.", hint="Install bash.")
+    return found
+
+
+def _explained(error: OSError | ValueError, program: str, cwd: str) -> ProcessError:
+    if not os.path.isdir(cwd):
+        return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
+    if isinstance(error, ValueError):
+        return ProcessError(
+            f"The command has characters that cannot be passed on: {error}.",
+            hint="Leave out NUL characters and lone surrogates.",
+        )
+    if isinstance(error, FileNotFoundError):
+        return ProcessError(f"There is no program `{program}`.", hint="Check PATH.")
+    reason = error.strerror or str(error)
+    return ProcessError(
+        f"{program} could not be started: {reason}.",
+        hint="A very long command belongs into a script file.",
+    )

@@ -1,0 +1,83 @@
+"""The process table: who runs, whose child it is, in which group and session."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessEntry:
+    """One row. `started` tells two processes with the same number apart; 0 where unknown."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    is_zombie: bool
+    started: int
+
+
+def process_table() -> dict[int, ProcessEntry]:
+    """Every process we can see, by number."""
+    entries = _from_proc() if sys.platform == "linux" else _from_ps()
+    return {entry.pid: entry for entry in entries}
+
+
+def read_entry(pid: int) -> ProcessEntry | None:
+    """One row from /proc, None if there is none (any more)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            line = stat.read()
+    except OSError:
+        return None
+    # The program's name stands in parentheses and may itself hold parentheses and blanks.
+    fields = line[line.rfind(b")") + 2 :].split()
+    return ProcessEntry(
+        pid=pid,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        is_zombie=fields[0] in (b"Z", b"X"),
+        started=int(fields[19]),
+    )
+
+
+def has_in_environment(pid: int, setting: bytes) -> bool:
+    """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ:
+            return setting in environ.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _from_proc() -> list[ProcessEntry]:
+    found = (read_entry(int(name)) for name in os.listdir("/proc") if name.isdecimal())
+    return [entry for entry in found if entry is not None]
+
+
+def _from_ps() -> list[ProcessEntry]:
+    """macOS has no /proc, and its `ps` prints no usable session: the group stands for it."""
+    try:
+        listing = subprocess.run(
+            ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state="],
+            capture_output=True,
+            check=False,
+            timeout=2,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [_row(line.split()) for line in listing.splitlines() if len(line.split()) == 4]
+
+
+def _row(fields: list[bytes]) -> ProcessEntry:
+    pid, parent, group = (int(field) for field in fields[:3])
+    return ProcessEntry(
+        pid=pid,
+        parent=parent,
+        group=group,
+        session=group,
+        is_zombie=fields[3].startswith(b"Z"),
+        started=0,
+    )
