@@ -1,0 +1,180 @@
+"""How to reach a provider: its address and its key, read when they are needed and kept nowhere."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dirge_py.config.base_url import base_url_problem, is_loopback
+from dirge_py.config.entries import entry_of
+from dirge_py.config.schema import Config, ProviderEntry
+from dirge_py.config.services import SERVICE_OF
+from dirge_py.errors import ConfigError, NoProvider
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_MAX_KEY_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """A provider entry made ready for use. `base_url` None: the type's usual address."""
+
+    alias: str
+    type: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allow_insecure: bool = False
+    max_output_tokens: int | None = None
+    script: str | None = None
+
+
+def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Access:
+    """What is needed to talk to `alias`. `is_main`: flags about address and key mean it.
+
+    Raises:
+        NoProvider: its key is missing; the message names where it was looked for.
+        ConfigError: its address is not acceptable, or a file or variable it names is not there.
+    """
+    entry = entry_of(config, alias)
+    url = _base_url(config, entry, alias, is_main=is_main)
+    key = _chosen_key(config) if is_main else None
+    key = key or _key(config, entry, alias)
+    if key is None and _needs_key(entry, url):
+        raise NoProvider(
+            f"Provider `{alias}` has no key: {missing_key_hint(config, alias)} is not set.",
+            hint=f"Set {missing_key_hint(config, alias)}, or run `dirge config check`.",
+        )
+    return Access(
+        alias=alias,
+        type=entry.type,
+        base_url=url,
+        api_key=key,
+        headers={
+            name: _filled_in(value, config.origin.environment, f"providers.{alias}.headers")
+            for name, value in entry.headers.items()
+        },
+        allow_insecure=entry.allow_insecure,
+        max_output_tokens=entry.max_output_tokens,
+        script=_beside_config(config, entry.script),
+    )
+
+
+def has_access(config: Config, alias: str) -> bool:
+    """Whether `alias` could be used now; nothing is asked over the network."""
+    try:
+        provider_access(config, alias)
+    except ConfigError:
+        return False
+    return True
+
+
+def is_custom(config: Config, alias: str) -> bool:
+    """Whether `alias` answers somewhere else than its type usually does, so with ids of its own."""
+    entry = entry_of(config, alias)
+    service = SERVICE_OF.get(entry.type)
+    if service is None or entry.base_url is not None:
+        return True
+    chosen = config.origin.chosen.base_url
+    return bool(chosen or config.origin.environment.get(service.base_url_env))
+
+
+def missing_key_hint(config: Config, alias: str) -> str:
+    """Where the key of `alias` is looked for, in a word: a variable's name, or the setting's."""
+    entry = entry_of(config, alias)
+    if entry.api_key_env:
+        return entry.api_key_env
+    if entry.api_key and (variable := _VARIABLE.match(entry.api_key)):
+        return variable[1]
+    if entry.api_key_file:
+        return entry.api_key_file
+    if entry.base_url is not None or entry.type not in SERVICE_OF:
+        return f"`api_key_env` in [providers.{alias}]"
+    return SERVICE_OF[entry.type].key_env
+
+
+def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool) -> str | None:
+    """The flag's, the file's, else the usual variable's address, checked."""
+    chosen = config.origin.chosen.base_url if is_main else None
+    if chosen:
+        return _accepted(chosen, "--base-url", entry.allow_insecure)
+    if entry.base_url is not None or entry.type not in SERVICE_OF:
+        return entry.base_url
+    variable = SERVICE_OF[entry.type].base_url_env
+    named = config.origin.environment.get(variable)
+    return _accepted(named, variable, entry.allow_insecure) if named else None
+
+
+def _accepted(url: str, source: str, allow_insecure: bool) -> str:
+    problem = base_url_problem(url, allow_insecure)
+    if problem:
+        raise ConfigError(f"{source}: {problem}.", hint="Use https, or an address of this machine.")
+    return url
+
+
+def _chosen_key(config: Config) -> str | None:
+    chosen = config.origin.chosen
+    if chosen.api_key_file:
+        return _key_in(Path(chosen.api_key_file), "--api-key-file")
+    return chosen.api_key
+
+
+def _key(config: Config, entry: ProviderEntry, alias: str) -> str | None:
+    """The key from where the entry says, else from the usual variable."""
+    environment = config.origin.environment
+    if entry.api_key_file:
+        file = _beside_config(config, entry.api_key_file)
+        return _key_in(Path(file or ""), f"providers.{alias}.api_key_file")
+    if entry.api_key_env or entry.api_key:
+        return environment.get(missing_key_hint(config, alias)) or None
+    if entry.type not in SERVICE_OF or _leaves_home(entry.base_url):
+        return None
+    return environment.get(SERVICE_OF[entry.type].key_env) or None
+
+
+def _leaves_home(base_url: str | None) -> bool:
+    """Whether the usual key would go to a service that it was not made for."""
+    return base_url is not None and not is_loopback(urlsplit(base_url).hostname or "")
+
+
+def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
+    """Local servers mostly want none; where a key was named it is meant."""
+    if entry.type == "scripted":
+        return False
+    if entry.api_key or entry.api_key_env:
+        return True
+    return url is None or not is_loopback(urlsplit(url).hostname or "")
+
+
+def _key_in(file: Path, source: str) -> str:
+    try:
+        with open(file.expanduser(), "rb") as stream:
+            content = stream.read(_MAX_KEY_BYTES + 1)
+        key = content.decode().strip()
+    except OSError as error:
+        raise ConfigError(f"{source}: {file}: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{source}: {file} holds no key.") from None
+    if not key or len(content) > _MAX_KEY_BYTES or not key.isprintable() or " " in key:
+        raise ConfigError(f"{source}: {file} holds no key.", hint="Put the key there, alone.")
+    return key
+
+
+def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:
+    def look_up(match: re.Match[str]) -> str:
+        found = environment.get(match[1])
+        if found is None:
+            raise ConfigError(f"{source}: {match[1]} is not set.")
+        return found
+
+    return _VARIABLE.sub(look_up, value)
+
+
+def _beside_config(config: Config, path: str | None) -> str | None:
+    """A relative path in the settings is seen from the folder they lie in."""
+    if path is None:
+        return None
+    base = os.path.dirname(config.origin.path or "")
+    return os.path.join(base, os.path.expanduser(path))

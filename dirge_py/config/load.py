@@ -1,0 +1,159 @@
+"""Settings read, merged and checked: flags over environment over file over defaults."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from dirge_py.config.lines import dotted, key_lines
+from dirge_py.config.model_spec import THINKING_LEVELS
+from dirge_py.config.paths import config_file
+from dirge_py.config.problems import config_error
+from dirge_py.config.schema import Config
+from dirge_py.config.sources import Chosen, Origin, Overrides
+from dirge_py.errors import ConfigError
+from dirge_py.streams import ThinkingLevel
+
+_MAX_BYTES = 1024 * 1024
+
+
+def load(
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] = os.environ,
+    path: Path | None = None,
+) -> Config:
+    """All settings of this start. `path` is `--config`; the usual file may be absent, that one not.
+
+    A provider is looked for later (`models.main_model`): many commands need none.
+
+    Raises:
+        ConfigError: the file cannot be read or parsed, or holds something that is no setting.
+    """
+    overrides = overrides or Overrides()
+    file = path or config_file(environment)
+    text = read_text(file, may_be_absent=path is None)
+    settings = parse(text or "", file)
+    lines = key_lines(text or "")
+    sources = {dotted(key): f"{file}:{line}" for key, line in lines.items()}
+    for key, (value, flag) in _flags(overrides).items():
+        if _put(settings, key, value):
+            sources[key] = flag
+    try:
+        config = Config.model_validate(settings)
+    except ValidationError as error:
+        raise config_error(error, file=str(file), lines=lines, sources=sources) from None
+    config._origin = Origin(
+        path=str(file) if text is not None else None,
+        sources=sources,
+        chosen=_chosen(overrides, environment),
+        environment=environment,
+    )
+    return config
+
+
+def read_text(file: Path, *, may_be_absent: bool) -> str | None:
+    """The text of the settings file, None if it is absent and may be.
+
+    Raises:
+        ConfigError: it is there and cannot be read. It is never taken for an empty one.
+    """
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        if may_be_absent:
+            return None
+        raise ConfigError(
+            f"{file}: there is no such file.", hint="`dirge config init` writes a first one."
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}.", hint="Make it readable.") from error
+    if len(content) > _MAX_BYTES:
+        raise ConfigError(
+            f"{file} is larger than 1 MiB.", hint="Settings belong here, nothing else."
+        )
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}:{line}: not UTF-8.", hint="Save the file as UTF-8.") from None
+
+
+def parse(text: str, file: Path) -> dict[str, Any]:
+    """The tables of a TOML text.
+
+    Raises:
+        ConfigError: with line and column, as `tomllib` says them.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        what, _, where = str(error).rpartition(" (at ")
+        line, _, column = where.removeprefix("line ").rstrip(")").partition(", column ")
+        place = f"{file}:{line}:{column}" if line.isdecimal() else f"{file}, at its end"
+        raise ConfigError(f"{place}: {what or error}.", hint="The file must be TOML.") from None
+    except RecursionError:
+        raise ConfigError(f"{file}: nested too deeply.", hint="The file must be TOML.") from None
+
+
+def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
+    """Dotted key → (value, flag) of every flag that stands for a setting and was given."""
+    named: dict[str, tuple[Any, str]] = {
+        "permission.mode": (given.permission_mode, "--permission-mode"),
+        "loop.max_turns": (given.max_turns, "--max-turns"),
+        "limits.cost_usd": (given.max_cost_usd, "--max-cost"),
+        "limits.tokens": (given.max_tokens, "--max-tokens"),
+        "limits.time_s": (given.timeout_s, "--timeout"),
+        "tools.enabled": (None if given.tools is None else list(given.tools), "--tools"),
+    }
+    if given.no_tools:
+        named["tools.enabled"] = ([], "--no-tools")
+    if given.no_context_files:
+        named["context.project_files"] = (False, "--no-context-files")
+    if given.no_session:
+        named["session.save"] = (False, "--no-session")
+    return {key: entry for key, entry in named.items() if entry[0] is not None}
+
+
+def _put(settings: dict[str, Any], key: str, value: Any) -> bool:
+    """Set `table.key`; False where the file has no table there: validation names it."""
+    table, _, name = key.partition(".")
+    inner = settings.setdefault(table, {})
+    if not isinstance(inner, dict):
+        return False
+    inner[name] = value
+    return True
+
+
+def _chosen(given: Overrides, environment: Mapping[str, str]) -> Chosen:
+    provider = given.provider or environment.get("DIRGE_PROVIDER") or None
+    model = given.model or environment.get("DIRGE_MODEL") or None
+    source = "--model" if given.model else "DIRGE_MODEL" if model else ""
+    if given.provider:
+        # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai; and a
+        # model that the environment names for another provider is not meant at all.
+        is_own = model is not None and model.startswith(f"{given.provider}/")
+        if given.model and not is_own:
+            model = f"{given.provider}/{given.model}"
+        elif not is_own:
+            model = None
+    return Chosen(
+        provider=provider,
+        model=model,
+        source=source or ("--provider" if given.provider else "DIRGE_PROVIDER" if provider else ""),
+        thinking=_level(given.thinking),
+        base_url=given.base_url,
+        api_key=given.api_key,
+        api_key_file=given.api_key_file,
+    )
+
+
+def _level(word: str | None) -> ThinkingLevel | None:
+    if word is None or word in THINKING_LEVELS:
+        return word
+    raise ConfigError(
+        f"--thinking: {word!r} is no level.", hint=f"Use one of {', '.join(THINKING_LEVELS)}."
+    )

@@ -1,0 +1,63 @@
+"""Where dirge keeps its settings and its state."""
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from dirge_py.errors import ConfigError
+
+
+def config_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$DIRGE_CONFIG_DIR`, else `$XDG_CONFIG_HOME/dirge`, else `~/.config/dirge`."""
+    return _folder(environment, "DIRGE_CONFIG_DIR", "XDG_CONFIG_HOME", ".config")
+
+
+def state_dir(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$DIRGE_STATE_DIR`, else `$XDG_STATE_HOME/dirge`, else `~/.local/state/dirge`."""
+    return _folder(environment, "DIRGE_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+
+
+def config_file(environment: Mapping[str, str] = os.environ) -> Path:
+    return config_dir(environment) / "config.toml"
+
+
+def project_root(folder: Path) -> Path:
+    """The git root `folder` lies in, links resolved; `folder` itself where there is none.
+
+    A worktree has its own `.git` file and so is a project of its own. Nothing is read or run.
+    """
+    real = folder.resolve()
+    for candidate in (real, *real.parents):
+        if os.path.lexists(candidate / ".git"):
+            return candidate
+    return real
+
+
+def project_id(root: Path) -> str:
+    """The name a project's state is kept under: a slug, and 8 hex digits that tell twins apart."""
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip("-.")[:40]
+    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:8]
+    return f"{slug or 'project'}-{digest}"
+
+
+def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) -> Path:
+    named = environment.get(own)
+    if named:
+        return Path(named).expanduser().absolute()
+    # The XDG specification: a relative value is invalid and to be ignored.
+    base = environment.get(xdg, "")
+    if os.path.isabs(base):
+        return Path(base) / "dirge"
+    return _home(environment) / default / "dirge"
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise ConfigError(
+            "There is no home folder to keep settings in.",
+            hint="Set HOME, or DIRGE_CONFIG_DIR and DIRGE_STATE_DIR.",
+        )
+    return Path(home)

@@ -1,0 +1,254 @@
+"""The settings that exist, with their defaults: a closed schema.
+
+Every table here has something behind it. Key names carry their units (`_s`, `_usd`, `_bytes`), and
+each field's description is what documentation and the JSON Schema say about it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from dirge_py.claims import Operation
+from dirge_py.config.base_url import base_url_problem
+from dirge_py.config.sources import Origin
+from dirge_py.streams import ThinkingLevel
+
+ProviderType = Literal["openai", "anthropic", "scripted"]
+Delivery = Literal["all", "one-at-a-time"]
+Positive = Annotated[int, Field(gt=0)]
+PositiveNumber = Annotated[float, Field(gt=0)]
+
+VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
+
+
+class _Table(BaseModel):
+    """A table of the file. `strict`: `max_turns = "5"` is a mistake worth naming."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, protected_namespaces=()
+    )
+
+
+class ProviderEntry(_Table):
+    """One service under the name (alias) that models are chosen by."""
+
+    type: ProviderType = Field(description="The wire format the service speaks.")
+    allow_insecure: bool = Field(default=False, description="Allow http to another machine.")
+    base_url: str | None = Field(
+        default=None,
+        description="Where it answers; openai with its version (`…/v1`), anthropic the host only. "
+        "http only to this machine, or with `allow_insecure`.",
+    )
+    model: str | None = Field(
+        default=None, description="The model used when only the alias is named."
+    )
+    models: list[str] = Field(default_factory=list, description="Further models to offer.")
+    api_key_env: str | None = Field(
+        default=None, description="The environment variable with the key."
+    )
+    api_key: str | None = Field(
+        default=None, pattern=f"^{VARIABLE}$", description='The same, written as "${VARIABLE}".'
+    )
+    api_key_file: str | None = Field(
+        default=None,
+        description="A file that holds the key and nothing else, readable by you alone.",
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description='Sent with every request; "${VARIABLE}" is filled in.'
+    )
+    max_output_tokens: Positive | None = Field(
+        default=None, description="The longest answer to ask for."
+    )
+    thinking: ThinkingLevel | None = Field(default=None, description="How much its models think.")
+    script: str | None = Field(
+        default=None, description="The script of a scripted provider: TOML or JSON."
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _keys_travel_safely(cls, url: str | None, others: ValidationInfo) -> str | None:
+        problem = base_url_problem(url, others.data.get("allow_insecure", False)) if url else None
+        if problem:
+            raise ValueError(problem)
+        return url
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "ProviderEntry":
+        keys = [self.api_key_env, self.api_key, self.api_key_file]
+        if sum(key is not None for key in keys) > 1:
+            raise ValueError("give one of `api_key_env`, `api_key` and `api_key_file`")
+        if (self.type == "scripted") != (self.script is not None):
+            raise ValueError('`script` belongs to `type = "scripted"`, which needs one')
+        return self
+
+
+class Roles(_Table):
+    """Which model does what: an alias, or `alias/model`, each with `:level` if wanted."""
+
+    main: str | None = Field(default=None, description="Does the work.")
+    subagent: str | None = Field(default=None, description="Does work that was handed on.")
+    summarize: str | None = Field(default=None, description="Shortens what is old.")
+    review: str | None = Field(default=None, description="Reads changes before they count as done.")
+    escalate: str | None = Field(
+        default=None, description="Takes over when the main model is stuck."
+    )
+    critic: str | None = Field(default=None, description="Checks answers.")
+    approve: str | None = Field(default=None, description="Judges calls before a person is asked.")
+
+
+class Tools(_Table):
+    """Which tools the model has, and how several calls run."""
+
+    execution: Literal["parallel", "sequential"] = Field(
+        default="parallel", description="Whether independent calls of one turn may overlap."
+    )
+    max_parallel: Annotated[int, Field(ge=1, le=64)] = Field(default=8, description="How many may.")
+    enabled: list[str] | None = Field(default=None, description="Only these tools; absent: all.")
+    disabled: list[str] = Field(default_factory=list, description="Not these.")
+
+
+class Loop(_Table):
+    """How a run goes on and ends."""
+
+    max_turns: Positive = Field(default=100, description="Turns after which a run ends.")
+    steering: Delivery = Field(
+        default="all",
+        description="How many waiting inputs enter before a turn: all, or one at a time.",
+    )
+    follow_up: Delivery = Field(
+        default="one-at-a-time", description="How many are delivered when the agent would stop."
+    )
+
+
+class PermissionRule(_Table):
+    """One rule. A matching deny always wins; of the others the last match does."""
+
+    op: Literal[Operation, "*"] = Field(description="What the call would do.")
+    match: Annotated[str, Field(min_length=1)] = Field(
+        description="A path, command, host or name; `*` and `**` stand for anything."
+    )
+    effect: Literal["allow", "ask", "deny"] = Field(description="What happens then.")
+
+
+class Permission(_Table):
+    """What may happen without asking."""
+
+    mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = Field(
+        default="standard", description="The preset that decides where no rule does."
+    )
+    rule: list[PermissionRule] = Field(default_factory=list, description="Rules, in order.")
+
+
+class Limits(_Table):
+    """What one run may use. Absent: no limit."""
+
+    cost_usd: PositiveNumber | None = Field(
+        default=None, description="Money, where prices are known."
+    )
+    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
+    time_s: PositiveNumber | None = Field(default=None, description="Seconds.")
+    requests: Positive | None = Field(default=None, description="Model calls.")
+    tool_calls: Positive | None = Field(default=None, description="Tool calls.")
+
+
+class Context(_Table):
+    """What the model is told besides the conversation."""
+
+    project_files: bool = Field(
+        default=True, description="Send AGENTS.md and CLAUDE.md, from here up to the git root."
+    )
+    project_file_max_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = Field(
+        default=32 * 1024, description="How much of each such file is sent."
+    )
+
+
+class Timeouts(_Table):
+    """How long to wait, in seconds."""
+
+    establish_s: PositiveNumber = Field(
+        default=300.0, description="For the first byte of an answer."
+    )
+    chunk_s: PositiveNumber = Field(default=300.0, description="For the next piece of it.")
+    tool_call_gap_s: PositiveNumber = Field(
+        default=60.0, description="For the next piece of a half-written tool call."
+    )
+    bash_s: Annotated[float, Field(gt=0, le=3600)] = Field(
+        default=120.0, description="For a command, unless the call asks otherwise."
+    )
+
+
+class Session(_Table):
+    """What is kept."""
+
+    save: bool = Field(default=True, description="Keep sessions, so that they can be resumed.")
+
+
+class Ui(_Table):
+    """How the terminal UI looks."""
+
+    theme: str = Field(default="phosphor", description="The name of a theme.")
+    show_thinking: bool = Field(default=False, description="Show what models say to themselves.")
+    animations: bool = Field(default=True, description="Let the activity mark move.")
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Keys = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
+
+
+class Config(_Table):
+    """All settings of one start: file, environment and flags merged. See `load.load`."""
+
+    provider: str | None = Field(default=None, description="The alias used when none is named.")
+    providers: dict[str, ProviderEntry] = Field(
+        default_factory=dict, description="Services by alias."
+    )
+    roles: Roles = Roles()
+    tools: Tools = Tools()
+    loop: Loop = Loop()
+    permission: Permission = Permission()
+    limits: Limits = Limits()
+    context: Context = Context()
+    timeouts: Timeouts = Timeouts()
+    session: Session = Session()
+    ui: Ui = Ui()
+    keys: dict[str, Keys] = Field(
+        default_factory=dict, description='Action to key or keys; "none" frees it.'
+    )
+    aliases: dict[SlashName, str] = Field(
+        default_factory=dict, description="Own names for slash commands."
+    )
+
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @field_validator("providers")
+    @classmethod
+    def _aliases_can_be_named(cls, entries: dict[str, ProviderEntry]) -> dict[str, ProviderEntry]:
+        for alias in entries:
+            if not alias or any(char in "/:" or char.isspace() for char in alias):
+                raise ValueError(f"alias `{alias}` may hold no `/`, no `:` and no blank")
+        return entries
+
+    @property
+    def origin(self) -> Origin:
+        """Where the values come from: the file, the environment and what flags chose."""
+        return self._origin
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """Dotted key → `file:line`, `env NAME` or a flag; a key that is absent has its default."""
+        return MappingProxyType(self._origin.sources)
