@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,6 +22,7 @@ from dirge_py.files.resolve import absolute
 from dirge_py.files.workspace import CallFiles, Workspace
 
 if TYPE_CHECKING:
+    from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
 
 
@@ -31,20 +32,13 @@ class ToolArgs(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class OutputStore(Protocol):
-    """Keeps output that is too long for a result."""
-
-    def keep(self, call_id: str, output: bytes) -> str:
-        """Store `output` whole; returns the path at which `read` finds it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """What tools may use. A tool whose `needs` names an absent one is not offered."""
 
     files: Workspace
     processes: "Runner | None" = None
-    outputs: OutputStore | None = None
+    outputs: "OutputStore | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
