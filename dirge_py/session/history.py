@@ -1,0 +1,162 @@
+"""What a journal says when it is read from end to end."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dirge_py.messages import Message, ToolCallBlock, ToolResultMessage, Usage, UserMessage
+from dirge_py.session.codec import decode_usage
+from dirge_py.session.record import Record
+from dirge_py.session.transcript import Transcript, read_transcript
+from dirge_py.session.tree import branch
+
+_TITLE_LENGTH = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A session as it stands.
+
+    `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
+    for an answer made up just now (those are `healed`). `open_calls` wait for a decision.
+    Everything else is of the whole session: usage and cost of abandoned branches were paid for too.
+    `cost_usd` is None as soon as one part is unknown. `created` and `updated` are ISO 8601 or "".
+    """
+
+    messages: tuple[Message, ...] = ()
+    record_ids: tuple[str, ...] = ()
+    open_calls: tuple[ToolCallBlock, ...] = ()
+    healed: tuple[ToolResultMessage, ...] = ()
+    model: str = ""
+    thinking: str = ""
+    mode: str = ""
+    grants: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    turns: int = 0
+    title: str = ""
+    cwd: str = ""
+    created: str = ""
+    updated: str = ""
+    forked_from: str = ""
+    notices: tuple[str, ...] = ()
+
+
+def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
+    """The session told by `records`. A notice that was recorded is not given again."""
+    transcript = read_transcript(branch(records))
+    choices = _choices(records)
+    header = _newest(records, "session")
+    usage, cost_usd, turns = _spending(records)
+    told = {record.data.get("content") for record in _of_type(records, "notice")}
+    return Loaded(
+        messages=transcript.messages,
+        record_ids=transcript.record_ids,
+        open_calls=transcript.open_calls,
+        healed=transcript.healed,
+        **choices,
+        usage=usage,
+        cost_usd=cost_usd,
+        turns=turns,
+        title=_text(_newest(records, "title"), "title") or _first_title(transcript.messages),
+        cwd=_text(header, "cwd"),
+        created=_text(header, "created"),
+        updated=records[-1].ts if records else "",
+        forked_from=_text(header, "forked_from"),
+        notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in told),
+    )
+
+
+def title_of(message: UserMessage) -> str:
+    """A prompt on one line of at most 80 characters."""
+    line = " ".join(message.text.split())
+    return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
+
+
+def _first_title(messages: Iterable[Message]) -> str:
+    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
+    return next(map(title_of, prompts), "")
+
+
+def _choices(records: Sequence[Record]) -> dict[str, Any]:
+    model = _newest(records, "model")
+    grants: dict[str, None] = {}
+    for record in _of_type(records, "grant"):
+        rule = _text(record.data, "rule")
+        if record.data.get("action") == "added":
+            grants[rule] = None
+        else:
+            grants.pop(rule, None)
+    settings = {
+        _text(record.data, "name"): record.data.get("value")
+        for record in _of_type(records, "setting")
+    }
+    return {
+        "model": _text(model, "model"),
+        "thinking": _text(model, "thinking"),
+        "mode": _text(_newest(records, "mode"), "mode"),
+        "grants": tuple(grants),
+        "settings": settings,
+    }
+
+
+def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
+    """Tokens, cost and model turns.
+
+    The `usage` record behind a message repeats its tokens and adds the price; a crash between the
+    two leaves a message whose tokens are counted and whose price stays unknown.
+    """
+    usage = Usage()
+    cost: float | None = 0.0
+    turns = 0
+    unpriced = Usage()
+    for record in records:
+        if record.type == "message" and _is_from_model(record.data):
+            turns += 1
+            usage, cost = usage + unpriced, None if unpriced else cost
+            unpriced = decode_usage(record.data.get("usage"))
+        elif record.type == "usage" and isinstance(record.data, dict):
+            usage += decode_usage(record.data.get("usage"))
+            price = record.data.get("cost_usd")
+            known = price if isinstance(price, int | float) else None
+            cost = None if cost is None or known is None else cost + known
+            unpriced = Usage()
+    return usage + unpriced, None if unpriced else cost, turns
+
+
+def _is_from_model(data: Any) -> bool:
+    return (
+        isinstance(data, dict)
+        and data.get("role") == "assistant"
+        and data.get("origin") != "harness"
+    )
+
+
+def _remarks(transcript: Transcript) -> Iterable[str]:
+    if transcript.healed:
+        names = ", ".join(sorted({result.tool_name for result in transcript.healed}))
+        yield (
+            f"{len(transcript.healed)} interrupted tool call(s) ({names}) were closed as not "
+            "finished; nothing is run again."
+        )
+    if transcript.surplus_results:
+        yield f"{transcript.surplus_results} tool result(s) without a call were left out."
+    if transcript.unreadable:
+        yield f"{transcript.unreadable} message(s) of an unknown kind were left out."
+
+
+def _of_type(records: Iterable[Record], type_name: str) -> list[Record]:
+    return [r for r in records if r.type == type_name and isinstance(r.data, dict)]
+
+
+def _newest(records: Sequence[Record], type_name: str) -> Mapping[str, Any]:
+    for record in reversed(records):
+        if record.type == type_name and isinstance(record.data, dict):
+            return record.data
+    return {}
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,125 @@
+"""Lists of sessions, from the first and last few kilobytes of each journal."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dirge_py.messages import UserMessage
+from dirge_py.session.codec import decode_message
+from dirge_py.session.history import title_of
+from dirge_py.session.record import Record, decode
+
+# Header, choices and title come first and are short; the last run's end is short too.
+_HEAD_BYTES = 8 * 1024
+_TAIL_BYTES = 16 * 1024
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+# These bytes occur in envelopes only (see record.py).
+_MESSAGE = b'","type":"message","id":"'
+_STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
+_RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """One line of a list of sessions. `title` is the first prompt, `messages` a count."""
+
+    id: str
+    title: str
+    started: datetime
+    updated: datetime
+    messages: int
+    cwd: str
+    model: str
+
+
+def list_sessions(folder: Path) -> list[SessionSummary]:
+    """The sessions of one project folder, the last used first. What cannot be read is left out."""
+    try:
+        with os.scandir(folder) as entries:
+            paths = [entry.path for entry in entries if entry.name.endswith(".jsonl")]
+    except OSError:
+        return []
+    summaries = [summary for path in paths if (summary := _summarise(path))]
+    return sorted(summaries, key=lambda summary: (summary.updated, summary.id), reverse=True)
+
+
+def _summarise(path: str) -> SessionSummary | None:
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    try:
+        size = os.fstat(fd).st_size
+        changed = datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
+        head = os.pread(fd, _HEAD_BYTES, 0)
+        tail = os.pread(fd, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        end = _last_run_end(tail)
+        # Only a session that was killed in a long run has no end of a run near its end.
+        count = end[1] if end else os.pread(fd, size, 0).count(_MESSAGE)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    if not size:
+        return None
+    session_id = Path(path).name.removesuffix(".jsonl")
+    found = _read_head(head)
+    stamps = _STAMP.findall(tail)
+    return SessionSummary(
+        id=session_id,
+        title=found.get("title", ""),
+        started=_moment(found.get("created", "")) or changed,
+        updated=(_moment(stamps[-1].decode()) if stamps else None) or changed,
+        messages=count,
+        cwd=found.get("cwd", ""),
+        model=(end[0] if end else "") or found.get("model", ""),
+    )
+
+
+def _last_run_end(tail: bytes) -> tuple[str, int] | None:
+    """The model and the number of messages, counted on from the end of the last run."""
+    for match in reversed(list(_RUN_END.finditer(tail))):
+        record = decode(match.group())
+        if record is not None and isinstance(record.data, dict):
+            model, messages = record.data.get("model"), record.data.get("messages")
+            if isinstance(model, str) and isinstance(messages, int):
+                return model, messages + tail.count(_MESSAGE, match.end())
+    return None
+
+
+def _read_head(head: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for record in _records_before_talk(head):
+        match record.type, record.data:
+            case "session", {"created": str(created), "cwd": str(cwd)}:
+                found |= {"created": created, "cwd": cwd}
+            case "model", {"model": str(model)}:
+                found["model"] = model
+            case "title", {"title": str(title)}:
+                found["title"] = title
+            case "message", data:
+                message = decode_message(data)
+                if isinstance(message, UserMessage):
+                    found.setdefault("title", title_of(message))
+    return found
+
+
+def _records_before_talk(head: bytes) -> Iterator[Record]:
+    """The records up to the first message, as far as they are whole within `head`."""
+    for line in head.split(b"\n"):
+        record = decode(line)
+        if record is not None:
+            yield record
+            if record.type == "message":
+                return
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

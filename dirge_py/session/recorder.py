@@ -1,0 +1,264 @@
+"""The loop's events as records: a sink that watches and an interceptor that writes ahead."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.errors import SessionError
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    SystemNotice,
+    UsageReported,
+)
+from dirge_py.messages import Message, UserMessage
+from dirge_py.outcomes import AwaitingConfirmation, Outcome
+from dirge_py.session.codec import encode_message, encode_usage
+from dirge_py.session.history import Loaded, replay, title_of
+from dirge_py.session.journal import Clock, Journal
+
+Redact = Callable[[str], str]
+
+# A provider checks that these come back unchanged; they hold nothing a person could read.
+_OPAQUE = ("signature", "redacted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A record on its way to disk."""
+
+    type: str
+    data: Any
+    at: float
+    parent: str | None = None
+    sync: bool = False
+
+
+def may_change_something(call: ToolCall) -> bool:
+    """Whether the call claims more than reading. A tool that cannot say so counts as changing."""
+    if call.tool is None:
+        return True
+    try:
+        claims = call.tool.claims(call.arguments)
+    except Exception:
+        return True
+    return any(claim.op not in ("read", "meta") for claim in claims)
+
+
+class Recorder:
+    """Writes one session down while it happens.
+
+    Nothing is written before the first message, so that a session in which nothing was said leaves
+    no trace. While the disk refuses, records wait in memory in their order and are tried again
+    before the next one; the person is told once, and tools that change anything do not run.
+
+    `redact` is applied to every text before it is stored; `on_notice` gets lines for the person.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        redact: Redact | None = None,
+        on_notice: Callable[[str], None] = lambda text: None,
+        is_mutating: Callable[[ToolCall], bool] = may_change_something,
+        clock: Clock = time.time,
+    ) -> None:
+        self._journal = journal
+        self._redact = redact
+        self._on_notice = on_notice
+        self._is_mutating = is_mutating
+        self._clock = clock
+        self._waiting: list[_Draft] = []
+        self._has_messages = not journal.is_new
+        self._is_failing = False
+        self._run_id = ""
+        self._model = ""
+        self._message_count = 0
+
+    @property
+    def session_id(self) -> str:
+        return self._journal.id
+
+    @property
+    def is_saving(self) -> bool:
+        """False while the disk refuses what there is to save."""
+        return not self._is_failing
+
+    def load(self) -> Loaded:
+        """The session so far, with what an interruption left open closed.
+
+        The answers made up for interrupted calls, and the notices, are recorded: from then on they
+        are history, and nobody is told twice.
+        """
+        self._flush()
+        loaded = replay(self._journal.records(), notices=self._journal.notices)
+        self._model = loaded.model
+        self._message_count = len(loaded.messages) - len(loaded.healed)
+        if self._has_messages:
+            for result in loaded.healed:
+                self.add_message(result)
+            for notice in loaded.notices:
+                self._save("notice", {"content": notice})
+        return loaded
+
+    def sink(self, event: LoopEvent) -> None:
+        """Record what the event says. Never raises."""
+        try:
+            self._record(event)
+        except Exception as error:
+            self._on_notice(f"An event ({event.type}) could not be recorded: {error!r}.")
+
+    async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        """Record that the call starts, on disk, before it does.
+
+        After a crash a recorded start without a result says that the outcome is unknown. Where it
+        cannot be recorded, only calls that change nothing may run.
+        """
+        started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        if not self._save("tool_started", started, sync=True):
+            # It may not have started at all, so it must not be recorded later on.
+            self._waiting.pop()
+            if self._is_mutating(call):
+                return text_result(
+                    "Not run: the session cannot be saved to disk at the moment, so a crash could "
+                    "run this twice. Tools that only read still work; tell the user to free space.",
+                    outcome="error",
+                    is_error=True,
+                )
+        return await proceed()
+
+    def add_message(self, message: Message) -> None:
+        """Record a message that no event announces."""
+        if not self._has_messages and isinstance(message, UserMessage):
+            self._save("title", {"title": title_of(message)})
+        self._has_messages = True
+        self._message_count += 1
+        self._save("message", encode_message(message), sync=True)
+
+    def note_model(self, model: str, *, thinking: str = "off") -> None:
+        """`model` is `alias/id`."""
+        self._model = model
+        self._save("model", {"model": model, "thinking": thinking})
+
+    def note_mode(self, mode: str) -> None:
+        self._save("mode", {"mode": mode})
+
+    def note_grant(self, rule: str) -> None:
+        """`rule` (`op:pattern`) is allowed from now on."""
+        self._save("grant", {"action": "added", "rule": rule}, sync=True)
+
+    def note_grant_removed(self, rule: str) -> None:
+        self._save("grant", {"action": "removed", "rule": rule}, sync=True)
+
+    def note_setting(self, name: str, value: Any) -> None:
+        """Anything else to find again in `Loaded.settings`, such as the todo list."""
+        self._save("setting", {"name": name, "value": value})
+
+    def go_on_from(self, record_id: str) -> Loaded:
+        """Make the record the tip of a new branch; what followed it stays in the journal."""
+        self._save("branch", {}, parent=record_id, sync=True)
+        return self.load()
+
+    def close(self) -> None:
+        """Save what can be saved and let the next writer in."""
+        if self._has_messages and not self._flush():
+            self._on_notice(
+                f"{len(self._waiting)} records of session {self.session_id} were not saved."
+            )
+        self._journal.close()
+
+    def _record(self, event: LoopEvent) -> None:
+        match event:
+            case MessageEnd(message):
+                self.add_message(message)
+            case UsageReported(usage=usage, model=model, cost_usd=cost_usd):
+                counts = encode_usage(usage)
+                self._save("usage", {"usage": counts, "model": model, "cost_usd": cost_usd})
+            case AgentStart(run_id=run_id):
+                self._run_id = run_id
+                self._save("run_start", {"run_id": run_id})
+            case AgentEnd(outcome=outcome):
+                self._record_end(outcome)
+            case SystemNotice(content):
+                self._save("notice", {"content": content})
+
+    def _record_end(self, outcome: Outcome) -> None:
+        if isinstance(outcome, AwaitingConfirmation):
+            waiting = {
+                "call_ids": list(outcome.call_ids),
+                "description": outcome.description,
+            }
+            self._save("deferred", waiting)
+        end = {
+            "run_id": self._run_id,
+            "outcome": type(outcome).__name__,
+            "why": _told_by(outcome),
+            # For lists of sessions, which read only the end of a journal.
+            "messages": self._message_count,
+            "model": self._model,
+        }
+        self._save("run_end", end, sync=True)
+
+    def _save(
+        self, type_name: str, data: Any, *, parent: str | None = None, sync: bool = False
+    ) -> bool:
+        """Queue a record and write what waits; False if it had to stay in memory."""
+        stored = data if self._redact is None else _redacted(data, self._redact)
+        self._waiting.append(
+            _Draft(type=type_name, data=stored, at=self._clock(), parent=parent, sync=sync)
+        )
+        return self._flush()
+
+    def _flush(self) -> bool:
+        if not self._has_messages:
+            return True
+        while self._waiting:
+            draft = self._waiting[0]
+            try:
+                self._journal.append(
+                    draft.type, draft.data, parent=draft.parent, at=draft.at, sync=draft.sync
+                )
+            except SessionError as error:
+                self._tell_failing(error)
+                return False
+            self._waiting.pop(0)
+        if self._is_failing:
+            self._is_failing = False
+            self._on_notice("The session is saved again; nothing was lost.")
+        return True
+
+    def _tell_failing(self, error: SessionError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            self._on_notice(
+                f"{error.message} It goes on in memory; tools that change anything are held back. "
+                f"{error.hint}"
+            )
+
+
+def _told_by(outcome: Outcome) -> dict[str, Any]:
+    """The outcome's own fields, but for the messages, which are recorded already."""
+    names = [field.name for field in dataclasses.fields(outcome) if field.name != "result"]
+    return {name: getattr(outcome, name) for name in names}
+
+
+def _redacted(value: Any, redact: Redact) -> Any:
+    """`value` with every text in it redacted, names of members included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {
+            redact(name) if isinstance(name, str) else name: (
+                item if name in _OPAQUE else _redacted(item, redact)
+            )
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_redacted(item, redact) for item in value]
+    return value

@@ -1,0 +1,200 @@
+"""Where sessions live: making, finding, listing and forking the journals of one project."""
+
+import contextlib
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from dirge_py.errors import SessionError
+from dirge_py.session.history import Loaded, replay
+from dirge_py.session.journal import Clock, Journal, read_journal
+from dirge_py.session.listing import SessionSummary, list_sessions
+from dirge_py.session.names import check_session_id, new_session_id, project_id
+from dirge_py.session.tree import records_to_fork
+
+_SHOWN_CANDIDATES = 5
+
+
+class Store:
+    """The sessions of one project, in `<state_dir>/sessions/<project>/`.
+
+    `<id>.jsonl` is the session; `<id>/assets` and `<id>/output` hold its pictures and relayed tool
+    output. Everything is readable by its owner only. Nothing is made before it is needed.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        project_root: Path,
+        *,
+        app_version: str = "",
+        clock: Clock = time.time,
+    ) -> None:
+        self._state_dir = state_dir
+        self._project_root = project_root
+        self._app_version = app_version
+        self._clock = clock
+        self.folder = state_dir / "sessions" / project_id(project_root)
+
+    def create(self, session_id: str | None = None, *, cwd: Path | None = None) -> Journal:
+        """A new session, held for writing. It is on disk once something is recorded.
+
+        Raises:
+            SessionError: the id is taken or cannot be one, or the state folder cannot be written.
+        """
+        return self._create(session_id, self._header(cwd))
+
+    def open(self, name: str, *, cwd: Path | None = None, fork: bool = False) -> Journal:
+        """An existing session (see `find`) for writing, or with `fork` a new one that continues it.
+
+        Raises:
+            SessionBusy: another process writes it (never with `fork`).
+            SessionError: there is none, several fit, or it cannot be opened.
+        """
+        if fork:
+            return self.fork(name, cwd=cwd)
+        return Journal.open(
+            self._path(self.find(name)), header=self._header(cwd), clock=self._clock
+        )
+
+    def open_or_create(self, session_id: str, *, cwd: Path | None = None) -> Journal:
+        """The session of exactly this id, made if there is none."""
+        self._make_folder(self.folder)
+        path = self._path(check_session_id(session_id))
+        return Journal.open(path, header=self._header(cwd), clock=self._clock)
+
+    def read(self, name: str) -> Loaded:
+        """A session as it stands, to look at: no lock is taken and nothing is written."""
+        return replay(read_journal(self._path(self.find(name))).records)
+
+    def fork(
+        self,
+        name: str,
+        new_id: str | None = None,
+        *,
+        at: str | None = None,
+        cwd: Path | None = None,
+    ) -> Journal:
+        """A new session that begins with what `name` holds up to the record `at` (None: all).
+
+        The original is only read, so it may be in use. Pictures are shared, not copied.
+
+        Raises:
+            SessionError: as `open` and `create`; nothing is left behind then.
+        """
+        source = self.find(name)
+        records = records_to_fork(read_journal(self._path(source)).records, at)
+        origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
+        journal = self._create(new_id, {**self._header(cwd), **origin})
+        try:
+            for record in records:
+                journal.append(record.type, record.data)
+            self._share_assets(source, journal.id)
+            journal.append("notice", {"content": f"Forked from {source}."}, sync=True)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                journal.path.unlink()
+            journal.close()
+            raise
+        return journal
+
+    def find(self, name: str) -> str:
+        """The id meant by `name`: the whole, its start, or the start of what follows the date.
+
+        Raises:
+            SessionError: none or several fit; the message lists up to five of them.
+        """
+        if os.path.lexists(self._path(check_session_id(name))):
+            return name
+        ids = sorted(path.name.removesuffix(".jsonl") for path in self.folder.glob("*.jsonl"))
+        fitting = [known for known in ids if known.startswith(name)] or [
+            known for known in ids if known.partition("-")[2].startswith(name)
+        ]
+        if not fitting:
+            raise SessionError(
+                f"This project has no session {name!r}.",
+                hint="`dirge sessions list` shows those it has.",
+            )
+        if len(fitting) > 1:
+            shown = ", ".join(fitting[-_SHOWN_CANDIDATES:])
+            more = len(fitting) - _SHOWN_CANDIDATES
+            raise SessionError(
+                f"{name!r} fits {len(fitting)} sessions: {shown}"
+                + (f" and {more} older." if more > 0 else "."),
+                hint="Type more of the id.",
+            )
+        return fitting[0]
+
+    def newest(self) -> SessionSummary | None:
+        """The session last used in this project."""
+        return next(iter(self.list()), None)
+
+    def list(self, *, everywhere: bool = False) -> list[SessionSummary]:
+        """What there is, last used first: of this project, or `everywhere`."""
+        if not everywhere:
+            return list_sessions(self.folder)
+        folders = (self._state_dir / "sessions").glob("*/")
+        found = [summary for folder in folders for summary in list_sessions(folder)]
+        return sorted(found, key=lambda summary: (summary.updated, summary.id), reverse=True)
+
+    def asset_dir(self, session_id: str) -> Path:
+        """The folder of the session's pictures; it exists afterwards."""
+        return self._make_folder(self.folder / check_session_id(session_id) / "assets")
+
+    def output_dir(self, session_id: str) -> Path:
+        """The folder of the session's relayed tool output; it exists afterwards."""
+        return self._make_folder(self.folder / check_session_id(session_id) / "output")
+
+    def _create(self, session_id: str | None, header: dict[str, Any]) -> Journal:
+        self._make_folder(self.folder)
+        chosen = check_session_id(session_id or self._free_id())
+        journal = Journal.open(self._path(chosen), header=header, clock=self._clock)
+        if not journal.is_new:
+            journal.close()
+            raise SessionError(
+                f"Session {chosen} exists already.", hint="Open it, or choose another id."
+            )
+        return journal
+
+    def _free_id(self) -> str:
+        while True:
+            session_id = new_session_id(self._clock())
+            if not os.path.lexists(self._path(session_id)):
+                return session_id
+
+    def _header(self, cwd: Path | None) -> dict[str, Any]:
+        return {
+            "cwd": str(cwd or self._project_root),
+            "project_root": str(self._project_root),
+            "app_version": self._app_version,
+        }
+
+    def _path(self, session_id: str) -> Path:
+        return self.folder / f"{session_id}.jsonl"
+
+    def _share_assets(self, source: str, target: str) -> None:
+        assets = self.folder / source / "assets"
+        if not assets.is_dir():
+            return
+        shared = self.asset_dir(target)
+        for asset in assets.iterdir():
+            # Assets never change, so one file can serve both; some file systems have no hard links.
+            try:
+                os.link(asset, shared / asset.name, follow_symlinks=False)
+            except OSError:
+                shutil.copyfile(asset, shared / asset.name, follow_symlinks=False)
+
+    def _make_folder(self, folder: Path) -> Path:
+        """`folder` and what is missing above it, each closed to others."""
+        try:
+            missing = [at for at in (folder, *folder.parents) if not at.exists()]
+            for at in reversed(missing):
+                at.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise SessionError(
+                f"The state folder {str(folder)!r} cannot be made: {error.strerror}.",
+                hint="Set DIRGE_STATE_DIR to a folder you can write, or use `--no-session`.",
+            ) from error
+        return folder

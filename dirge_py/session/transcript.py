@@ -1,0 +1,153 @@
+"""From the records of one branch to messages a provider accepts: every call has its one answer.
+
+A process can end at any instant, and a disk can lose any record. What is missing is answered here,
+what is too much is left out; the journal itself is never rewritten.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dirge_py.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from dirge_py.session.codec import decode_message
+from dirge_py.session.record import Record
+
+_OUTCOME_UNKNOWN = (
+    "Interrupted: dirge ended while this call ran. Its outcome is unknown; "
+    "check before repeating it."
+)
+_NOT_STARTED = "Not started: dirge ended before this call ran. Call it again if it is still wanted."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transcript:
+    """The messages of a branch, healed.
+
+    `record_ids` has one entry per message, "" for an answer that no record holds yet. Those answers
+    are `healed`, in order. `open_calls` wait for a decision and have no answer on purpose.
+    """
+
+    messages: tuple[Message, ...]
+    record_ids: tuple[str, ...]
+    healed: tuple[ToolResultMessage, ...] = ()
+    open_calls: tuple[ToolCallBlock, ...] = ()
+    surplus_results: int = 0
+    unreadable: int = 0
+
+
+def read_transcript(records: Iterable[Record]) -> Transcript:
+    """The transcript of one branch, given in order.
+
+    A result belongs to the nearest call before it that has its id and no answer yet, because some
+    providers use the same ids in every turn. It is moved right behind its call, in the order of the
+    calls.
+    """
+    reading = _Reading()
+    for record in records:
+        reading.take(record)
+    return reading.finish()
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A call and what became of it."""
+
+    call: ToolCallBlock
+    result: ToolResultMessage | None = None
+    record_id: str = ""
+    is_started: bool = False
+    is_deferred: bool = False
+
+    def answer(self) -> ToolResultMessage:
+        return self.result or ToolResultMessage(
+            tool_call_id=self.call.id,
+            tool_name=self.call.name,
+            content=(TextBlock(_OUTCOME_UNKNOWN if self.is_started else _NOT_STARTED),),
+            details={"outcome": "aborted", "synthetic": "interrupted"},
+            is_error=True,
+        )
+
+
+@dataclass(slots=True)
+class _Entry:
+    message: Message
+    record_id: str
+    slots: list[_Slot] = field(default_factory=list)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._unanswered: dict[str, list[_Slot]] = {}
+        self._last_said: _Entry | None = None
+        self._surplus_results = 0
+        self._unreadable = 0
+
+    def take(self, record: Record) -> None:
+        match record.type, record.data:
+            case "message", _:
+                self._take_message(record)
+            case "tool_started", {"call_id": str(call_id)}:
+                for slot in self._unanswered.get(call_id, ())[-1:]:
+                    slot.is_started = True
+            case "deferred", {"call_ids": [*call_ids]}:
+                for call_id in filter(self._unanswered.get, map(str, call_ids)):
+                    self._unanswered[call_id][-1].is_deferred = True
+
+    def _take_message(self, record: Record) -> None:
+        try:
+            message = decode_message(record.data)
+        except ValueError:
+            self._unreadable += 1
+            return
+        if isinstance(message, ToolResultMessage):
+            self._take_result(message, record.id)
+            return
+        entry = _Entry(message, record.id)
+        self._entries.append(entry)
+        if isinstance(message, AssistantMessage):
+            entry.slots = [_Slot(call) for call in message.calls]
+            for slot in entry.slots:
+                self._unanswered.setdefault(slot.call.id, []).append(slot)
+        if isinstance(message, UserMessage | AssistantMessage):
+            self._last_said = entry
+
+    def _take_result(self, result: ToolResultMessage, record_id: str) -> None:
+        waiting = self._unanswered.get(result.tool_call_id)
+        if not waiting:
+            self._surplus_results += 1
+            return
+        slot = waiting.pop()
+        slot.result, slot.record_id = result, record_id
+
+    def finish(self) -> Transcript:
+        messages: list[tuple[Message, str]] = []
+        healed = []
+        open_calls = []
+        for entry in self._entries:
+            messages.append((entry.message, entry.record_id))
+            for slot in entry.slots:
+                if slot.result is None and self._is_waiting(entry, slot):
+                    open_calls.append(slot.call)
+                    continue
+                messages.append((slot.answer(), slot.record_id))
+                if slot.result is None:
+                    healed.append(slot.answer())
+        return Transcript(
+            messages=tuple(message for message, _ in messages),
+            record_ids=tuple(record_id for _, record_id in messages),
+            healed=tuple(healed),
+            open_calls=tuple(open_calls),
+            surplus_results=self._surplus_results,
+            unreadable=self._unreadable,
+        )
+
+    def _is_waiting(self, entry: _Entry, slot: _Slot) -> bool:
+        """Deferred, not begun since, and the conversation has not gone on without it."""
+        return slot.is_deferred and not slot.is_started and entry is self._last_said
