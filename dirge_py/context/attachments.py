@@ -1,0 +1,160 @@
+"""`@path` in a prompt: files, folders and images that the person sends along."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dirge_py.context.regular_file import read_regular
+from dirge_py.errors import FileError
+from dirge_py.files.atomic import atomic_write
+from dirge_py.messages import ImageBlock, Origin, TextBlock, UserBlock, UserMessage
+
+MAX_TEXT_BYTES = 256 * 1024
+MAX_IMAGE_BYTES = 5 * 1024 * 1024
+_MAX_ENTRIES = 500
+
+# An @ counts at the start of a word only, so that mail addresses and decorators in code stay text.
+_MENTION = re.compile(
+    r"""(?<![^\s(\[{"'`,;:])@(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s"'`@]+))"""
+)
+_TRAILING = ".,;:!?)]}>…"
+
+Render = Callable[[str, str], str]
+"""(path as written, text) → what the model reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attacher:
+    """How attachments are read. `asset_dir` keeps the images; without one they are refused."""
+
+    cwd: Path
+    asset_dir: Path | None = None
+    show_file: Render = lambda path, text: numbered(text)
+    show_folder: Callable[[Path], str] = lambda folder: listing(folder)
+
+    def attach(self, text: str, *, origin: Origin = "user") -> UserMessage:
+        """`text` as a message with everything it mentions as `@path`.
+
+        The first block is the text as it was typed. A mention of something that does not exist
+        stays just that.
+
+        Raises:
+            FileError: something that was mentioned exists and cannot be attached. Send nothing.
+        """
+        blocks: list[UserBlock] = [TextBlock(text)]
+        attached: list[str] = []
+        for written, path in mentions(text, self.cwd):
+            if written not in attached:
+                blocks.extend(self._blocks(written, path))
+                attached.append(written)
+        return UserMessage(content=tuple(blocks), origin=origin, attached=tuple(attached))
+
+    def _blocks(self, written: str, path: Path) -> list[UserBlock]:
+        if path.is_dir():
+            return [TextBlock(f"Attached folder {written}:\n\n{self.show_folder(path)}")]
+        content = _read(written, path)
+        media_type = image_type(content)
+        if media_type is not None:
+            name = TextBlock(f"Attached image {written}:")
+            return [name, self._stored(written, content, media_type)]
+        if len(content) > MAX_TEXT_BYTES:
+            raise FileError(
+                f"@{written} is larger than 256 KiB.",
+                hint="Name the part that matters and let the agent read it.",
+            )
+        if b"\0" in content:
+            raise FileError(
+                f"@{written} is not text and no PNG, JPEG, GIF or WebP image.",
+                hint="Write its name without the @ if the agent should look at it.",
+            )
+        text = content.decode("utf-8-sig", "replace")
+        return [TextBlock(f"Attached file {written}:\n\n{self.show_file(written, text)}")]
+
+    def _stored(self, written: str, content: bytes, media_type: str) -> ImageBlock:
+        if len(content) > MAX_IMAGE_BYTES:
+            raise FileError(f"@{written} is larger than 5 MiB.", hint="Scale the image down.")
+        if self.asset_dir is None:
+            raise FileError(
+                f"@{written}: there is no place to keep images.", hint="Use a stored session."
+            )
+        # By content: the same picture twice is one file, and the name says nothing of the person.
+        asset_id = hashlib.sha256(content).hexdigest()[:32]
+        self.asset_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self.asset_dir / asset_id).exists():
+            atomic_write(self.asset_dir / asset_id, content, mode=0o600)
+        return ImageBlock(asset_id=asset_id, media_type=media_type)
+
+
+def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
+    """(path as written, absolute path) of every `@path` in `text` that exists.
+
+    Blanks need quotes: `@"two words.txt"`. Punctuation after a path belongs to the sentence, unless
+    a file is really called so.
+    """
+    for match in _MENTION.finditer(text):
+        quoted = match["double"] or match["single"]
+        for written in [quoted] if quoted else _readings(match["bare"]):
+            path = cwd / os.path.expanduser(written)
+            if _exists(path):
+                yield written, path
+                break
+
+
+def image_type(content: bytes) -> str | None:
+    """The media type of a picture that models understand, by its first bytes."""
+    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "image/png"
+    if content.startswith(b"\xff\xd8\xff"):
+        return "image/jpeg"
+    if content.startswith((b"GIF87a", b"GIF89a")):
+        return "image/gif"
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return None
+
+
+def numbered(text: str) -> str:
+    """Lines with their numbers, right-aligned."""
+    lines = text.removesuffix("\n").split("\n")
+    width = len(str(len(lines)))
+    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, 1))
+
+
+def listing(folder: Path) -> str:
+    """The names in a folder, folders first with a slash."""
+    with os.scandir(folder) as entries:
+        found = sorted((not entry.is_dir(), entry.name) for entry in entries)
+    names = [name if is_file else f"{name}/" for is_file, name in found[:_MAX_ENTRIES]]
+    if len(found) > _MAX_ENTRIES:
+        names.append(f"… and {len(found) - _MAX_ENTRIES} more")
+    return "\n".join(names) or "(empty)"
+
+
+def _readings(bare: str) -> Iterator[str]:
+    """What a bare mention can mean: itself, then with less and less punctuation at its end."""
+    yield bare
+    while bare and bare[-1] in _TRAILING:
+        bare = bare[:-1]
+        if bare:
+            yield bare
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return os.path.lexists(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _read(written: str, path: Path) -> bytes:
+    """The content, up to one byte more than anything may have."""
+    try:
+        return read_regular(path, MAX_IMAGE_BYTES + 1)
+    except OSError as error:
+        raise FileError(
+            f"@{written}: {error.strerror}.",
+            hint="Write the name without the @ to only mention it.",
+        ) from error

@@ -1,0 +1,101 @@
+"""The system prompt: sections in a fixed order, the same bytes for the whole of a run.
+
+Providers cache what begins alike, so nothing here may change between turns: the date is a day, git
+is asked for its branch only, and whoever builds it does so once per run.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dirge_py.context.counter import estimate_text
+from dirge_py.context.prompt_text import prompt_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the prompt. Lower `priority` stands first; what changes least should."""
+
+    name: str
+    priority: int
+    text: str
+
+
+PromptEdit: TypeAlias = Callable[[Sequence[Section]], Sequence[Section]]
+"""Sees all sections in order and returns those to send: the `before_prompt_build` point."""
+
+
+def standard_sections(
+    *,
+    tool_names: Sequence[str],
+    environment: str,
+    project_files: str = "",
+    replacement: str | None = None,
+    addition: str = "",
+) -> list[Section]:
+    """The usual prompt. `replacement` stands for identity and way of working; `addition` is last.
+
+    `environment` and `project_files` come from `environment.describe_environment` and
+    `project_files.as_prompt`.
+    """
+    if replacement is None:
+        own = [
+            Section(name="identity", priority=0, text=prompt_text("identity")),
+            Section(name="working", priority=10, text=prompt_text("working")),
+        ]
+    else:
+        own = [Section(name="custom", priority=0, text=replacement)]
+    return [
+        *own,
+        Section(name="tools", priority=20, text=tool_guidance(tool_names)),
+        Section(name="environment", priority=30, text=environment),
+        Section(name="project files", priority=40, text=project_files),
+        Section(name="addition", priority=50, text=addition),
+    ]
+
+
+def build(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> str:
+    """The prompt to send: `edits` applied in turn, empty sections left out."""
+    return "\n\n".join(section.text.strip() for section in edited(sections, edits))
+
+
+def edited(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:
+    """The sections that `build` joins, in order."""
+    current = sorted(sections, key=lambda section: section.priority)
+    for edit in edits:
+        current = list(edit(current))
+    return [section for section in current if section.text.strip()]
+
+
+def prepend(name: str, text: str) -> PromptEdit:
+    """An edit that puts a section before all others."""
+    return lambda sections: [Section(name=name, priority=0, text=text), *sections]
+
+
+def append(name: str, text: str) -> PromptEdit:
+    """An edit that puts a section after all others."""
+    return lambda sections: [*sections, Section(name=name, priority=100, text=text)]
+
+
+def override(name: str, text: str) -> PromptEdit:
+    """An edit that replaces the whole prompt."""
+    return lambda _: [Section(name=name, priority=0, text=text)]
+
+
+def describe(
+    sections: Sequence[Section], edits: Sequence[PromptEdit] = ()
+) -> list[tuple[str, int]]:
+    """Name and estimated tokens of each section that is sent, in order."""
+    return [(section.name, estimate_text(section.text)) for section in edited(sections, edits)]
+
+
+def tool_guidance(tool_names: Sequence[str]) -> str:
+    """How to use the tools there are. Advice about a tool that is not there would be called."""
+    if not tool_names:
+        return ""
+    lines = []
+    for line in prompt_text("tools").splitlines():
+        needed, _, advice = line.partition(": ")
+        if needed == "*" or not set(needed.split()).isdisjoint(tool_names):
+            lines.append(f"- {advice}")
+    return "\n".join(["# Tools", "", *lines])
