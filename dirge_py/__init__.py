@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dirge_py.sdk import Agent, tool
 
-__all__ = ["Agent", "tool"]
+__all__ = ["Agent", "__version__", "tool"]
+
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in ("Agent", "tool"):
         from dirge_py import sdk
 
         return getattr(sdk, name)

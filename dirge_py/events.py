@@ -12,7 +12,7 @@ result message. AgentEnd is last on every path out.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dirge_py.calls import LoopToolResult
@@ -162,7 +162,10 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAnswered:
-    """A call was allowed or denied. `policy` says by what: see `surface`'s list; `answer` = a person."""
+    """A call was decided. `policy` is the one that decided, or `answer`: somebody was asked.
+
+    `suggestion` is the `--allow` rule that would have allowed a denied call, where there is one.
+    """
 
     type: ClassVar[str] = "permission_answered"
     tool_call_id: str
@@ -170,7 +173,8 @@ class PermissionAnswered:
     effect: Literal["allow", "deny", "defer", "abort"]
     policy: str
     reason: str
-    tool_input: Any = field(default=None)
+    suggestion: str = ""
+    tool_input: Any = None
 
 
 LoopEvent: TypeAlias = (

@@ -23,13 +23,15 @@ class PermissionRequest:
     """One tool call that may not run before somebody says so.
 
     `grant` are the rules (`op:pattern`) that "allow for this session" would store, exactly as
-    stored; empty when this request cannot be granted for longer than once.
+    stored; empty when this request cannot be granted for longer than once. `suggestion` is the
+    `--allow` rule that would have allowed it, for those who cannot be asked.
     """
 
     call_id: str
     tool_name: str
     claims: tuple[AskedClaim, ...]
     grant: tuple[str, ...] = ()
+    suggestion: str = ""
     preview: Preview | None = None
     cwd: str = ""
 

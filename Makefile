@@ -1,0 +1,54 @@
+# make run | test | check | bench: each makes what it needs in .venv and nowhere else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+XDIST ?= -n 2
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/.installed
+	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
+		exec $(BIN)/dirge demo --print $(ARGS); \
+	elif $(BIN)/dirge config check >/dev/null 2>&1; then \
+		exec $(BIN)/dirge $(ARGS); \
+	else \
+		echo "No provider is set up (export OPENAI_API_KEY or ANTHROPIC_API_KEY, or run dirge config init): playing dirge demo."; \
+		exec $(BIN)/dirge demo $(ARGS); \
+	fi
+
+test: $(VENV)/.tested
+	$(BIN)/python -m pytest $(XDIST) $(ARGS)
+
+check: $(VENV)/.checked
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(MAKE) test
+
+bench: $(VENV)/.tested
+	$(BIN)/python bench/startup.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "dirge needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try PYTHON=python3.12 make $(MAKECMDGOALS)." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
+		{ echo "This Python has no venv module. On Debian and Ubuntu: apt install python3-venv. On Fedora it is part of python3." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --group test
+	@touch $@
+
+$(VENV)/.checked: $(VENV)/.tested
+	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
