@@ -4,12 +4,12 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
+from dirge_py.lib.nearest import nearest
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -77,8 +77,7 @@ class Registry:
 
     def nearest(self, name: str) -> str | None:
         """The known name most like `name`, if any is like it at all."""
-        close = get_close_matches(name, list(self._by_name), n=1, cutoff=0.5)
-        return close[0] if close else None
+        return nearest(name, self._by_name)
 
     async def run(self, typed: Typed, conversation: "Conversation", front: "FrontEnd") -> None:
         """Run what was typed.
@@ -100,8 +99,8 @@ class Registry:
 
 def unknown_command(registry: Registry, name: str) -> UsageError:
     """Words for a command that does not exist, with the nearest one that does."""
-    nearest = registry.nearest(name)
-    hint = f"Did you mean /{nearest}? " if nearest else ""
+    meant = registry.nearest(name)
+    hint = f"Did you mean /{meant}? " if meant else ""
     return UsageError(
         f"There is no command /{name}.",
         hint=f"{hint}/help lists all; // at the start sends the line as a prompt.",

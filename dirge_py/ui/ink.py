@@ -65,12 +65,23 @@ class Ink:
 
 
 @cache
-def _ink(name: str, colors: tuple[tuple[str, str], ...]) -> Ink:
+def _ink(name: str, ground: str, colors: tuple[tuple[str, str], ...]) -> Ink:
     table = dict(colors)
 
-    def style(role: str, ground: str = "background", **attributes: bool) -> Style:
+    def style(
+        role: str,
+        on: str = ground,
+        *,
+        bold: bool | None = None,
+        italic: bool | None = None,
+        underline: bool | None = None,
+    ) -> Style:
         return Style(
-            color=Color.parse(table[role]), bgcolor=Color.parse(table[ground]), **attributes
+            color=Color.parse(table[role]),
+            bgcolor=Color.parse(table[on]),
+            bold=bold,
+            italic=italic,
+            underline=underline,
         )
 
     return Ink(
@@ -101,6 +112,6 @@ def _ink(name: str, colors: tuple[tuple[str, str], ...]) -> Ink:
     )
 
 
-def ink_for(theme: Theme) -> Ink:
-    """The styles of a theme; the same object for the same theme."""
-    return _ink(theme.name, tuple(sorted(complete_colors(theme).items())))
+def ink_for(theme: Theme, ground: str = "background") -> Ink:
+    """The styles of a theme on one of its grounds; the same object for the same two."""
+    return _ink(theme.name, ground, tuple(sorted(complete_colors(theme).items())))

@@ -60,7 +60,7 @@ def guess_lines(text: str, width: int) -> int:
 
 
 class UserBlock(BlockBase):
-    """What the person said, and what they attached. `label` tells how it got in, if not by Enter."""
+    """What the person said and attached. `label` tells how it got in, if not by Enter."""
 
     def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
         super().__init__()
@@ -82,10 +82,11 @@ class UserBlock(BlockBase):
         return guess_lines(self._text, width) + len(self._attached) + bool(self._label)
 
 
+_MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
+
+
 class NoticeBlock(BlockBase):
     """A line from the program itself."""
-
-    _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class NoticeBlock(BlockBase):
             "warning": ink.warning,
             "error": ink.error,
         }[self._tone]
-        mark = self._MARKS[self._tone]
+        mark = _MARKS[self._tone]
         return wrap([(self._text, style)], width, first=[(mark, style)], rest=[("  ", style)])
 
     def guess_height(self, width: int) -> int:

@@ -1,15 +1,13 @@
 """Source code as styled lines. Pygments is imported when the first code is really shown."""
 
+import importlib
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.style import Style
 
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.lines import Line
-
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
 
 _LARGEST = 100_000
 """Characters beyond which code stays plain: highlighting is a comfort, not worth a pause."""
@@ -48,11 +46,11 @@ def _style(token: str, ink: Ink) -> Style:
 
 
 @lru_cache(maxsize=32)
-def _lexer(language: str) -> "Lexer | None":
-    from pygments.lexers import get_lexer_by_name  # noqa: PLC0415  (40 ms, only with code on show)
-    from pygments.util import ClassNotFound  # noqa: PLC0415
+def _lexer(language: str) -> Any:
+    pygments = importlib.import_module("pygments.lexers")
+    unknown = importlib.import_module("pygments.util").ClassNotFound
 
     try:
-        return get_lexer_by_name(language, stripnl=False, ensurenl=True)
-    except ClassNotFound:
+        return pygments.get_lexer_by_name(language, stripnl=False, ensurenl=True)
+    except unknown:
         return None

@@ -118,7 +118,7 @@ class Layout:
     # -- looking at it
 
     def settle(self, top: int, height: int) -> int:
-        """Draw what the window of `height` lines from `top` shows; returns how far to move `top`."""
+        """Draw what a window of `height` lines from `top` shows; returns how far to move `top`."""
         moved = 0
         index = self.index_at(top)
         while index < len(self._blocks) and self._top(index) < top + moved + height:

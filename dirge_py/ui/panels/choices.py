@@ -1,0 +1,147 @@
+"""A list of choices, one per line: proposals while typing, and the picker of commands."""
+
+import asyncio
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dirge_py.lib.clean import clean
+from dirge_py.slash.base import Choice
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.transcript.lines import Line, clip, strip
+
+_MOST_ROWS = 10
+_SMALL_SCREEN = 8
+
+
+class ChoiceList(Widget, can_focus=False):
+    """Draws choices and a cursor. Takes no more than half of a small screen."""
+
+    DEFAULT_CSS = """
+    ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
+    """
+
+    def __init__(self, ink: Ink, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._ink = ink
+        self._choices: Sequence[Choice] = ()
+        self._cursor = 0
+        self._title = ""
+
+    @property
+    def choices(self) -> Sequence[Choice]:
+        return self._choices
+
+    @property
+    def chosen(self) -> Choice | None:
+        return self._choices[self._cursor] if self._choices else None
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
+        """Show these choices, or nothing when there are none and no title."""
+        self._choices, self._title = choices, title
+        ids = [choice.id for choice in choices]
+        self._cursor = ids.index(current) if current in ids else 0
+        self.display = bool(choices or title)
+        self.refresh(layout=True)
+
+    def move(self, step: int) -> None:
+        if self._choices:
+            self._cursor = (self._cursor + step) % len(self._choices)
+            self.refresh()
+
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        most = _MOST_ROWS if viewport.height > _SMALL_SCREEN * 2 else max(1, viewport.height // 2)
+        return max(1, min(most, len(self._choices) + bool(self._title)))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._title:
+            if y == 0:
+                line: Line = [(clip(clean(self._title), width), self._ink.heading)]
+                return strip(line).crop_extend(0, width, self._ink.text)
+            y -= 1
+        rows = self.size.height - bool(self._title)
+        first = max(0, min(self._cursor - rows + 1, len(self._choices) - rows))
+        index = first + y
+        if index >= len(self._choices):
+            return Strip.blank(width, self._ink.text)
+        line = self._line(self._choices[index], is_chosen=index == self._cursor, width=width)
+        return strip(line).crop_extend(0, width, self._ink.text)
+
+    def _line(self, choice: Choice, *, is_chosen: bool, width: int) -> Line:
+        style = self._ink.accent + self._ink.strong if is_chosen else self._ink.text
+        label = clip(clean(choice.label), max(1, width - 2))
+        line: Line = [("▸ " if is_chosen else "  ", self._ink.accent), (label, style)]
+        room = width - 4 - cell_len(label)
+        if choice.detail and room > 3:
+            line.append(("  " + clip(clean(choice.detail), room), self._ink.dim))
+        return line
+
+
+class Picker(ChoiceList, can_focus=True):
+    """A list that waits for an answer. Typing narrows it."""
+
+    def __init__(self, ink: Ink, keymap: Keymap) -> None:
+        super().__init__(ink, id="picker")
+        self._keymap = keymap
+        self._all: Sequence[Choice] = ()
+        self._question = ""
+        self._typed = ""
+        self._answer: asyncio.Future[str | None] | None = None
+
+    async def ask(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
+        """The id of the choice taken, or None. Cancelling takes the list down."""
+        self._dismiss(None)
+        self._all, self._question, self._typed = choices, title, ""
+        self._answer = asyncio.get_running_loop().create_future()
+        self.offer(choices, title=title, current=current)
+        self.focus()
+        try:
+            return await self._answer
+        finally:
+            self.offer(())
+
+    async def _on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        found = self._keymap.action(event.key, "list")
+        match found[1] if found else "":
+            case "previous":
+                self.move(-1)
+            case "next":
+                self.move(1)
+            case "choose" | "complete":
+                self._dismiss(self.chosen.id if self.chosen else None)
+            case "close":
+                self._dismiss(None)
+            case "erase":
+                self._narrow(self._typed[:-1])
+            case _ if event.is_printable and event.character:
+                self._narrow(self._typed + event.character)
+
+    def _narrow(self, typed: str) -> None:
+        self._typed = typed
+        words = typed.lower().split()
+        kept = [
+            choice
+            for choice in self._all
+            if all(word in f"{choice.label} {choice.detail}".lower() for word in words)
+        ]
+        self.offer(kept, title=f"{self._question}  {typed}".rstrip())
+
+    def _dismiss(self, answer: str | None) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)

@@ -1,0 +1,67 @@
+"""What was typed during a run and has not reached it yet, and what the keys would do now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dirge_py.lib.clean import clean
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.lines import Line, clip, strip
+
+_MOST_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One queued input: `steering` enters at the next tool boundary, `follow_up` at the end."""
+
+    kind: str
+    text: str
+
+
+class QueuePanel(Widget, can_focus=False):
+    """One line per queued input and one hint; not there at all when there is nothing to say."""
+
+    DEFAULT_CSS = "QueuePanel { height: auto; padding: 0 1; display: none; }"
+
+    def __init__(self, ink: Ink) -> None:
+        super().__init__(id="queue")
+        self._ink = ink
+        self._waiting: Sequence[Waiting] = ()
+        self._hint = ""
+
+    def tell(self, waiting: Sequence[Waiting], hint: str) -> None:
+        if (waiting, hint) == (self._waiting, self._hint):
+            return
+        self._waiting, self._hint = waiting, hint
+        self.display = bool(waiting or hint)
+        self.refresh(layout=True)
+
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
+        return rows + (1 if self._hint and viewport.height > 6 else 0)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        rows = self.size.height - (1 if self._hint and self.screen.size.height > 6 else 0)
+        if y < rows:
+            hidden = len(self._waiting) - rows
+            line = self._line(self._waiting[y], width)
+            if y == rows - 1 and hidden > 0:
+                line = [(f"… and {hidden + 1} more queued", self._ink.dim)]
+        else:
+            line = [(clip(self._hint, width), self._ink.dim)]
+        return strip(line).crop_extend(0, width, self._ink.text)
+
+    def _line(self, waiting: Waiting, width: int) -> Line:
+        is_steering = waiting.kind == "steering"
+        mark = "↳ steers next: " if is_steering else "⧗ when done: "
+        style = self._ink.warning if is_steering else self._ink.accent
+        return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]

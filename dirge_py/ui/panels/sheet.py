@@ -1,0 +1,63 @@
+"""Lines that can be scrolled: what dialogs show above their choices."""
+
+from collections.abc import Callable, Sequence
+
+from textual import events
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dirge_py.ui.ink import Ink
+
+Paint = Callable[[int], Sequence[Strip]]
+"""Lines for a width."""
+
+
+class Sheet(ScrollView, can_focus=False):
+    """Shows what `paint` returns for its width, and knows whether its end was ever in view."""
+
+    DEFAULT_CSS = """
+    Sheet { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self, paint: Paint, ink: Ink) -> None:
+        super().__init__()
+        self._paint = paint
+        self._ink = ink
+        self._strips: Sequence[Strip] = ()
+        self.seen_end = False
+
+    def line_count(self, width: int) -> int:
+        """How many lines there would be at this width."""
+        return len(self._paint(max(1, width)))
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Ask `paint` again."""
+        # One column is kept for the scrollbar, so that its coming and going wraps nothing anew.
+        width = max(1, self.size.width - 1)
+        self._strips = self._paint(width)
+        self.virtual_size = Size(width, len(self._strips))
+        self.refresh()
+        self.call_after_refresh(self.note_end)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self.note_end()
+
+    def note_end(self) -> None:
+        height = self.size.height
+        if height > 0 and self.scroll_offset.y + height >= len(self._strips):
+            self.seen_end = True
+
+    def move(self, lines: int) -> None:
+        self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
+
+    def render_line(self, y: int) -> Strip:
+        at = self.scroll_offset.y + y
+        width = self.size.width
+        if at >= len(self._strips):
+            return Strip.blank(width, self._ink.text)
+        return self._strips[at].crop_extend(0, width, self._ink.text)
