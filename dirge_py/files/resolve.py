@@ -81,7 +81,7 @@ def resolve(path: str) -> Resolved:
         if status is None:
             return Resolved(_with_missing_tail(step, pending, path), "missing")
         if not stat.S_ISLNK(status.st_mode):
-            real, kind = step, _kind(status.st_mode)
+            real, kind = step, kind_of(status.st_mode)
             continue
         links += 1
         if links > MAX_LINKS:
@@ -118,7 +118,7 @@ def _with_missing_tail(step: str, pending: list[str], asked: str) -> str:
     return "/".join([step, *tail])
 
 
-def _kind(mode: int) -> Kind:
+def kind_of(mode: int) -> Kind:
     if stat.S_ISREG(mode):
         return "file"
     return "dir" if stat.S_ISDIR(mode) else "other"

@@ -9,11 +9,12 @@ from typing import BinaryIO
 
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import Place, replace
-from dirge_py.files.beneath import FOLDER, open_beneath, open_folder_handle, open_regular
+from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
 from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
-from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
+from dirge_py.files.resolve import Kind, absolute, is_beneath, resolve
+from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """Bytes. Larger files are never held in memory, so they cannot be edited either."""
@@ -162,18 +163,32 @@ class CallFiles:
         identity = Identity.of(status, sha256_of(content))
         return FileContent(real=located.real, content=content, identity=identity)
 
-    def list_folder(self, path: str) -> list[os.DirEntry[str]]:
-        """The entries of a folder, in no order; their `path` is only their name.
+    def entries(self, path: str) -> list[Entry]:
+        """Everything in a folder, sorted by name.
 
         Raises:
             FileError: it is no folder, or may not be listed.
         """
-        folder = self._open_folder(self.locate(path).real, path)
+        return entries_of(self._workspace, self.locate(path).real, path)
+
+    def names_beside(self, located: Located) -> list[str]:
+        """The names in the folder of a missing file, if that lies in the workspace; else none."""
+        folder = os.path.dirname(located.real)
+        if not is_beneath(folder, self._workspace.roots):
+            return []
         try:
-            with os.scandir(folder) as entries:
-                return list(entries)
-        finally:
-            os.close(folder)
+            return [entry.name for entry in entries_of(self._workspace, folder, folder)]
+        except FileError:
+            return []
+
+    def walk(self, search: Search) -> Iterator[Found]:
+        """The wanted files below `search.root`, a physical path of this call's; see `walk.walk`.
+
+        Raises:
+            FileError: the call may not look there.
+        """
+        self.locate(search.root)
+        return walk(self._workspace, search)
 
     def remember_read(self, real: str, identity: Identity) -> None:
         """The model now knows this version of the file."""
@@ -203,13 +218,6 @@ class CallFiles:
         identity = Identity.of(status, sha256_of(content))
         self.remember_read(real, identity)
         return Written(real=real, created=expected is None, identity=identity)
-
-    def _open_folder(self, real: str, shown: str) -> int:
-        anchor, relative = self._workspace.anchor(real)
-        try:
-            return open_beneath(anchor, relative, FOLDER)
-        except OSError as error:
-            raise FileError(f"{shown}: {reason_of(error)}.") from error
 
 
 def _check_version(place: Place, expected: Identity | None) -> None:

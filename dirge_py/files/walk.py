@@ -1,0 +1,208 @@
+"""The files below a folder, as a search sees them: no links followed, ignored ones left out."""
+
+import importlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dirge_py.errors import FileError
+from dirge_py.files.beneath import FOLDER, open_beneath, open_regular
+from dirge_py.files.resolve import Kind, kind_of, reason_of
+
+if TYPE_CHECKING:
+    from dirge_py.files.ignore import Rules
+    from dirge_py.files.workspace import Workspace
+
+ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
+_IGNORE_FILE_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a folder. `link` is what it points at, None if it is no link."""
+
+    name: str
+    kind: Kind
+    size: int
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file below the folder of a search: `path` counts from there."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """What to walk over, and afterwards what was passed over.
+
+    `wanted` is asked before a file is looked at. `withheld` counts wanted files that the rules keep
+    from a model.
+    """
+
+    root: str
+    wanted: Callable[[str], bool] = lambda path: True
+    include_hidden: bool = False
+    is_aborted: Callable[[], bool] = lambda: False
+    withheld: int = field(default=0, init=False)
+
+
+def entries_of(workspace: "Workspace", real: str, shown: str) -> list[Entry]:
+    """Everything in a folder, sorted by name.
+
+    Raises:
+        FileError: it is no folder, or may not be listed.
+    """
+    anchor, relative = workspace.anchor(real)
+    try:
+        folder = open_beneath(anchor, relative, FOLDER)
+    except OSError as error:
+        raise FileError(f"{shown} cannot be listed: {reason_of(error)}.") from error
+    try:
+        return sorted((_entry(folder, name) for name in os.listdir(folder)), key=lambda e: e.name)
+    finally:
+        os.close(folder)
+
+
+def walk(workspace: "Workspace", search: Search) -> Iterator[Found]:
+    """The wanted files below `search.root`, folder by folder, sorted within each.
+
+    Folders that cannot be listed are passed over. Blocks: run it in a thread.
+    """
+    # An explicit stack: folders may be nested deeper than Python calls.
+    waiting = [_Folder("", _rules_above(workspace, search.root))]
+    while waiting and not search.is_aborted():
+        folder = waiting.pop()
+        anchor, relative = workspace.anchor(_join(search.root, folder.path))
+        try:
+            descriptor = open_beneath(anchor, relative, FOLDER)
+        except OSError:
+            continue
+        try:
+            found, inner = _look_into(workspace, search, folder, descriptor)
+        finally:
+            os.close(descriptor)
+        yield from found
+        waiting += reversed(inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder to look into, `path` from the search's root, and the rules that hold there."""
+
+    path: str
+    rules: Sequence["Rules"]
+
+
+def _look_into(
+    workspace: "Workspace", search: Search, folder: _Folder, descriptor: int
+) -> tuple[list[Found], list[_Folder]]:
+    real = _join(search.root, folder.path)
+    found, inner = [], []
+    with os.scandir(descriptor) as scanned:
+        entries = sorted(scanned, key=lambda entry: entry.name)
+        rules = _rules_within(real, {entry.name for entry in entries}, descriptor, folder.rules)
+        for entry in entries:
+            if _is_skipped(entry.name, search):
+                continue
+            path = _join(folder.path, entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if not is_folder and not (entry.is_file(follow_symlinks=False) and search.wanted(path)):
+                continue
+            if _is_ignored(_join(real, entry.name), rules, is_folder=is_folder):
+                continue
+            if is_folder:
+                inner.append(_Folder(path, rules))
+            elif workspace.withheld(_join(real, entry.name)):
+                search.withheld += 1
+            else:
+                found += _with_status(path, entry)
+    return found, inner
+
+
+def _with_status(path: str, entry: os.DirEntry[str]) -> list[Found]:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:  # gone since the folder was listed
+        return []
+    return [Found(path, status.st_size, status.st_mtime_ns)]
+
+
+def _is_skipped(name: str, search: Search) -> bool:
+    return name in ALWAYS_SKIPPED or (name.startswith(".") and not search.include_hidden)
+
+
+def _is_ignored(real: str, rules: Sequence["Rules"], *, is_folder: bool) -> bool:
+    """Whether the nearest rule about this path leaves it out."""
+    for each in reversed(rules):
+        verdict = each.verdict(real + "/" if is_folder else real)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _rules_within(
+    real: str, names: Set[str], descriptor: int, inherited: Sequence["Rules"]
+) -> Sequence["Rules"]:
+    """The rules that hold in a folder; a repository inside another starts afresh."""
+    rules = [] if ".git" in names else list(inherited)
+    if ".git" in names:
+        rules += _rules_from(descriptor, ".git/info/exclude", real)
+    if ".gitignore" in names:
+        rules += _rules_from(descriptor, ".gitignore", real)
+    return rules
+
+
+def _rules_above(workspace: "Workspace", root: str) -> Sequence["Rules"]:
+    """The rules of the repository around `root`, from its top down; none if it is not in one.
+
+    Whoever searches an ignored folder means it, so there the rules from above do not count.
+    """
+    folders = [root]
+    while not os.path.exists(_join(folders[-1], ".git")):
+        if folders[-1] == "/":
+            return []
+        folders.append(os.path.dirname(folders[-1]))
+    rules: Sequence[Rules] = []
+    for folder in reversed(folders[1:]):
+        anchor, relative = workspace.anchor(folder)
+        try:
+            descriptor = open_beneath(anchor, relative, FOLDER)
+        except OSError:
+            continue
+        try:
+            rules = _rules_within(folder, set(os.listdir(descriptor)), descriptor, rules)
+        finally:
+            os.close(descriptor)
+    return [] if _is_ignored(root, rules, is_folder=True) else rules
+
+
+def _rules_from(folder: int, relative: str, base: str) -> list["Rules"]:
+    try:
+        descriptor, _ = open_regular(folder, relative, relative)
+    except FileError:
+        return []
+    with os.fdopen(descriptor, "rb") as stream:
+        content = stream.read(_IGNORE_FILE_LIMIT)
+    # pathspec takes 35 ms to import; most folders do without.
+    parse: Callable[[str, bytes], Rules] = importlib.import_module("dirge_py.files.ignore").parse
+    return [parse(base, content)]
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}" if folder and name else folder or name
+
+
+def _entry(folder: int, name: str) -> Entry:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        link = os.readlink(name, dir_fd=folder) if stat.S_ISLNK(status.st_mode) else None
+    except OSError:
+        return Entry(name=name, kind="missing", size=0)
+    return Entry(name=name, kind=kind_of(status.st_mode), size=status.st_size, link=link)

@@ -1,0 +1,174 @@
+"""Unified diffs with a bounded cost: of a change whose places are known, or of two whole texts."""
+
+import difflib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dirge_py.tools.editing.document import Replacement
+
+CONTEXT = 3
+MAX_LINES_A_SIDE = 200
+_MAX_COMPARED = 250_000
+"""Pairs of lines. Comparing is quadratic; a larger stretch is shown as replaced whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """`text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts are of all."""
+
+    text: str
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines `old_start` to `old_end` became `new_start` to `new_end`."""
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+
+
+def diff_of_texts(old: bytes, new: bytes, *, path: str, created: bool = False) -> Diff:
+    """How `new` differs from `old`, found by comparing them."""
+    before, after = _lines(old), _lines(new)
+    change = _Change(0, len(before), 0, len(after))
+    return _render(before, after, [change], path=path, created=created)
+
+
+def diff_of_replacements(
+    old: bytes, new: bytes, replacements: Sequence[Replacement], *, path: str
+) -> Diff:
+    """How `new` differs from `old` when it came about by `replacements`, in ascending order."""
+    changes = _changed_lines(old, replacements)
+    return _render(_lines(old), _lines(new), changes, path=path, created=False)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    lines = text.split(b"\n")
+    # A last line without its newline is another line than the same one with it.
+    lines[-1:] = [lines[-1] + b"\n\\ No newline at end of file"] if lines[-1] else []
+    return lines
+
+
+def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> list[_Change]:
+    changes: list[_Change] = []
+    line = position = shift = 0
+    for each in replacements:
+        line += old.count(b"\n", position, each.start)
+        position = each.start
+        removed = old.count(b"\n", each.start, each.end)
+        delta = each.text.count(b"\n") - removed
+        old_end = line + removed + 1
+        if changes and changes[-1].old_end > line:
+            last = changes.pop()
+            changes.append(
+                _Change(last.old_start, old_end, last.new_start, old_end + shift + delta)
+            )
+        else:
+            changes.append(_Change(line, old_end, line + shift, old_end + shift + delta))
+        shift += delta
+    return changes
+
+
+def _render(
+    old: Sequence[bytes],
+    new: Sequence[bytes],
+    changes: Iterable[_Change],
+    *,
+    path: str,
+    created: bool,
+) -> Diff:
+    small = [part for change in changes for part in _refined(old, new, _clipped(change, old, new))]
+    removed = sum(change.old_end - change.old_start for change in small)
+    added = sum(change.new_end - change.new_start for change in small)
+    lines = [f"--- {'/dev/null' if created else path}", f"+++ {path}"]
+    left = {"-": MAX_LINES_A_SIDE, "+": MAX_LINES_A_SIDE}
+    for hunk in _hunks(small):
+        if not any(left.values()):
+            break
+        lines += _hunk_lines(old, new, hunk, left)
+    hidden = removed + added - 2 * MAX_LINES_A_SIDE + sum(left.values())
+    if hidden > 0:
+        lines.append(f"… {hidden} more changed lines are not shown.")
+    return Diff(text="\n".join(lines) if small else "", added=added, removed=removed)
+
+
+def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Change:
+    """A change behind the last newline may name a line that does not exist."""
+    return _Change(
+        change.old_start,
+        min(change.old_end, len(old)),
+        change.new_start,
+        min(change.new_end, len(new)),
+    )
+
+
+def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Iterator[_Change]:
+    """The parts of `change` that really differ."""
+    start, end = change.old_start, change.old_end
+    new_start, new_end = change.new_start, change.new_end
+    while start < end and new_start < new_end and old[start] == new[new_start]:
+        start, new_start = start + 1, new_start + 1
+    while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
+        end, new_end = end - 1, new_end - 1
+    if start == end and new_start == new_end:
+        return
+    pairs = (end - start) * (new_end - new_start)
+    if pairs <= 1 or pairs > _MAX_COMPARED:
+        yield _Change(start, end, new_start, new_end)
+        return
+    matcher = difflib.SequenceMatcher(None, old[start:end], new[new_start:new_end], autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            yield _Change(start + a, start + b, new_start + c, new_start + d)
+
+
+def _hunks(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
+    """Changes that share context lines, together."""
+    hunk: list[_Change] = []
+    for change in changes:
+        if hunk and change.old_start - hunk[-1].old_end > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield hunk
+
+
+def _hunk_lines(
+    old: Sequence[bytes], new: Sequence[bytes], hunk: Sequence[_Change], left: dict[str, int]
+) -> Iterator[str]:
+    first, last = hunk[0], hunk[-1]
+    before = min(CONTEXT, first.old_start)
+    after = min(CONTEXT, len(old) - last.old_end)
+    yield _header(first, last, before, after)
+    yield from _shown(" ", old[first.old_start - before : first.old_start])
+    for change, following in itertools.zip_longest(hunk, hunk[1:]):
+        yield from _within(left, "-", old[change.old_start : change.old_end])
+        yield from _within(left, "+", new[change.new_start : change.new_end])
+        if not any(left.values()):
+            return
+        end = following.old_start if following else last.old_end + after
+        yield from _shown(" ", old[change.old_end : end])
+
+
+def _header(first: _Change, last: _Change, before: int, after: int) -> str:
+    old_count = last.old_end - first.old_start + before + after
+    new_count = last.new_end - first.new_start + before + after
+    old_line = first.old_start - before + (1 if old_count else 0)
+    new_line = first.new_start - before + (1 if new_count else 0)
+    return f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
+
+
+def _within(left: dict[str, int], sign: str, lines: Sequence[bytes]) -> list[str]:
+    shown = _shown(sign, lines[: left[sign]])
+    left[sign] -= len(shown)
+    return shown
+
+
+def _shown(sign: str, lines: Sequence[bytes]) -> list[str]:
+    return [sign + line.decode(errors="replace") for line in lines]

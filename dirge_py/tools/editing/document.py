@@ -1,0 +1,108 @@
+"""A text file as an edit sees it: one line end, no byte-order mark, a way back to the bytes."""
+
+import bisect
+import codecs
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dirge_py.errors import FileError
+
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`text` (line ends LF) instead of the bytes from `start` to `end` of a view."""
+
+    start: int
+    end: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`view` is what is searched: `original` without its mark and with every CRLF as LF.
+
+    Only replaced stretches are ever written anew, so whatever else the file holds (mixed line
+    ends, a mark, no final newline) stays as it is.
+    """
+
+    original: bytes
+    view: bytes
+    _mark_length: int
+    _dropped: list[int]
+    """Positions in `view` before which a CR is missing, ascending."""
+
+    @classmethod
+    def parse(cls, content: bytes, shown: str) -> "Document":
+        """Raises FileError if `content` is not UTF-8; `shown` names the file."""
+        _require_utf8(content, shown)
+        mark_length = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+        body = content[mark_length:]
+        dropped = [match.start() - n for n, match in enumerate(re.finditer(rb"\r\n", body))]
+        view = body.replace(b"\r\n", b"\n") if dropped else body
+        return cls(content, view, mark_length, dropped)
+
+    def replaced(self, replacements: Iterable[Replacement]) -> bytes:
+        """The file with these stretches exchanged; they are ascending and do not overlap."""
+        pieces: list[bytes] = []
+        done = 0
+        for each in replacements:
+            start, end = self._offset(each.start), self._offset(each.end)
+            pieces += [self.original[done:start], self._with_line_ends(each)]
+            done = end
+        pieces.append(self.original[done:])
+        return b"".join(pieces)
+
+    def _offset(self, position: int) -> int:
+        """Where `position` of the view lies in the original: before a CR that was dropped there."""
+        return self._mark_length + position + bisect.bisect_left(self._dropped, position)
+
+    def _with_line_ends(self, replacement: Replacement) -> bytes:
+        if b"\n" not in replacement.text or not self._ends_with_crlf(replacement.start):
+            return replacement.text
+        return replacement.text.replace(b"\n", b"\r\n")
+
+    def _ends_with_crlf(self, position: int) -> bool:
+        """Whether the line at `position` does; a last line without an end copies the one before."""
+        end = self.view.find(b"\n", position)
+        if end < 0:
+            end = self.view.rfind(b"\n", 0, position)
+        found = bisect.bisect_left(self._dropped, end)
+        return end >= 0 and found < len(self._dropped) and self._dropped[found] == end
+
+
+def plain(text: str) -> bytes:
+    """Text from a model as it is searched and inserted: no byte-order mark, LF; see `encoded`."""
+    return encoded(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+
+
+def encoded(text: str) -> bytes:
+    """`text` as UTF-8.
+
+    Raises:
+        FileError: it holds half of a surrogate pair.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise FileError(
+            "The text holds half of a surrogate pair, which no file can.",
+            hint="Write the character itself.",
+        ) from None
+
+
+def _require_utf8(content: bytes, shown: str) -> None:
+    if content.startswith(_UTF16_MARKS):
+        raise FileError(f"{shown} is UTF-16, not UTF-8; nothing was changed.", hint=_CONVERT)
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FileError(
+            f"{shown} is not UTF-8 (line {line}); nothing was changed.", hint=_CONVERT
+        ) from None
+
+
+_CONVERT = "Change it with a command that knows its encoding."

@@ -1,0 +1,64 @@
+"""Find files by their path."""
+
+import heapq
+from collections.abc import Callable, Sequence
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import FileError
+from dirge_py.files.globs import mentions_hidden, path_matcher
+from dirge_py.files.walk import Search
+from dirge_py.files.workspace import CallFiles
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.searching.places import shown_under, withheld_note
+
+MAX_SHOWN = 200
+
+
+class GlobArgs(ToolArgs):
+    pattern: str = Field(description="Such as `src/**/*.py`, `*.{js,ts}`.", min_length=1)
+    path: str = Field(".", description="Folder to search.")
+
+
+class Glob(Tool[GlobArgs]):
+    name = "glob"
+    label = "Find files"
+    args = GlobArgs
+
+    def claims(self, args: GlobArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("read", ctx.absolute(args.path))]
+
+    async def run(self, args: GlobArgs, ctx: ToolContext) -> LoopToolResult:
+        path = ctx.absolute(args.path)
+        text = await in_thread(ctx.signal, _find, args, path, ctx.files, lambda: ctx.signal.aborted)
+        return text_result(text, path=path)
+
+
+def _find(args: GlobArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> str:
+    located = files.locate(path)
+    if located.kind != "dir":
+        raise FileError(f"{args.path} is not a folder.", hint="Give the folder to search.")
+    search = Search(
+        root=located.real,
+        wanted=path_matcher(args.pattern),
+        include_hidden=mentions_hidden(args.pattern),
+        is_aborted=is_aborted,
+    )
+    found = list(files.walk(search))
+    if not found:
+        return f"No files match {args.pattern}.{withheld_note(search)}"
+    newest = heapq.nsmallest(MAX_SHOWN, found, key=lambda each: (-each.mtime_ns, each.path))
+    more = len(found) - len(newest)
+    title = f"{len(found)} files, newest first"
+    lines = [
+        (f"{title} ({MAX_SHOWN} shown):" if more else f"{title}:"),
+        *(shown_under(args.path, each.path) for each in newest),
+    ]
+    if more:
+        lines.append(f"… {more} more; narrow the pattern or the path.")
+    return "\n".join(lines) + withheld_note(search)
+
+
+TOOL = Glob()

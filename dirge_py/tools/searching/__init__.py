@@ -1,0 +1,1 @@
+"""Finding lines: what is searched, by which program, and how the answer reads."""
