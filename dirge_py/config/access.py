@@ -12,9 +12,9 @@ from dirge_py.config.entries import entry_of
 from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.services import SERVICE_OF
 from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.secrets.keys import read_key, resolve_key
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_MAX_KEY_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Acc
     entry = entry_of(config, alias)
     url = _base_url(config, entry, alias, is_main=is_main)
     key = _chosen_key(config) if is_main else None
-    key = key or _key(config, entry, alias)
+    key = key or _key(config, entry)
     if key is None and _needs_key(entry, url):
+        place = key_place(config, alias)
         raise NoProvider(
-            f"Provider `{alias}` has no key: {missing_key_hint(config, alias)} is not set.",
-            hint=f"Set {missing_key_hint(config, alias)}, or run `dirge config check`.",
+            f"Provider `{alias}` has no key: there is none in {place}.", hint=f"Set {place}."
         )
     return Access(
         alias=alias,
@@ -81,8 +81,8 @@ def is_custom(config: Config, alias: str) -> bool:
     return bool(chosen or config.origin.environment.get(service.base_url_env))
 
 
-def missing_key_hint(config: Config, alias: str) -> str:
-    """Where the key of `alias` is looked for, in a word: a variable's name, or the setting's."""
+def key_place(config: Config, alias: str) -> str:
+    """Where the key of `alias` is looked for: a variable's name, a file, or the setting to add."""
     entry = entry_of(config, alias)
     if entry.api_key_env:
         return entry.api_key_env
@@ -117,21 +117,21 @@ def _accepted(url: str, source: str, allow_insecure: bool) -> str:
 def _chosen_key(config: Config) -> str | None:
     chosen = config.origin.chosen
     if chosen.api_key_file:
-        return _key_in(Path(chosen.api_key_file), "--api-key-file")
+        return read_key(Path(chosen.api_key_file).expanduser())
     return chosen.api_key
 
 
-def _key(config: Config, entry: ProviderEntry, alias: str) -> str | None:
+def _key(config: Config, entry: ProviderEntry) -> str | None:
     """The key from where the entry says, else from the usual variable."""
     environment = config.origin.environment
-    if entry.api_key_file:
-        file = _beside_config(config, entry.api_key_file)
-        return _key_in(Path(file or ""), f"providers.{alias}.api_key_file")
-    if entry.api_key_env or entry.api_key:
-        return environment.get(missing_key_hint(config, alias)) or None
+    file = _beside_config(config, entry.api_key_file)
+    if entry.api_key_env or entry.api_key or file:
+        return resolve_key(
+            entry.api_key_env, entry.api_key, Path(file) if file else None, environment
+        )
     if entry.type not in SERVICE_OF or _leaves_home(entry.base_url):
         return None
-    return environment.get(SERVICE_OF[entry.type].key_env) or None
+    return resolve_key(SERVICE_OF[entry.type].key_env, None, None, environment)
 
 
 def _leaves_home(base_url: str | None) -> bool:
@@ -143,23 +143,9 @@ def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
     """Local servers mostly want none; where a key was named it is meant."""
     if entry.type == "scripted":
         return False
-    if entry.api_key or entry.api_key_env:
+    if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True
     return url is None or not is_loopback(urlsplit(url).hostname or "")
-
-
-def _key_in(file: Path, source: str) -> str:
-    try:
-        with open(file.expanduser(), "rb") as stream:
-            content = stream.read(_MAX_KEY_BYTES + 1)
-        key = content.decode().strip()
-    except OSError as error:
-        raise ConfigError(f"{source}: {file}: {error.strerror}.") from error
-    except UnicodeDecodeError:
-        raise ConfigError(f"{source}: {file} holds no key.") from None
-    if not key or len(content) > _MAX_KEY_BYTES or not key.isprintable() or " " in key:
-        raise ConfigError(f"{source}: {file} holds no key.", hint="Put the key there, alone.")
-    return key
 
 
 def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:

@@ -20,8 +20,8 @@ _VALUE_PIECE = re.compile(
 )
 
 
-def key_lines(text: str) -> Mapping[Path, int]:
-    """Line (from 1) of every table header and key of a TOML text that parses.
+def key_lines(text: str, *, with_tables: bool = True) -> Mapping[Path, int]:
+    """Line (from 1) of every key, and table header, of a TOML text that parses.
 
     Keys inside inline tables are not listed: ask `line_of`, which falls back to the key around it.
     """
@@ -34,11 +34,9 @@ def key_lines(text: str) -> Mapping[Path, int]:
         if is_array:
             counts[path] = counts.get(path, -1) + 1
             path = (*path, counts[path])
-        if is_header:
-            table = path
-        else:
-            path = table + path
-        lines.setdefault(path, line)
+        table, path = (path, path) if is_header else (table, table + path)
+        if with_tables or not is_header:
+            lines.setdefault(path, line)
     return lines
 
 

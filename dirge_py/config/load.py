@@ -36,14 +36,15 @@ def load(
     file = path or config_file(environment)
     text = read_text(file, may_be_absent=path is None)
     settings = parse(text or "", file)
-    lines = key_lines(text or "")
-    sources = {dotted(key): f"{file}:{line}" for key, line in lines.items()}
+    set_keys = key_lines(text or "", with_tables=False)
+    sources = {dotted(key): f"{file}:{line}" for key, line in set_keys.items()}
     for key, (value, flag) in _flags(overrides).items():
         if _put(settings, key, value):
             sources[key] = flag
     try:
         config = Config.model_validate(settings)
     except ValidationError as error:
+        lines = key_lines(text or "")
         raise config_error(error, file=str(file), lines=lines, sources=sources) from None
     config._origin = Origin(
         path=str(file) if text is not None else None,

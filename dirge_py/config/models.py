@@ -3,7 +3,7 @@
 import difflib
 from dataclasses import dataclass
 
-from dirge_py.config.access import has_access, is_custom, missing_key_hint
+from dirge_py.config.access import has_access, is_custom, key_place
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.schema import Config, ProviderEntry
@@ -112,7 +112,7 @@ def _default_alias(config: Config) -> tuple[str, str]:
             "and no provider is configured.",
             hint="Set one of them, or run `dirge config init`. `dirge demo` needs neither.",
         )
-    return usable[0], f"{usable[0]}: {missing_key_hint(config, usable[0])} is set"
+    return usable[0], f"{usable[0]}: {key_place(config, usable[0])} is set"
 
 
 def _nameable(config: Config) -> list[str]:

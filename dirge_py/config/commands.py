@@ -1,0 +1,154 @@
+"""`dirge config init|check|path|show`: each returns what to print and the exit code."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dirge_py.config.access import has_access, key_place, provider_access
+from dirge_py.config.entries import all_entries
+from dirge_py.config.lines import Path as KeyPath
+from dirge_py.config.lines import dotted
+from dirge_py.config.load import load
+from dirge_py.config.models import main_model, role_model
+from dirge_py.config.paths import config_file
+from dirge_py.config.schema import Config
+from dirge_py.config.sources import Overrides
+from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.files.atomic import atomic_write
+
+_STARTER = Path(__file__).parent / "starter.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command says, and how the program exits."""
+
+    text: str
+    exit_code: int = 0
+
+
+def config_path(environment: Mapping[str, str] = os.environ, path: Path | None = None) -> Report:
+    """Where the settings are, also when there is no file yet."""
+    return Report(str(path or config_file(environment)))
+
+
+def config_init(environment: Mapping[str, str] = os.environ, path: Path | None = None) -> Report:
+    """Write a commented first file; one that exists is left alone.
+
+    Raises:
+        ConfigError: there is one already.
+        FileError: it cannot be written.
+    """
+    file = path or config_file(environment)
+    if os.path.lexists(file):
+        raise ConfigError(f"{file} exists.", hint="Edit it, or move it away first.")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic_write(file, _STARTER.read_bytes(), mode=0o600)
+    return Report(f"Wrote {file}.")
+
+
+def config_check(
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] = os.environ,
+    path: Path | None = None,
+) -> Report:
+    """The state of the file, of each provider's address and key, and of each role's model.
+
+    Nothing is asked over the network. Exit code 0 when a run could start.
+
+    Raises:
+        ConfigError: the file itself is wrong.
+    """
+    config = load(overrides, environment, path)
+    lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
+    lines += [_provider_line(config, alias) for alias in all_entries(config)]
+    problems = list(_model_problems(config))
+    try:
+        lines.append(f"model    {main_model(config).name}")
+    except ConfigError as error:
+        problems.insert(0, error)
+    lines += [f"problem  {error} {error.hint}".rstrip() for error in problems]
+    return Report("\n".join(lines), exit_code=2 if problems else 0)
+
+
+def config_show(
+    overrides: Overrides | None = None,
+    environment: Mapping[str, str] = os.environ,
+    path: Path | None = None,
+) -> Report:
+    """Every setting in force as `key = value  # source`. Keys are named, never shown."""
+    config = load(overrides, environment, path)
+    lines = [
+        f"{dotted(key)} = {_shown(key, value)}  # {_source(config, key)}"
+        for key, value in _leaves(config.model_dump(exclude_none=True), ())
+    ]
+    chosen = config.origin.chosen
+    try:
+        choice = main_model(config)
+    except ConfigError:
+        lines.append("# no model: see `dirge config check`")
+    else:
+        why = chosen.source or choice.because or "settings"
+        lines.append(f"# model: {choice.name}, thinking {choice.level} ({why})")
+    return Report("\n".join(lines))
+
+
+def _provider_line(config: Config, alias: str) -> str:
+    entry = all_entries(config)[alias]
+    kind = "" if alias in config.providers else " (built in)"
+    try:
+        access = provider_access(config, alias)
+    except NoProvider:
+        return f"provider {alias}{kind}: {entry.type}, no key: set {key_place(config, alias)}"
+    except ConfigError as error:
+        return f"provider {alias}{kind}: {entry.type}, {error}"
+    key = f"key from {key_place(config, alias)}" if access.api_key else "no key needed"
+    return f"provider {alias}{kind}: {entry.type}, {access.base_url or 'usual address'}, {key}"
+
+
+def _model_problems(config: Config) -> Iterator[ConfigError]:
+    """What the configured providers and roles lack; the built-in ones may lack everything."""
+    for alias in config.providers:
+        if not has_access(config, alias):
+            try:
+                provider_access(config, alias)
+            except ConfigError as error:
+                yield error
+    for role, spec in config.roles.model_dump(exclude_none=True).items():
+        try:
+            provider_access(config, role_model(config, role).alias)
+        except ConfigError as error:
+            yield ConfigError(f"[roles] {role} = {spec!r}: {error}", hint=error.hint)
+
+
+def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, name))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    else:
+        yield path, value
+
+
+def _shown(key: KeyPath, value: Any) -> str:
+    """The value as TOML writes it; a header's value may be a key and is masked."""
+    if "headers" in key:
+        return '"…"'
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return "[" + ", ".join(_shown(key, item) for item in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _source(config: Config, key: KeyPath) -> str:
+    """Where `key` was set: itself, or the inline table or list around it."""
+    while key:
+        if found := config.provenance.get(dotted(key)):
+            return found
+        key = key[:-1]
+    return "default"

@@ -1,0 +1,102 @@
+"""Changing the settings file, with its comments kept. Imported only when something is changed."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import ValidationError
+
+from dirge_py.config.lines import key_lines
+from dirge_py.config.load import parse, read_text
+from dirge_py.config.paths import config_file
+from dirge_py.config.problems import config_error
+from dirge_py.config.schema import Config, ProviderType
+from dirge_py.errors import ConfigError
+from dirge_py.files.atomic import atomic_write
+from dirge_py.secrets.keys import write_key
+
+
+def save_provider(
+    alias: str,
+    *,
+    kind: ProviderType,
+    model: str | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    key: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Path:
+    """Write one provider into the settings file and make it the default; returns the file.
+
+    A `key` goes to `keys/<alias>` beside the file, for the owner alone, and the entry names that
+    file. What else stands there stays, comments too.
+
+    Raises:
+        ConfigError: the file cannot be read or would not be valid afterwards; nothing changed.
+        FileError: it cannot be written.
+    """
+    file = config_file(environment)
+    _refuse_odd_alias(alias)
+    entry = {"type": kind, "base_url": base_url, "model": model, "api_key_env": api_key_env}
+    if key is not None:
+        entry["api_key_env"] = None
+        entry["api_key_file"] = f"keys/{alias}"
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        document["provider"] = alias
+        providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
+        table = providers.setdefault(alias, tomlkit.table())
+        for stale in ("api_key", "api_key_env", "api_key_file"):
+            table.pop(stale, None)
+        table.update({name: value for name, value in entry.items() if value is not None})
+
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(file):
+        if key is not None:
+            write_key(file.parent / "keys" / alias, key)
+        edit_config(file, change)
+    return file
+
+
+def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
+    """Apply `change` to the file as it is now; the version before stays as `config.toml.bak`."""
+    old = read_text(file, may_be_absent=True)
+    parse(old or "", file)  # words with a line, before tomlkit complains in its own
+    document = tomlkit.parse(old or "")
+    change(document)
+    new = tomlkit.dumps(document)
+    _refuse_invalid(new, file)
+    if old is not None:
+        atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)
+    atomic_write(file, new.encode(), mode=0o600)
+
+
+def _refuse_invalid(text: str, file: Path) -> None:
+    try:
+        Config.model_validate(parse(text, file))
+    except ValidationError as error:
+        raise config_error(error, file=str(file), lines=key_lines(text), sources={}) from None
+
+
+def _refuse_odd_alias(alias: str) -> None:
+    if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
+        raise ConfigError(
+            f"{alias!r} cannot name a provider.", hint="Use letters, digits, `-` and `_`."
+        )
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """One writer at a time, also across processes. A lock of its own: the file is replaced."""
+    descriptor = os.open(
+        file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
