@@ -1,0 +1,141 @@
+"""What all HTTP providers do alike: choose the key, build the request, stream the answer."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import DirgeError, ProviderError
+from dirge_py.messages import AssistantMessage, CustomMessage
+from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.endpoint import Endpoint, endpoint
+from dirge_py.providers.exchange import Request, streamed
+from dirge_py.providers.translator import Translator
+from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One model call as a wire format sees it."""
+
+    context: LlmContext
+    options: StreamOptions
+    settings: ProviderSettings
+    base_url: str
+    model: str
+
+    @property
+    def max_output_tokens(self) -> int | None:
+        """What the call asks for, else what the settings do."""
+        return self.options.max_output_tokens or self.settings.max_output_tokens
+
+    def used_ids(self) -> frozenset[str]:
+        """The ids of every tool call in history."""
+        return frozenset(
+            call.id
+            for message in self.context.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.calls
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """What is particular to one service: its addresses, headers, requests and answers.
+
+    `headers` gets the key, or None where a service of one's own needs none.
+    """
+
+    default_base_url: str
+    path: str
+    key_env: tuple[str, ...]
+    headers: Callable[[str | None], Mapping[str, str]]
+    body: Callable[[Call], Mapping[str, Any]]
+    translator: Callable[[Call], Translator]
+
+
+def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    """The stream function of one configured service.
+
+    Raises:
+        ConfigError: its address would not do.
+    """
+    base_url = (settings.base_url or wire.default_base_url).rstrip("/")
+    check_base_url(base_url, settings.allow_insecure)
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        call = Call(
+            context=context,
+            options=options,
+            settings=settings,
+            base_url=base_url,
+            model=model_id(options.model),
+        )
+        try:
+            request = _request(wire, call)
+            translator = wire.translator(call)
+        except DirgeError as error:
+            yield StreamError(_as_provider_error(error))
+            return
+        except Exception as error:
+            # A stream never raises: what cannot be written down ends the turn, not the program.
+            words = f"The request to {settings.alias} cannot be built: {error!r}."
+            yield StreamError(ProviderError(words, kind="invalid_request"))
+            return
+        async for event in streamed(http, request, translator, signal):
+            yield event
+
+    return stream
+
+
+def _request(wire: Wire, call: Call) -> Request:
+    settings, options = call.settings, call.options
+    if all(isinstance(message, CustomMessage) for message in call.context.messages):
+        raise ProviderError("There is no message to send.", kind="invalid_request")
+    key = (options.api_key or settings.api_key or "").strip() or None
+    at = endpoint(
+        settings, url=call.base_url + wire.path, model=call.model, key=key, key_env=wire.key_env
+    )
+    if key is None and call.base_url == wire.default_base_url:
+        raise _no_key(at)
+    return Request(
+        endpoint=at,
+        headers=_headers(wire.headers(key), settings.headers, options.headers),
+        body=_written(wire.body(call)),
+        timeouts=settings.timeouts,
+        total_s=options.request_timeout_s,
+    )
+
+
+def _headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
+    """All layers, later ones winning, whatever case they are written in."""
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream",
+        # Compression would hold events back until a block is full.
+        "accept-encoding": "identity",
+        "user-agent": "dirge",
+    }
+    for layer in layers:
+        headers.update((name.lower(), value) for name, value in layer.items())
+    return headers
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    # Half of a surrogate pair, from a file with odd bytes, is no UTF-8: it becomes a question mark.
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", errors="replace")
+
+
+def _no_key(at: Endpoint) -> ProviderError:
+    return ProviderError(f"There is no API key for {at.alias}.", kind="auth", hint=at.key_hint)
+
+
+def _as_provider_error(error: DirgeError) -> ProviderError:
+    if isinstance(error, ProviderError):
+        return error
+    return ProviderError(error.message, kind="invalid_request", hint=error.hint)

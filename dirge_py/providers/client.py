@@ -1,0 +1,59 @@
+"""The one HTTP client of a process: made when it is needed, shared by everything that needs it."""
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dirge_py.providers.transport import Answer, Transport
+
+
+class HttpClient:
+    """A handle that costs nothing until the first request; close it once, at the end.
+
+    It also keeps the last moments of finished streams (`linger`), so that their connections can be
+    used again.
+    """
+
+    def __init__(self) -> None:
+        self._transport: Transport | None = None
+        self._lingering: set[asyncio.Task[None]] = set()
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, connect_s: float = 30.0
+    ) -> "Answer":
+        """Send `body` and return when the head of the answer is here.
+
+        Raises:
+            TransportFailed: there is no connection, or none that lasts.
+        """
+        transport = self._opened()
+        return await transport.post(url, headers=headers, body=body, connect_s=connect_s)
+
+    async def warm_up(self) -> None:
+        """Load the HTTP library beside the event loop, for whoever can foresee a request."""
+        await asyncio.to_thread(importlib.import_module, "dirge_py.providers.transport")
+
+    def linger(self, task: asyncio.Task[None]) -> None:
+        """Hold on to a task that will soon be over."""
+        self._lingering.add(task)
+        task.add_done_callback(self._lingering.discard)
+
+    async def aclose(self) -> None:
+        """Cut every connection and wait until they are gone."""
+        lingering = list(self._lingering)
+        for task in lingering:
+            task.cancel()
+        if lingering:
+            await asyncio.wait(lingering, timeout=1.0)
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.aclose()
+
+    def _opened(self) -> "Transport":
+        if self._transport is None:
+            # By name, so that neither listing nor building providers loads the HTTP library.
+            module = importlib.import_module("dirge_py.providers.transport")
+            self._transport = module.Transport()
+        return self._transport

@@ -1,0 +1,296 @@
+"""One request and its streamed answer: the clocks, the abort, and every way it can break.
+
+A task of its own (`_Exchange.run`) does all the waiting: it connects, reads, translates, and puts
+batches of events into an outbox. The generator the loop reads from only empties the outbox, so that
+a slow reader never looks like a silent service. An abort ends the generator and cancels the task,
+which closes the connection.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProviderError
+from dirge_py.providers import failures
+from dirge_py.providers.base import Timeouts
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.endpoint import Endpoint
+from dirge_py.providers.sse import EventTooLong, ServerEvent, SseDecoder
+from dirge_py.providers.translator import ServiceError, Translator
+from dirge_py.streams import StreamError, StreamEvent
+
+if TYPE_CHECKING:
+    from dirge_py.providers.transport import Answer
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+_MAX_ERROR_BODY_BYTES = 64 * 1024
+_BATCHES_AHEAD = 256
+# A service that said everything but does not hang up is not waited for.
+_SETTLE_S = 5.0
+_DRAIN_S = 1.0
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is sent, and to whom. `total_s` bounds the whole answer. Headers hold the key."""
+
+    endpoint: Endpoint
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    timeouts: Timeouts
+    total_s: float | None = None
+
+
+async def streamed(
+    http: HttpClient, request: Request, translator: Translator, signal: AbortSignal
+) -> AsyncIterator[StreamEvent]:
+    """The events of one answer; the last is a `StreamDone` or a `StreamError`. Never raises."""
+    if signal.aborted:
+        yield StreamError(failures.aborted("establish"))
+        return
+    exchange = _Exchange(http, request, translator)
+    task = asyncio.create_task(exchange.run())
+    loop = asyncio.get_running_loop()
+
+    def cut() -> None:
+        task.cancel()
+        exchange.wake()
+
+    forget = signal.on_abort(lambda: _call_in(loop, cut))
+    try:
+        while not exchange.is_over:
+            for event in await exchange.next_batch():
+                if signal.aborted:
+                    break
+                yield event
+            if signal.aborted:
+                yield StreamError(failures.aborted())
+                return
+    finally:
+        forget()
+        if translator.is_done:
+            http.linger(task)
+        else:
+            task.cancel()
+            # Its end closes the connection. It is given a moment, never waited for.
+            await asyncio.wait({task}, timeout=0.05)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback)
+
+
+class _Exchange:
+    """The task's side (`run`) and the generator's side (the rest) of one answer."""
+
+    def __init__(self, http: HttpClient, request: Request, translator: Translator) -> None:
+        self._http = http
+        self._request = request
+        self._at = request.endpoint
+        self._translator = translator
+        self._outbox: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_BATCHES_AHEAD)
+        self._clock = asyncio.timeout(None)
+        self._began_at = asyncio.get_running_loop().time()
+        self._is_established = False
+        self._is_closed = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last batch was taken."""
+        return self._is_closed and self._outbox.empty()
+
+    def wake(self) -> None:
+        """Let a waiting `next_batch` return with nothing."""
+        self._outbox.put_nowait(())
+
+    async def next_batch(self) -> Sequence[StreamEvent]:
+        """The next events."""
+        batch = await self._outbox.get()
+        if batch:
+            self._room.release()
+        return batch
+
+    async def run(self) -> None:
+        """Do it all, and put an error where others would raise one."""
+        try:
+            async with self._clock:
+                last = await self._exchanged()
+        except TimeoutError:
+            last = self._said_all() or [StreamError(self._too_long())]
+        except Exception as error:  # the loop reads whatever it is as an event
+            last = self._said_all() or [StreamError(self._explained(error))]
+        self._close(last)
+
+    async def _exchanged(self) -> Sequence[StreamEvent]:
+        """Put every batch but the last, which is returned."""
+        self._wind(self._request.timeouts.establish_s)
+        answer = await self._http.post(
+            self._at.url,
+            headers=self._request.headers,
+            body=self._request.body,
+            connect_s=self._request.timeouts.connect_s,
+        )
+        try:
+            if answer.status == 200:
+                return await self._read(answer)
+            text = (await _joined(answer.chunks(), _MAX_ERROR_BODY_BYTES)).decode(errors="replace")
+            raise failures.from_status(self._at, answer.status, answer.headers, text)
+        finally:
+            await answer.aclose()
+
+    async def _read(self, answer: "Answer") -> Sequence[StreamEvent]:
+        chunks = answer.chunks()
+        head = b""
+        async for chunk in chunks:
+            head += chunk
+            if head.strip(_BLANK):
+                break
+        self._is_established = bool(head)
+        # No event stream begins with these, whatever its content type says; JSON and HTML do.
+        if head.lstrip(_BLANK)[:1] in {b"{", b"[", b"<"}:
+            return self._whole(await _joined(chunks, MAX_BODY_BYTES, head))
+        return await self._read_events(chunks, head)
+
+    async def _read_events(
+        self, chunks: AsyncIterator[bytes], head: bytes
+    ) -> Sequence[StreamEvent]:
+        decoder = SseDecoder()
+        await self._translated(decoder.feed(head))
+        async for chunk in chunks:
+            # After the last event only the body's end follows; reading it frees the connection.
+            if not self._is_closed:
+                await self._translated(decoder.feed(chunk))
+        if self._is_closed:
+            return ()
+        # Half an event cannot be read, but that the stream was cut is what matters.
+        with contextlib.suppress(ProviderError):
+            await self._translated(decoder.close())
+        return self._said_all() or [StreamError(self._cut_short(head))]
+
+    async def _translated(self, events: Sequence[ServerEvent]) -> None:
+        batch: list[StreamEvent] = []
+        try:
+            for name, text in events:
+                batch += self._translate(name, text)
+        finally:
+            # Also before an error: what came first is shown first.
+            if batch:
+                await self._put(batch)
+        if self._translator.is_done:
+            self._close(())
+        self._wind(self._patience())
+
+    def _translate(self, name: str, text: str) -> Sequence[StreamEvent]:
+        if text == "[DONE]":
+            return self._translator.finish()
+        try:
+            payload = json.loads(text)
+        except (ValueError, RecursionError):
+            payload = None
+        if not isinstance(payload, dict):
+            why = "an event holds no JSON object"
+            raise failures.unreadable(self._at, why, text[:500], self._phase)
+        return self._translator.event(name, payload)
+
+    def _whole(self, body: bytes) -> Sequence[StreamEvent]:
+        text = body.decode("utf-8-sig", errors="replace")
+        if text.lstrip().startswith("<"):
+            raise failures.web_page(self._at, text)
+        payload = json.loads(text)
+        if isinstance(payload, list) and payload:
+            payload = payload[0]
+        if not isinstance(payload, dict):
+            raise TypeError("it is JSON, but no object")
+        return [*self._translator.whole(payload), *self._translator.finish()]
+
+    async def _put(self, batch: Sequence[StreamEvent]) -> None:
+        if self._room.locked():
+            # Whoever reads is slower than the service, which is not the service's fault.
+            self._clock.reschedule(None)
+        await self._room.acquire()
+        self._outbox.put_nowait(batch)
+
+    def _close(self, last: Sequence[StreamEvent]) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._outbox.put_nowait(last)
+
+    def _said_all(self) -> Sequence[StreamEvent]:
+        """The regular end, if no more than its bookkeeping is missing."""
+        return self._translator.finish() if self._translator.is_settled else ()
+
+    # The clocks.
+
+    def _patience(self) -> float:
+        """Seconds that the service may be silent now."""
+        limits = self._request.timeouts
+        if self._is_closed:
+            return _DRAIN_S
+        if self._translator.is_settled:
+            return _SETTLE_S
+        if self._translator.call_is_open:
+            return min(limits.tool_call_gap_s, limits.chunk_s)
+        return limits.chunk_s
+
+    def _wind(self, seconds: float) -> None:
+        ends_at = asyncio.get_running_loop().time() + seconds
+        if self._request.total_s is not None:
+            ends_at = min(ends_at, self._began_at + self._request.total_s)
+        self._clock.reschedule(ends_at)
+
+    def _too_long(self) -> ProviderError:
+        total_s = self._request.total_s
+        limits = self._request.timeouts
+        if total_s is not None and asyncio.get_running_loop().time() >= self._began_at + total_s:
+            what = f"the whole answer took more than {total_s:g} s"
+        elif not self._is_established:
+            what = f"establishing the stream took more than {limits.establish_s:g} s"
+        elif self._translator.call_is_open:
+            what = f"a tool call stood half-written for {self._patience():g} s"
+        else:
+            what = f"nothing came for {self._patience():g} s"
+        return failures.timed_out(self._at, what, self._phase)
+
+    # The errors.
+
+    @property
+    def _phase(self) -> failures.Phase:
+        return "stream" if self._translator.has_content else "establish"
+
+    def _explained(self, error: Exception) -> ProviderError:
+        if isinstance(error, ProviderError):
+            return error
+        if isinstance(error, ServiceError):
+            return failures.from_body(self._at, error.body, self._phase)
+        # `TransportFailed`, told by its shape: its module is heavy and loaded only when used.
+        trouble = getattr(error, "trouble", None)
+        if trouble is not None:
+            return failures.from_transport(self._at, trouble, str(error), self._phase)
+        why = "an event does not end" if isinstance(error, EventTooLong) else str(error)
+        return failures.unreadable(self._at, why, repr(error), self._phase)
+
+    def _cut_short(self, head: bytes) -> ProviderError:
+        if self._translator.has_content:
+            why = "the answer stops in the middle"
+            return failures.from_transport(self._at, "dropped", why, "stream")
+        raw = head[:500].decode(errors="replace")
+        why = "it holds no event" if head else "it is empty"
+        return failures.unreadable(self._at, why, raw, "establish")
+
+
+async def _joined(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:
+    """`head` and the rest of a body, cut at `limit` bytes."""
+    parts, size = [head], len(head)
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]

@@ -1,0 +1,143 @@
+"""History as every strict service accepts it, before it takes a service's own shape.
+
+Healing is done elsewhere and earlier; this is the last line, so that a request is valid whatever
+history holds: every call has one result right behind it, every id is used once and spelt in letters
+all services take, nothing is empty.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from typing import TypeAlias
+
+from dirge_py.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
+
+Sendable: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+NO_RESULT = "No result of this call was recorded. It may have run in part or not at all."
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+def sendable(messages: Sequence[Message]) -> list[Sendable]:
+    """`messages` without what cannot be sent, in order; the same input gives the same output.
+
+    System messages become user messages at their place: hoisted into the system prompt they would
+    change the cached prefix. A result without its call becomes a user message, a call without its
+    result gets one that says so. Assistant messages that hold nothing but thinking are left out.
+    """
+    ids = _Ids()
+    prepared: list[Sendable] = []
+    start = 0
+    for position, message in enumerate(messages):
+        if isinstance(message, AssistantMessage) and position > start:
+            prepared += _turn(messages[start:position], ids)
+            start = position
+    prepared += _turn(messages[start:], ids)
+    return prepared
+
+
+class _Ids:
+    """Ids as services take them: short, plain, and each for one call of the whole history."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+
+    def fresh(self, call_id: str) -> str:
+        plain = call_id if _ID.fullmatch(call_id) else f"call_{_digest(call_id)}"
+        if plain in self._used:
+            repeats = (f"call_{_digest(f'{call_id} {n}')}" for n in count(2))
+            plain = next(name for name in repeats if name not in self._used)
+        self._used.add(plain)
+        return plain
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _turn(messages: Sequence[Message], ids: _Ids) -> Iterator[Sendable]:
+    """An assistant message, if there is one, with what follows it up to the next."""
+    first = messages[0] if messages else None
+    answers = _first_answers(messages)
+    if isinstance(first, AssistantMessage):
+        content = tuple(block for block in first.content if _is_sendable(block))
+        if any(not isinstance(block, ThinkingBlock) for block in content):
+            wire_ids = [ids.fresh(b.id) for b in content if isinstance(b, ToolCallBlock)]
+            yield replace(first, content=_renamed(content, iter(wire_ids)))
+            calls = (block for block in content if isinstance(block, ToolCallBlock))
+            for call, wire_id in zip(calls, wire_ids, strict=True):
+                yield _answer(call, wire_id, answers.pop(call.id, None))
+    orphans = {id(result) for result in answers.values()}
+    yield from _others(messages, orphans)
+
+
+def _first_answers(messages: Iterable[Message]) -> dict[str, ToolResultMessage]:
+    answers: dict[str, ToolResultMessage] = {}
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            answers.setdefault(message.tool_call_id, message)
+    return answers
+
+
+def _renamed(
+    content: tuple[AssistantBlock, ...], wire_ids: Iterator[str]
+) -> tuple[AssistantBlock, ...]:
+    return tuple(
+        replace(block, id=next(wire_ids)) if isinstance(block, ToolCallBlock) else block
+        for block in content
+    )
+
+
+def _answer(
+    call: ToolCallBlock, wire_id: str, result: ToolResultMessage | None
+) -> ToolResultMessage:
+    if result is None:
+        return ToolResultMessage(
+            tool_call_id=wire_id,
+            tool_name=call.name,
+            content=(TextBlock(NO_RESULT),),
+            is_error=True,
+        )
+    return replace(result, tool_call_id=wire_id)
+
+
+def _others(messages: Sequence[Message], orphans: set[int]) -> Iterator[Sendable]:
+    for message in messages:
+        match message:
+            case UserMessage() if _has_content(message):
+                yield message
+            case SystemMessage() if message.text.strip():
+                yield user_text(message.text, origin="harness")
+            case ToolResultMessage() if id(message) in orphans:
+                yield user_text(f"Result of {message.tool_name}:\n{message.text}", "harness")
+            case UserMessage() | SystemMessage() | ToolResultMessage():
+                pass
+            case AssistantMessage() | CustomMessage():
+                pass
+
+
+def _has_content(message: UserMessage) -> bool:
+    return any(not isinstance(b, TextBlock) or b.text.strip() for b in message.content)
+
+
+def _is_sendable(block: AssistantBlock) -> bool:
+    if isinstance(block, TextBlock):
+        return bool(block.text.strip())
+    if isinstance(block, ThinkingBlock):
+        return bool(block.signature or block.redacted)
+    return bool(block.name)

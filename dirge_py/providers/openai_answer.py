@@ -1,0 +1,229 @@
+"""A Chat Completions answer, also as the servers write it that only resemble OpenAI's."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from dirge_py.errors import ProviderError
+from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.translator import (
+    ServiceError,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+)
+from dirge_py.streams import (
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+
+_STOP_REASONS: Mapping[str, StopReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "toolUse",
+    "function_call": "toolUse",
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    key: str
+    id: str
+    pieces: list[str] = field(default_factory=list)
+    whole: Any = None
+
+
+class ChatAnswer:
+    """A `Translator`. `taken` are call ids of history: a service that reuses one gets a new one."""
+
+    def __init__(self, taken: frozenset[str], new_id: str) -> None:
+        self.is_done = False
+        self.has_content = False
+        self._taken = set(taken)
+        self._new_ids = (f"call_{new_id}{n or ''}" for n in count())
+        self._is_started = False
+        self._is_thinking = False
+        self._finish = ""
+        self._refusal = ""
+        self._usage: Usage | None = None
+        self._calls: list[_Call] = []
+        self._at_index: dict[Any, _Call] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._finish)
+
+    @property
+    def call_is_open(self) -> bool:
+        return bool(self._calls) and not self._finish
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error") or name == "error":
+            raise ServiceError(payload)
+        events: list[StreamEvent] = []
+        if not self._is_started:
+            self._is_started = True
+            events.append(StreamStart(as_text(payload.get("model"))))
+        usage = payload.get("usage")
+        if isinstance(usage, dict):
+            self._usage = _usage(usage)
+        for choice in as_objects(payload.get("choices"))[:1]:
+            self._delta(as_object(choice.get("delta")), events)
+            if "message" in choice:
+                self._message(as_object(choice["message"]), events)
+            self._finish = as_text(choice.get("finish_reason")) or self._finish
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if not as_objects(payload.get("choices")):
+            raise ServiceError(payload)
+        events = self.event("", payload)
+        self._finish = self._finish or "stop"
+        return events
+
+    def finish(self) -> Sequence[StreamEvent]:
+        if self.is_done or not (self._finish or self.has_content):
+            return ()
+        self.is_done = True
+        if self._finish in {"content_filter", "refusal"} or self._refusal:
+            return [StreamError(_refused(self._refusal))]
+        if self._finish == "error":
+            raise ServiceError({"error": {"message": "the model stopped with an error"}})
+        ends: list[StreamEvent] = []
+        self._end_thinking(ends)
+        ends += [_ended(call) for call in self._calls]
+        return [*ends, StreamDone(stop_reason=self._stop_reason(), usage=self._usage)]
+
+    def _stop_reason(self) -> StopReason:
+        reason = _STOP_REASONS.get(self._finish, "stop")
+        return "toolUse" if self._calls and reason == "stop" else reason
+
+    def _delta(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        text = delta.get("content")
+        if text and isinstance(text, str):
+            self._text(text, events)
+        # Services differ in the name, and some send both.
+        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
+        if thinking:
+            self._is_thinking = self.has_content = True
+            events.append(ThinkingDelta(thinking))
+        if text and isinstance(text, list):
+            for part in as_objects(text):
+                self._text(as_text(part.get("text")), events)
+        refusal = as_text(delta.get("refusal"))
+        if refusal:
+            self._refusal += refusal
+            self._text(refusal, events)
+        for position, call in enumerate(as_objects(delta.get("tool_calls"))):
+            self._end_thinking(events)
+            self._call(call, position, events)
+
+    def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """A whole message: the answer itself, or its repetition behind the deltas."""
+        said = message if not self.has_content else {**message, "content": None}
+        calls = as_objects(said.get("tool_calls"))
+        self._delta({**said, "tool_calls": None}, events)
+        for position, call in enumerate(calls):
+            self._call({"index": position, **call}, position, events)
+
+    def _text(self, text: str, events: list[StreamEvent]) -> None:
+        if text:
+            self._end_thinking(events)
+            self.has_content = True
+            events.append(TextDelta(text))
+
+    def _end_thinking(self, events: list[StreamEvent]) -> None:
+        if self._is_thinking:
+            self._is_thinking = False
+            events.append(ThinkingEnd())
+
+    def _call(self, raw: Mapping[str, Any], position: int, events: list[StreamEvent]) -> None:
+        function = as_object(raw.get("function"))
+        name, given_id = as_text(function.get("name")), as_text(raw.get("id"))
+        arguments = function.get("arguments")
+        call = self._known(raw.get("index"), given_id, name)
+        if call is None:
+            call = self._new_call(raw.get("index", position), given_id)
+            events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
+        elif name and not call.pieces:
+            events.append(ToolCallDelta(key=call.key, name=name))
+        if isinstance(arguments, dict):
+            call.whole = arguments
+        elif isinstance(arguments, str) and arguments and not _repeats(call, arguments):
+            call.pieces.append(arguments)
+            events.append(ToolCallDelta(key=call.key, arguments=arguments))
+
+    def _known(self, index: Any, given_id: str, name: str) -> _Call | None:
+        """The call a piece belongs to, None for a new one.
+
+        Most number their calls; some number all of them 0 and tell them apart by id; some do
+        neither and send each call whole.
+        """
+        at_index = self._at_index.get(index) if index is not None else None
+        if at_index is not None:
+            is_other = given_id and name and at_index.pieces and given_id != at_index.id
+            return None if is_other and _is_whole(at_index) else at_index
+        by_id = next((call for call in self._calls if given_id and call.id == given_id), None)
+        if by_id is not None and (index is None or not _is_whole(by_id)):
+            return by_id
+        if index is None and not given_id and not name and self._calls:
+            return self._calls[-1]
+        return None
+
+    def _new_call(self, index: Any, given_id: str) -> _Call:
+        is_free = given_id and given_id not in self._taken
+        call_id = given_id if is_free else next(self._new_ids)
+        self._taken.add(call_id)
+        call = _Call(key=str(len(self._calls)), id=call_id)
+        self._calls.append(call)
+        self._at_index[index] = call
+        self.has_content = True
+        return call
+
+
+def _repeats(call: _Call, arguments: str) -> bool:
+    """Whether this is the whole call once more, behind its own pieces."""
+    return arguments.startswith("{") and "".join(call.pieces) == arguments and _is_whole(call)
+
+
+def _is_whole(call: _Call) -> bool:
+    if call.whole is not None:
+        return True
+    try:
+        return isinstance(json.loads("".join(call.pieces)), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _ended(call: _Call) -> ToolCallEnd:
+    return ToolCallEnd(key=call.key, id=call.id, arguments=call.whole)
+
+
+def _refused(words: str) -> ProviderError:
+    return ProviderError(
+        f"The model declined to answer: {words.strip() or 'the service filtered its answer'}",
+        kind="refused",
+        hint="Ask differently, or choose another model with `dirge --model`.",
+        phase="stream",
+    )
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    details = as_object(usage.get("prompt_tokens_details"))
+    return Usage(
+        input=as_count(usage.get("prompt_tokens")),
+        output=as_count(usage.get("completion_tokens")),
+        cache_read=as_count(details.get("cached_tokens"))
+        or as_count(usage.get("prompt_cache_hit_tokens")),
+        cache_write=as_count(details.get("cache_write_tokens")),
+    )

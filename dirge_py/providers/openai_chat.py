@@ -1,0 +1,58 @@
+"""OpenAI's Chat Completions, and every service that speaks it."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from dirge_py.providers.adapter import Call, Wire, stream_fn
+from dirge_py.providers.base import Provider, ProviderSettings
+from dirge_py.providers.catalog import lookup
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.openai_answer import ChatAnswer
+from dirge_py.providers.openai_request import chat_request, is_openai
+from dirge_py.streams import StreamFn
+
+BASE_URL = "https://api.openai.com/v1"
+KEY_ENV = ("OPENAI_API_KEY",)
+
+
+def _headers(key: str | None) -> Mapping[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _body(call: Call) -> Mapping[str, Any]:
+    return chat_request(
+        call.context,
+        call.options,
+        model=call.model,
+        card=lookup("openai", call.model),
+        official=is_openai(call.base_url),
+        max_output_tokens=call.max_output_tokens,
+    )
+
+
+def _answer(call: Call) -> ChatAnswer:
+    return ChatAnswer(call.used_ids(), secrets.token_hex(6))
+
+
+_WIRE = Wire(
+    default_base_url=BASE_URL,
+    path="/chat/completions",
+    key_env=KEY_ENV,
+    headers=_headers,
+    body=_body,
+    translator=_answer,
+)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    return stream_fn(_WIRE, settings, http)
+
+
+PROVIDER = Provider(
+    name="openai",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="OPENAI_BASE_URL",
+    key_env=KEY_ENV,
+)

@@ -1,0 +1,154 @@
+"""POST a request, read the answer as it comes. The only module that knows the HTTP library.
+
+Importing it costs a tenth of a second; `client.py` does so on the first request.
+"""
+
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Literal
+from urllib.parse import urlsplit
+
+from dirge_py.providers.base import is_loopback
+from dirge_py.providers.lean_httpx import httpx
+
+Trouble = Literal["refused", "unknown_host", "tls", "timeout", "proxy", "dropped", "unusable"]
+Way = Literal["tls", "plain", "loopback"]
+
+# Enough for sixteen children streaming at once and their parents; idle ones go after two minutes,
+# before the usual five-minute cut of load balancers makes the next request fail.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=120)
+
+
+class TransportFailed(Exception):
+    """The request did not arrive or its answer broke off; `trouble` says in what way."""
+
+    def __init__(self, trouble: Trouble, detail: str) -> None:
+        super().__init__(detail)
+        self.trouble = trouble
+        self.detail = detail
+
+
+class Answer:
+    """A response whose head is here and whose body is still coming. Close it, always."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, decompressed, in the pieces it arrives in.
+
+        Raises:
+            TransportFailed: it broke off, or is compressed in a way we do not read.
+        """
+        # Each layer may multiply the size by a thousand: nobody needs two.
+        if "," in self.headers.get("content-encoding", ""):
+            raise TransportFailed("unusable", "the answer is compressed more than once")
+        try:
+            async for chunk in self._response.aiter_bytes():
+                yield chunk
+        except (httpx.HTTPError, OSError) as error:
+            raise failure(error) from error
+
+    async def aclose(self) -> None:
+        """Give the connection back if the body was read to its end, else cut it."""
+        await self._response.aclose()
+
+
+class Transport:
+    """Connections, kept and shared, by the way they go.
+
+    Loopback goes past every proxy: a proxy's loopback is another machine. No client has a read
+    timeout; whoever reads has its own clock.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[Way, httpx.AsyncClient] = {}
+
+    async def post(
+        self, url: str, *, headers: Mapping[str, str], body: bytes, connect_s: float
+    ) -> Answer:
+        """Send `body` and return when the head of the answer is here.
+
+        Raises:
+            TransportFailed: there is no connection, or none that lasts.
+        """
+        try:
+            client = self._client(url)
+            request = client.build_request(
+                "POST",
+                url,
+                headers=dict(headers),
+                content=body,
+                timeout=httpx.Timeout(None, connect=connect_s),
+            )
+            return Answer(await client.send(request, stream=True))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError) as error:
+            raise failure(error) from error
+
+    async def aclose(self) -> None:
+        """Cut every connection."""
+        clients, self._clients = list(self._clients.values()), {}
+        for client in clients:
+            await client.aclose()
+
+    def _client(self, url: str) -> httpx.AsyncClient:
+        way = _way(url)
+        if way not in self._clients:
+            # The certificates take 30 ms to load, so only https pays for them; what is built
+            # without them is only ever given http URLs (`_way`): there is nothing to verify.
+            verify = httpx.create_ssl_context() if way == "tls" else False
+            self._clients[way] = httpx.AsyncClient(
+                verify=verify, trust_env=way != "loopback", limits=_LIMITS, follow_redirects=False
+            )
+        return self._clients[way]
+
+
+def _way(url: str) -> Way:
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "http":
+        return "tls"
+    return "loopback" if is_loopback(parts.hostname or "") else "plain"
+
+
+def failure(error: BaseException) -> TransportFailed:
+    """What `error` means for the person at the other end of the cable."""
+    causes = list(_causes(error))
+    detail = str(error) or type(error).__name__
+    for kind, trouble in _TROUBLES:
+        found = next((cause for cause in causes if isinstance(cause, kind)), None)
+        if found is not None:
+            return TransportFailed(trouble, str(found) or detail)
+    return TransportFailed("dropped", detail)
+
+
+_TROUBLES: tuple[tuple[type[BaseException], Trouble], ...] = (
+    (ssl.SSLError, "tls"),
+    (socket.gaierror, "unknown_host"),
+    (ConnectionRefusedError, "refused"),
+    (httpx.ProxyError, "proxy"),
+    (httpx.TimeoutException, "timeout"),
+    (httpx.UnsupportedProtocol, "unusable"),
+    (httpx.InvalidURL, "unusable"),
+    (httpx.LocalProtocolError, "unusable"),
+    (httpx.DecodingError, "unusable"),
+    (ImportError, "unusable"),
+    (httpx.ConnectError, "refused"),
+)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """`error` and everything behind it, also what several connection attempts died of."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting += [cause.__cause__, cause.__context__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions

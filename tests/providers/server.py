@@ -1,0 +1,379 @@
+"""A model service on loopback: real sockets, the real wire formats, and every way to break them.
+
+    with FakeService([Say(text="Hello."), Say(calls=[("read", {"path": "a"})])]) as service:
+        run_something(base_url=service.openai_url)      # or service.anthropic_url
+    assert service.requests[0].json["model"] == "m"
+
+It runs in a thread with its own event loop, so that synchronous tests and subprocesses can use it.
+Replies are given out in order, to whichever protocol asks; beyond the last one it answers 500.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Break = Literal["reset", "close", "stall"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Say:
+    """A good answer, streamed. `usage` is (input, output, cache read, cache write).
+
+    `chunk_bytes` cuts the stream there, regardless of lines and characters; `cut_seed` cuts it at
+    random places; else every event is sent by itself. `after_bytes` of the body `then` happens.
+    `gap_s` passes between pieces.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    signature: str = "sig"
+    calls: Sequence[tuple[str, Any]] = ()
+    stop: str = ""
+    usage: tuple[int, int, int, int] = (10, 5, 0, 0)
+    delta_chars: int = 0
+    chunk_bytes: int = 0
+    cut_seed: int | None = None
+    gap_s: float = 0.0
+    after_bytes: int | None = None
+    then: Break = "close"
+    line_end: str = "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raw:
+    """Any answer at all. `then` happens after the body; without it the answer ends properly."""
+
+    body: bytes | str = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(
+        default_factory=lambda: {"content-type": "text/event-stream"}
+    )
+    then: Break | None = None
+    pieces: Sequence[bytes] = ()
+    gap_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hang:
+    """No answer: before it is `accepted` nothing is read, else the request is read and kept."""
+
+    then: Break = "stall"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A request as it arrived. `connection` numbers the TCP connection it came on."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    connection: int
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+Answering = Say | Raw | Hang
+
+
+class FakeService:
+    """The service; a context manager. `closed_early` counts answers the client walked away from."""
+
+    def __init__(self, replies: Sequence[Answering] = ()) -> None:
+        self.replies = list(replies)
+        self.requests: list[Seen] = []
+        self.closed_early = 0
+        self.hangup = threading.Event()
+        self._given = itertools.count()
+        self._connections = itertools.count(1)
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self.port = 0
+
+    @property
+    def openai_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> "FakeService":
+        self._thread.start()
+        self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(10)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._run())
+        finally:
+            self._loop.close()
+
+    async def _run(self) -> None:
+        self._over = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._over.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        number = next(self._connections)
+        try:
+            while (request := await _read_request(reader, number)) is not None:
+                self.requests.append(request)
+                turn = next(self._given)
+                reply = self.replies[turn] if turn < len(self.replies) else _EXHAUSTED
+                if not await self._answer(reply, request, reader, writer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+            with contextlib.suppress(Exception):
+                await writer.wait_closed()
+
+    async def _answer(
+        self,
+        reply: Answering,
+        request: Seen,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Send it; True when the connection may be used again."""
+        if isinstance(reply, Hang):
+            return await self._break(reply.then, reader, writer)
+        raw = reply if isinstance(reply, Raw) else _as_raw(reply, request)
+        _write_head(writer, raw)
+        for piece in raw.pieces or ([_bytes(raw.body)] if raw.body else []):
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            await writer.drain()
+            if raw.gap_s or len(raw.pieces) > 1:
+                gone = await self._pause(raw.gap_s, reader)
+                if gone:
+                    return False
+        if raw.then is not None:
+            return await self._break(raw.then, reader, writer)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+    async def _pause(self, gap_s: float, reader: asyncio.StreamReader) -> bool:
+        """Let `gap_s` pass; True if the client hung up meanwhile."""
+        if gap_s:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(gap_s):
+                    await self._gone(reader)
+                    return True
+        else:
+            await asyncio.sleep(0)
+        return False
+
+    async def _gone(self, reader: asyncio.StreamReader) -> None:
+        with contextlib.suppress(ConnectionError):
+            await reader.read(1)
+        self.closed_early += 1
+        self.hangup.set()
+
+    async def _break(
+        self, how: Break, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        if how == "stall":
+            await self._gone(reader)
+        elif how == "reset":
+            sock = writer.get_extra_info("socket")
+            # Closing with this set sends RST instead of FIN.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        return False
+
+
+_EXHAUSTED = Raw(
+    status=500,
+    body='{"error":{"message":"the fake service has no more replies"}}',
+    headers={"content-type": "application/json"},
+)
+
+
+async def _read_request(reader: asyncio.StreamReader, connection: int) -> Seen | None:
+    try:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    pairs = (line.partition(":") for line in lines if line)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Seen(method=method, path=path, headers=headers, body=body, connection=connection)
+
+
+def _write_head(writer: asyncio.StreamWriter, raw: Raw) -> None:
+    lines = [f"HTTP/1.1 {raw.status} Whatever", "transfer-encoding: chunked"]
+    lines += [f"{name}: {value}" for name, value in raw.headers.items()]
+    writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
+
+
+def _as_raw(say: Say, request: Seen) -> Raw:
+    events = anthropic_events(say) if "messages" in request.path else openai_events(say)
+    encoded = [event.replace("\n", say.line_end).encode() for event in events]
+    stream = b"".join(encoded)
+    then = None
+    if say.after_bytes is not None:
+        stream, then = stream[: say.after_bytes], say.then
+    if say.chunk_bytes:
+        pieces = [
+            stream[at : at + say.chunk_bytes] for at in range(0, len(stream), say.chunk_bytes)
+        ]
+    elif say.cut_seed is not None:
+        pieces = list(cut(stream, random.Random(say.cut_seed)))
+    else:
+        pieces = [stream] if say.after_bytes is not None else encoded
+    return Raw(pieces=pieces, gap_s=say.gap_s, then=then)
+
+
+def cut(stream: bytes, chance: random.Random, most: int = 40) -> Iterator[bytes]:
+    """`stream` in pieces of random length."""
+    at = 0
+    while at < len(stream):
+        length = chance.randint(1, most)
+        yield stream[at : at + length]
+        at += length
+
+
+def openai_events(say: Say) -> list[str]:
+    """The answer as Chat Completions streams it."""
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        return _data({**_CHUNK, "choices": [choice], "usage": None})
+
+    events = [chunk({"role": "assistant", "content": "", "refusal": None})]
+    events += [chunk({"reasoning_content": p}) for p in _split(say.thinking, say.delta_chars)]
+    events += [chunk({"content": piece}) for piece in _split(say.text, say.delta_chars)]
+    for index, (name, arguments) in enumerate(say.calls):
+        function = {"name": name, "arguments": ""}
+        call = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
+        events.append(chunk({"tool_calls": [call]}))
+        for piece in _split(_json(arguments), say.delta_chars):
+            part = {"index": index, "function": {"arguments": piece}}
+            events.append(chunk({"tool_calls": [part]}))
+    events.append(chunk({}, say.stop or ("tool_calls" if say.calls else "stop")))
+    used_in, out, read, _ = say.usage
+    usage = {
+        "prompt_tokens": used_in,
+        "completion_tokens": out,
+        "total_tokens": used_in + out,
+        "prompt_tokens_details": {"cached_tokens": read},
+    }
+    events.append(_data({**_CHUNK, "choices": [], "usage": usage}))
+    return [*events, "data: [DONE]\n\n"]
+
+
+def anthropic_events(say: Say) -> list[str]:
+    """The answer as Messages streams it."""
+    used_in, out, read, write = say.usage
+    usage = {
+        "input_tokens": used_in,
+        "cache_creation_input_tokens": write,
+        "cache_read_input_tokens": read,
+        "output_tokens": 1,
+    }
+    message = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "fake",
+        "content": [],
+        "stop_reason": None,
+        "usage": usage,
+    }
+    events = [_named({"type": "message_start", "message": message}), _named({"type": "ping"})]
+    number = itertools.count()
+    if say.thinking:
+        deltas: list[Mapping[str, Any]] = [
+            {"type": "thinking_delta", "thinking": piece}
+            for piece in _split(say.thinking, say.delta_chars)
+        ]
+        deltas.append({"type": "signature_delta", "signature": say.signature})
+        opening = {"type": "thinking", "thinking": "", "signature": ""}
+        events += _block(next(number), opening, deltas)
+    if say.text:
+        texts = _split(say.text, say.delta_chars)
+        deltas = [{"type": "text_delta", "text": piece} for piece in texts]
+        events += _block(next(number), {"type": "text", "text": ""}, deltas)
+    for name, arguments in say.calls:
+        index = next(number)
+        opening = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
+        pieces = ["", *_split(_json(arguments), say.delta_chars)]
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        events += _block(index, opening, deltas)
+    stop = say.stop or ("tool_use" if say.calls else "end_turn")
+    delta = {"stop_reason": stop, "stop_sequence": None}
+    events.append(
+        _named({"type": "message_delta", "delta": delta, "usage": {"output_tokens": out}})
+    )
+    return [*events, _named({"type": "message_stop"})]
+
+
+_CHUNK = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "fake",
+}
+
+
+def _block(
+    index: int, opening: Mapping[str, Any], deltas: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    events = [_named({"type": "content_block_start", "index": index, "content_block": opening})]
+    events += [
+        _named({"type": "content_block_delta", "index": index, "delta": delta}) for delta in deltas
+    ]
+    return [*events, _named({"type": "content_block_stop", "index": index})]
+
+
+def _split(text: str, width: int) -> list[str]:
+    width = width or len(text) or 1
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+def _json(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
+
+
+def _named(payload: Mapping[str, Any]) -> str:
+    return f"event: {payload['type']}\n{_data(payload)}"
+
+
+def _data(payload: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(payload, ensure_ascii=False)}\n\n"
+
+
+def _bytes(body: bytes | str) -> bytes:
+    return body.encode() if isinstance(body, str) else body
