@@ -3,7 +3,7 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def save_provider(
     base_url: str | None = None,
     api_key_env: str | None = None,
     key: str | None = None,
-    environment: Mapping[str, str] = os.environ,
+    file: Path | None = None,
 ) -> Path:
     """Write one provider into the settings file and make it the default; returns the file.
 
@@ -39,7 +39,7 @@ def save_provider(
         ConfigError: the file cannot be read or would not be valid afterwards; nothing changed.
         FileError: it cannot be written.
     """
-    file = config_file(environment)
+    file = file or config_file()
     _refuse_odd_alias(alias)
     entry = {"type": kind, "base_url": base_url, "model": model, "api_key_env": api_key_env}
     if key is not None:

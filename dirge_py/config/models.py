@@ -146,7 +146,7 @@ def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None
     front, slash, _ = (parsed.id or "").partition("/")
     if not slash:
         return
-    looks_like = difflib.get_close_matches(front, list(all_entries(config)), 1, cutoff=0.75)
+    looks_like = difflib.get_close_matches(front, _nameable(config), 1, cutoff=0.8)
     if looks_like or not is_custom(config, alias):
         raise _unknown(config, front)
 

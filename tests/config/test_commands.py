@@ -1,0 +1,139 @@
+import os
+import stat
+
+import pytest
+
+from dirge_py.config.commands import config_check, config_init, config_path, config_show
+from dirge_py.config.edit import edit_config, save_provider
+from dirge_py.config.load import load
+from dirge_py.config.models import main_model
+from dirge_py.config.sources import Overrides
+from dirge_py.errors import ConfigError
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {"DIRGE_CONFIG_DIR": str(tmp_path / "config")}
+
+
+@pytest.fixture
+def file(tmp_path):
+    (tmp_path / "config").mkdir(mode=0o700)
+    return tmp_path / "config" / "config.toml"
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_init_writes_a_private_file_that_is_valid(environment, tmp_path):
+    config_init(environment)
+
+    file = tmp_path / "config" / "config.toml"
+    assert mode_of(file) == 0o600
+    assert mode_of(file.parent) == 0o700
+    assert load(environment=environment).origin.path == str(file)
+
+
+def test_what_the_first_file_has_in_comments_is_valid_too(environment, tmp_path):
+    config_init(environment)
+    file = tmp_path / "config" / "config.toml"
+    lines = [line.removeprefix("# ") for line in file.read_text().splitlines()]
+    settings = [line for line in lines if line.startswith("[") or " = " in line]
+    file.write_text("\n".join(settings))
+
+    assert set(load(environment=environment).providers) == {"work", "local"}
+
+
+def test_init_overwrites_nothing(environment, file):
+    file.write_text("# mine\n")
+
+    with pytest.raises(ConfigError, match="exists"):
+        config_init(environment)
+    assert file.read_text() == "# mine\n"
+
+
+def test_path_is_told_before_there_is_a_file(environment, tmp_path):
+    assert config_path(environment).text == str(tmp_path / "config" / "config.toml")
+
+
+def test_check_tells_each_providers_state(environment, file):
+    file.write_text('[providers.a]\ntype = "openai"\napi_key_env = "A"\n')
+
+    missing = config_check(environment=environment)
+    found = config_check(environment={**environment, "A": "sk-1"})
+
+    assert missing.exit_code == 2
+    assert "provider a: openai, no key: set A" in missing.text
+    assert found.exit_code == 0
+    assert "provider a: openai, usual address, key from A" in found.text
+    assert "sk-1" not in found.text
+
+
+def test_check_tries_the_roles(environment, file):
+    file.write_text('[roles]\nreview = "opnai/x"\n')
+
+    report = config_check(environment={**environment, "OPENAI_API_KEY": "k"})
+
+    assert report.exit_code == 2
+    assert "[roles] review" in report.text
+
+
+def test_show_tells_where_each_value_comes_from(environment, file):
+    file.write_text(
+        'provider = "a"\n[providers]\na = { type = "openai", headers = { X = "s3" } }\n'
+    )
+
+    text = config_show(
+        Overrides(max_turns=3), {**environment, "DIRGE_MODEL": "m", "OPENAI_API_KEY": "sk-1"}
+    ).text
+
+    assert f'provider = "a"  # {file}:1' in text
+    assert f'providers.a.type = "openai"  # {file}:3' in text
+    assert "loop.max_turns = 3  # --max-turns" in text
+    assert "timeouts.bash_s = 120.0  # default" in text
+    assert "# model: a/m, thinking off (DIRGE_MODEL)" in text
+    assert "s3" not in text
+    assert "sk-1" not in text
+
+
+def test_saving_a_provider_keeps_comments_and_the_version_before(file):
+    before = '# mine\n[ui]\ntheme = "dark" # nice\n'
+    file.write_text(before)
+
+    save_provider("work", kind="openai", model="m", key="sk-1", file=file)
+
+    assert file.read_text().startswith('# mine\nprovider = "work"\n\n[ui]\ntheme = "dark" # nice\n')
+    assert file.with_name("config.toml.bak").read_text() == before
+    assert "sk-1" not in file.read_text()
+    assert mode_of(file.parent / "keys" / "work") == 0o600
+    assert main_model(load(environment={}, path=file)).name == "work/m"
+
+
+def test_saving_again_replaces_where_the_key_is(file):
+    save_provider("work", kind="openai", api_key_env="A", file=file)
+    save_provider("work", kind="openai", key="sk-1", file=file)
+
+    entry = load(environment={}, path=file).providers["work"]
+    assert (entry.api_key_env, entry.api_key_file) == (None, "keys/work")
+
+
+def test_a_broken_file_is_not_overwritten(file):
+    file.write_text("[ui\n")
+
+    with pytest.raises(ConfigError):
+        save_provider("work", kind="openai", file=file)
+    assert file.read_text() == "[ui\n"
+
+
+def test_a_change_that_would_be_invalid_is_not_written(file):
+    file.write_text("[ui]\n")
+
+    with pytest.raises(ConfigError):
+        edit_config(file, lambda document: document.update({"nonsense": 1}))
+    assert file.read_text() == "[ui]\n"
+
+
+def test_an_alias_cannot_lead_elsewhere(file):
+    with pytest.raises(ConfigError):
+        save_provider("../x", kind="openai", key="k", file=file)

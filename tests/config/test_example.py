@@ -1,0 +1,67 @@
+import tomllib
+from pathlib import Path
+
+from dirge_py.config.known_keys import ANY, known_keys
+from dirge_py.config.load import load
+from dirge_py.config.schema import Config
+from dirge_py.config.sources import Overrides
+
+EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
+
+
+def keys_in(value, known, path=()):
+    """The settings a parsed file holds, users' own names replaced by ANY."""
+    if path in known:
+        return {path}
+    if isinstance(value, list):
+        return set().union(*(keys_in(item, known, path) for item in value))
+    open_table = any(key[: len(path)] == path and key[len(path)] == ANY for key in known)
+    return set().union(
+        *(keys_in(v, known, (*path, ANY if open_table else k)) for k, v in value.items())
+    )
+
+
+def test_the_example_holds_every_setting_and_nothing_else():
+    known = set(known_keys())
+
+    assert keys_in(tomllib.loads(EXAMPLE.read_text()), known) == known
+
+
+def test_the_example_is_valid():
+    config = load(Overrides(), {}, EXAMPLE)
+
+    assert config.permission.rule[1].effect == "deny"
+
+
+def test_values_called_defaults_are_the_defaults():
+    defaults, tables = Config().model_dump(), tomllib.loads(EXAMPLE.read_text())
+    table = None
+    for line in EXAMPLE.read_text().splitlines():
+        if line.startswith("["):
+            table = line.split("]")[0].strip("[")
+        if "= " not in line or "# (default)" not in line or table not in defaults:
+            continue
+        key = line.split(" =")[0]
+        assert tables[table][key] == defaults[table][key], line
+
+
+def test_every_setting_is_described():
+    def undescribed(node, types):
+        return [
+            name
+            for schema in [node, *types.values()]
+            for name, field in schema.get("properties", {}).items()
+            if "description" not in field and "$ref" not in field
+        ]
+
+    schema = Config.model_json_schema()
+    assert undescribed(schema, schema["$defs"]) == []
+
+
+def test_times_money_and_sizes_carry_their_units():
+    names = {key[-1] for key in known_keys() if key[0] in ("timeouts", "context")}
+
+    assert names == {"establish_s", "chunk_s", "tool_call_gap_s", "bash_s"} | {
+        "project_files",
+        "project_file_max_bytes",
+    }

@@ -1,0 +1,178 @@
+import subprocess
+import sys
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
+from dirge_py.errors import ConfigError
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    def load_text(text, overrides=None, environment=None):
+        file = tmp_path / "config.toml"
+        file.write_text(text)
+        return load(overrides, environment or {}, file)
+
+    return load_text
+
+
+@pytest.fixture
+def refusal(loaded):
+    def refuse(text, overrides=None):
+        with pytest.raises(ConfigError) as caught:
+            loaded(text, overrides)
+        return caught.value
+
+    return refuse
+
+
+def test_without_a_file_the_defaults_are_in_force(tmp_path):
+    config = load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
+
+    assert config.loop.max_turns == 100
+    assert config.permission.mode == "standard"
+    assert config.origin.path is None
+
+
+def test_a_file_that_was_asked_for_must_exist(tmp_path):
+    with pytest.raises(ConfigError, match="no such file"):
+        load(environment={}, path=tmp_path / "absent.toml")
+
+
+def test_a_folder_in_place_of_the_file_is_no_empty_file(tmp_path):
+    (tmp_path / "config.toml").mkdir()
+
+    with pytest.raises(ConfigError, match="directory"):
+        load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
+
+
+def test_an_unknown_key_names_its_line_and_the_nearest(refusal, tmp_path):
+    error = refusal("# comment\n[loop]\nmax_turnz = 5\n")
+
+    assert str(error) == f"{tmp_path}/config.toml:3: no setting `max_turnz` in [loop]."
+    assert error.hint == "Did you mean `max_turns`?"
+
+
+def test_a_key_in_the_wrong_table_is_pointed_to_the_right_one(refusal, tmp_path):
+    error = refusal("max_agent_turnz = 5\n")
+
+    assert str(error) == f"{tmp_path}/config.toml:1: no setting `max_agent_turnz`."
+    assert error.hint == "Did you mean `max_turns` in [loop]?"
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(refusal):
+    error = refusal('[loop]\nsteering = "some"\n[ui]\nthem = "x"\n[tools]\nmax_parallel = "8"\n')
+
+    lines = str(error).splitlines()
+    assert [line.split("config.toml:")[1].split(":")[0] for line in lines] == ["2", "4", "6"]
+    assert "'all' or 'one-at-a-time'" in lines[0]
+    assert "Did you mean `theme`?" in lines[1]
+    assert "must be a whole number" in lines[2]
+
+
+def test_a_flood_of_problems_is_cut(refusal):
+    error = refusal("".join(f"key_{number} = 1\n" for number in range(40)))
+
+    assert str(error).splitlines()[10:] == ["… and 30 more."]
+
+
+def test_a_problem_in_the_second_rule_names_that_rule(refusal):
+    good = '[[permission.rule]]\nop = "read"\nmatch = "x"\neffect = "ask"\n'
+    error = refusal(good + '[[permission.rule]]\nop = "reed"\nmatch = "x"\neffect = "ask"\n')
+
+    assert "config.toml:6: `permission.rule[1].op` must be 'read', 'edit'" in str(error)
+
+
+def test_broken_toml_names_line_and_column(refusal):
+    assert "config.toml:2:" in str(refusal("provider = 'a'\nb = = 3\n"))
+
+
+def test_a_file_that_is_no_utf_8_names_the_line(tmp_path):
+    (tmp_path / "config.toml").write_bytes(b"# ok\n# \xff\n")
+
+    with pytest.raises(ConfigError, match=r"config.toml:2: not UTF-8"):
+        load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
+
+
+def test_a_key_in_the_file_is_refused_and_not_repeated(refusal):
+    error = refusal('[providers.a]\ntype = "openai"\napi_key = "sk-secret"\n')
+
+    assert "config.toml:3" in str(error)
+    assert "sk-secret" not in str(error) + error.hint
+
+
+def test_a_provider_needs_a_type(refusal):
+    assert "`providers.a` needs `type`" in str(refusal('[providers.a]\nmodel = "m"\n'))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.com/v1", "ftp://x/", "https://user:pw@x/", "https://x/?key=1", "x"]
+)
+def test_an_unsafe_address_is_refused(refusal, url):
+    error = refusal(f'[providers.a]\ntype = "openai"\nbase_url = "{url}"\n')
+
+    assert "config.toml:3: `providers.a.base_url`" in str(error)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'base_url = "https://example.com/v1"',
+        'base_url = "http://localhost:8000/v1"',
+        'base_url = "http://[::1]:8000/v1"',
+        'base_url = "http://10.0.0.1/v1"\nallow_insecure = true',
+    ],
+)
+def test_a_safe_address_is_accepted(loaded, lines):
+    config = loaded(f'[providers.a]\ntype = "openai"\n{lines}\n')
+
+    assert config.providers["a"].base_url is not None
+
+
+def test_flags_win_over_the_file_and_are_named_as_source(loaded, tmp_path):
+    config = loaded(
+        '[loop]\nmax_turns = 7\n[permission]\nmode = "plan"\n',
+        Overrides(max_turns=3, no_context_files=True),
+    )
+
+    assert (config.loop.max_turns, config.permission.mode) == (3, "plan")
+    assert not config.context.project_files
+    assert config.provenance == {
+        "loop.max_turns": "--max-turns",
+        "permission.mode": f"{tmp_path}/config.toml:4",
+        "context.project_files": "--no-context-files",
+    }
+
+
+def test_a_bad_flag_is_blamed_on_the_flag(refusal):
+    error = refusal("[loop]\nmax_turns = 7\n", Overrides(max_turns=0))
+
+    assert str(error) == "--max-turns: `loop.max_turns` must be greater than 0."
+
+
+def test_a_bad_level_is_refused_with_the_good_ones(refusal):
+    assert "xhigh" in refusal("", Overrides(thinking="much")).hint
+
+
+def test_a_key_may_be_one_key_or_several(loaded):
+    config = loaded('[keys]\na = "ctrl+t"\nb = ["f1", "f2"]\n')
+
+    assert config.keys == {"a": ["ctrl+t"], "b": ["f1", "f2"]}
+
+
+def test_a_given_key_is_in_no_dump(loaded):
+    config = loaded("", Overrides(api_key="sk-secret"), {"OPENAI_API_KEY": "sk-other"})
+
+    assert "sk-" not in repr(config) + repr(config.origin) + config.model_dump_json()
+
+
+def test_loading_needs_no_toml_writer():
+    code = (
+        "import sys, dirge_py.config.load as l; l.load(environment={'HOME': '/'}); "
+        "print('tomlkit' in sys.modules, 'httpx' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == ["False", "False"]

@@ -1,0 +1,210 @@
+import pytest
+
+from dirge_py.config.access import provider_access
+from dirge_py.config.load import load
+from dirge_py.config.model_spec import ModelSpec, parse_model
+from dirge_py.config.models import main_model, offered_models, resolve_model, role_model
+from dirge_py.config.sources import Overrides
+from dirge_py.errors import ConfigError, NoProvider
+
+KEY = {"OPENAI_API_KEY": "sk-1"}
+TWO = """
+provider = "work"
+[providers.work]
+type = "anthropic"
+model = "big"
+api_key_env = "WORK_KEY"
+thinking = "low"
+[providers.local]
+type = "openai"
+base_url = "http://localhost:1/v1"
+models = ["qwen2.5:7b", "vendor/tiny"]
+[roles]
+summarize = "local"
+"""
+
+
+@pytest.fixture
+def configured(tmp_path):
+    def load_text(text="", environment=None, **overrides):
+        (tmp_path / "config.toml").write_text(text)
+        return load(Overrides(**overrides), environment or {}, tmp_path / "config.toml")
+
+    return load_text
+
+
+@pytest.mark.parametrize(
+    ("spec", "parsed"),
+    [
+        ("work", ModelSpec(alias="work")),
+        ("work:high", ModelSpec(alias="work", level="high")),
+        ("work/m", ModelSpec(alias="work", id="m")),
+        ("work/a/b:7b", ModelSpec(alias="work", id="a/b:7b")),
+        ("work/a:7b:low", ModelSpec(alias="work", id="a:7b", level="low")),
+        ("qwen2.5:7b", ModelSpec(id="qwen2.5:7b")),
+        ("vendor/x", ModelSpec(id="vendor/x")),
+        ("m:off", ModelSpec(id="m", level="off")),
+        ("", ModelSpec()),
+    ],
+)
+def test_a_model_is_taken_apart_by_what_is_known(spec, parsed):
+    assert parse_model(spec, ["work"]) == parsed
+
+
+def test_a_key_in_the_environment_is_enough(configured):
+    choice = main_model(configured("", KEY))
+
+    assert choice.alias == "openai"
+    assert choice.because == "openai: OPENAI_API_KEY is set"
+
+
+def test_of_several_keys_the_first_service_in_order_wins(configured):
+    environment = {"ANTHROPIC_API_KEY": "b", **KEY}
+
+    assert main_model(configured("", environment)).alias == "openai"
+    del environment["OPENAI_API_KEY"]
+    assert main_model(configured("", environment)).alias == "anthropic"
+
+
+def test_the_environment_alone_can_name_model_and_address(configured):
+    config = configured(
+        "", {**KEY, "DIRGE_MODEL": "openai/fake-model", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    )
+
+    assert main_model(config).name == "openai/fake-model"
+    access = provider_access(config, "openai", is_main=True)
+    assert (access.base_url, access.api_key) == ("http://127.0.0.1:9/v1", "sk-1")
+
+
+def test_an_unsafe_address_in_the_environment_is_refused(configured):
+    config = configured("", {**KEY, "OPENAI_BASE_URL": "http://evil.example/v1"})
+
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL"):
+        provider_access(config, "openai")
+
+
+def test_without_anything_the_message_names_what_to_set(configured):
+    with pytest.raises(NoProvider) as caught:
+        main_model(configured())
+
+    assert "OPENAI_API_KEY or ANTHROPIC_API_KEY" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_file_names_model_and_level(configured):
+    choice = main_model(configured(TWO))
+
+    assert (choice.name, choice.level) == ("work/big", "low")
+
+
+def test_flags_beat_environment_beat_file(configured):
+    environment = {"DIRGE_MODEL": "local/env"}
+
+    assert main_model(configured(TWO, environment)).name == "local/env"
+    assert main_model(configured(TWO, environment, model="work/flag")).name == "work/flag"
+    assert main_model(configured(TWO, {"DIRGE_PROVIDER": "local"})).name == "local/qwen2.5:7b"
+
+
+def test_a_provider_flag_ignores_a_model_meant_for_another(configured):
+    config = configured(TWO, {"DIRGE_MODEL": "work/env"}, provider="local")
+
+    assert main_model(config).name == "local/qwen2.5:7b"
+
+
+def test_a_provider_flag_takes_the_model_as_it_stands(configured):
+    config = configured(TWO, provider="local", model="openai/gpt")
+
+    assert main_model(config).name == "local/openai/gpt"
+
+
+def test_a_thinking_flag_beats_the_level_in_the_name(configured):
+    assert main_model(configured(TWO, model="big:high", thinking="off")).level == "off"
+    assert main_model(configured(TWO, model="big:high")).level == "high"
+
+
+def test_a_role_without_a_model_is_the_main_one(configured):
+    config = configured(TWO)
+
+    assert role_model(config, "summarize").name == "local/qwen2.5:7b"
+    assert role_model(config, "review").name == "work/big"
+
+
+def test_a_bare_id_goes_to_the_provider_that_lists_it(configured):
+    assert resolve_model(configured(TWO), "vendor/tiny").name == "local/vendor/tiny"
+    assert resolve_model(configured(TWO), "new").name == "work/new"
+
+
+@pytest.mark.parametrize("spec", ["opnai/gpt", "wrok/x"])
+def test_an_unknown_alias_is_refused_with_the_nearest(configured, spec):
+    with pytest.raises(ConfigError) as caught:
+        resolve_model(configured(TWO), spec)
+
+    assert "Did you mean" in caught.value.hint
+
+
+def test_an_unknown_provider_is_refused(configured):
+    with pytest.raises(ConfigError, match="no provider `lokal`"):
+        main_model(configured(TWO, provider="lokal"))
+
+
+def test_behind_a_router_a_service_name_is_part_of_the_id(configured):
+    text = (
+        'provider = "router"\n[providers.router]\ntype = "openai"\napi_key_env = "R"\n'
+        'base_url = "https://router.example/v1"\nmodel = "x"\n'
+    )
+
+    choice = resolve_model(configured(text, {"R": "k"}), "anthropic/claude")
+    assert choice.name == "router/anthropic/claude"
+
+
+def test_a_missing_key_names_its_variable(configured):
+    with pytest.raises(NoProvider, match="WORK_KEY"):
+        provider_access(configured(TWO), "work")
+    with pytest.raises(NoProvider, match="ANTHROPIC_API_KEY"):
+        provider_access(configured("", KEY), "anthropic")
+
+
+def test_a_usual_key_is_not_sent_to_a_stranger(configured):
+    text = '[providers.s]\ntype = "openai"\nbase_url = "https://stranger.example/v1"\nmodel = "m"\n'
+
+    with pytest.raises(NoProvider, match="api_key_env"):
+        provider_access(configured(text, KEY), "s")
+
+
+def test_a_local_server_needs_no_key(configured):
+    assert provider_access(configured(TWO), "local").api_key is None
+
+
+def test_key_and_address_flags_belong_to_the_main_provider(configured):
+    config = configured(TWO, api_key="flag", base_url="https://proxy.example")
+
+    access = provider_access(config, "work", is_main=True)
+    assert (access.api_key, access.base_url) == ("flag", "https://proxy.example")
+    assert provider_access(config, "local").base_url == "http://localhost:1/v1"
+
+
+def test_a_key_file_lies_beside_the_settings(configured, tmp_path):
+    (tmp_path / "key").write_text("sk-file\n")
+    text = '[providers.a]\ntype = "openai"\napi_key_file = "key"\n'
+
+    assert provider_access(configured(text), "a").api_key == "sk-file"
+
+
+def test_headers_are_filled_in_from_the_environment(configured):
+    text = '[providers.a]\ntype = "openai"\nheaders = { X = "t ${T}" }\n'
+
+    access = provider_access(configured(text, {**KEY, "T": "1"}), "a")
+    assert access.headers == {"X": "t 1"}
+    assert "sk-1" not in repr(access)
+
+
+def test_only_models_that_can_be_used_are_offered(configured):
+    assert offered_models(configured(TWO)) == ["local/qwen2.5:7b", "local/vendor/tiny"]
+    assert "work/big" in offered_models(configured(TWO, {"WORK_KEY": "k"}))
+
+
+def test_a_scripted_provider_needs_no_key(configured, tmp_path):
+    config = configured('[providers.play]\ntype = "scripted"\nscript = "s.toml"\n')
+
+    assert main_model(config).name == "play/script"
+    assert provider_access(config, "play").script == str(tmp_path / "s.toml")
