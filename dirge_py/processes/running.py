@@ -71,8 +71,7 @@ class RunningCommand:
 
     def stop(self) -> None:
         """Ask for an early end; `supervise` carries it out. Asking again changes nothing."""
-        if not self._stop_asked.done():
-            self._stop_asked.set_result(None)
+        self._settle(self._stop_asked)
 
     async def supervise(self, timeout_s: float) -> Finished:
         """See the command through to the last of its processes.
@@ -104,6 +103,7 @@ class RunningCommand:
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()
         self._close_exit_watch()
+        self._settle(self._exited)
         if self._next_update is not None:
             self._next_update.cancel()
 
@@ -130,6 +130,10 @@ class RunningCommand:
             left=ended.left,
         )
 
+    def _settle(self, future: asyncio.Future[None]) -> None:
+        if not future.done() and not self._loop.is_closed():
+            future.set_result(None)
+
     # --- the exit of the process we started ---
 
     def _watch_exit(self) -> None:
@@ -146,9 +150,9 @@ class RunningCommand:
             self._loop.call_later(_EXIT_POLL_S, self._poll_exit)
 
     def _notice_exit(self) -> None:
-        if self._process.poll() is not None and not self._exited.done():
+        if self._process.poll() is not None:
             self._close_exit_watch()
-            self._exited.set_result(None)
+            self._settle(self._exited)
 
     def _close_exit_watch(self) -> None:
         if self._exit_watch is not None:
@@ -185,5 +189,4 @@ class RunningCommand:
             self._loop.remove_reader(self._output_fd)
             os.close(self._output_fd)
             self._output_fd = None
-        if not self._output_ended.done():
-            self._output_ended.set_result(None)
+        self._settle(self._output_ended)

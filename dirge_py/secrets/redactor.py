@@ -36,10 +36,13 @@ class Redactor:
         longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
         self._known = re.compile("|".join(map(re.escape, longest_first)))
 
+    def redact_known(self, text: str) -> str:
+        """`text` with our own secrets replaced; what only looks like one stays true."""
+        return text if self._known is None else self._known.sub(REDACTED, text)
+
     def redact(self, text: str) -> str:
         """`text` with every secret replaced by `[redacted]`."""
-        if self._known is not None:
-            text = self._known.sub(REDACTED, text)
+        text = self.redact_known(text)
         for form in FORMS:
             text = form.pattern.sub(form.replace, text)
         return text

@@ -37,6 +37,7 @@ class LogFile:
         session_id: str | None = None,
         note: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
         """`redact` takes secrets out of every text; `note` prints on stderr if None."""
         self.path = path
@@ -45,6 +46,7 @@ class LogFile:
         self._note = note or _print_on_stderr
         self._recording = Recording(clock)
         self._fd: int | None = None
+        self._max_bytes = max_bytes
         self._size = 0
         self._is_broken = False
 
@@ -73,7 +75,7 @@ class LogFile:
             return
         try:
             line = self._line(record)
-            if self._fd is not None and self._size + len(line) > MAX_BYTES:
+            if self._fd is not None and self._size + len(line) > self._max_bytes:
                 self._rotate()
             if self._fd is None:
                 self._open()

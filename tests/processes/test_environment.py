@@ -1,0 +1,85 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from dirge_py.processes.environment import EnvironmentPolicy
+
+CANARIES = [
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "my_key",
+    "LC_SECRET",
+    "PATH_TOKEN",
+    "HOMEKEY",
+    "BASH_ENV",
+    "GIT_ASKPASS",
+    "DATABASE_URL",
+    "X",
+]
+
+ASK_FOR_THE_ENVIRONMENT = """
+import asyncio, os, sys
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+
+async def main():
+    for command in ("env; echo ==", "cat /proc/self/environ; echo =="):
+        finished = await Runner(EnvironmentPolicy()).run(command, cwd="/")
+        sys.stdout.buffer.write(finished.output.head)
+
+asyncio.run(main())
+"""
+
+
+def test_no_canary_of_our_environment_reaches_a_command():
+    root = Path(__file__).parents[2]
+    environment = {name: f"canary-{name}" for name in CANARIES}
+    program = subprocess.run(
+        [sys.executable, "-c", ASK_FOR_THE_ENVIRONMENT],
+        env={**environment, "PATH": "/usr/bin:/bin", "HOME": "/root", "PYTHONPATH": str(root)},
+        capture_output=True,
+        check=True,
+    )
+
+    assert b"HOME=/root" in program.stdout
+    assert program.stdout.count(b"==") == 2
+    assert b"canary" not in program.stdout + program.stderr
+
+
+def test_listed_variables_are_passed_and_withheld_ones_never():
+    source = {"PATH": "/bin", "CARGO_HOME": "/c", "MY_API_KEY": "k"}
+    policy = EnvironmentPolicy(["CARGO_HOME", "MY_API_KEY"], withheld=["MY_API_KEY"], source=source)
+
+    environment = policy.build("m")
+
+    assert environment["CARGO_HOME"] == "/c"
+    assert "MY_API_KEY" not in environment
+
+
+def test_nothing_asks_or_pages():
+    environment = EnvironmentPolicy(source={"PAGER": "less"}).build("m")
+
+    shown = json.dumps({name: environment[name] for name in sorted(environment)})
+    assert shown == json.dumps(
+        {
+            "DIRGE_CALL": "m",
+            "GIT_PAGER": "cat",
+            "GIT_TERMINAL_PROMPT": "0",
+            "MANPAGER": "cat",
+            "PAGER": "cat",
+            "PATH": "/bin:/usr/bin",
+        }
+    )
+
+
+def test_programs_are_not_looked_for_in_relative_folders():
+    policy = EnvironmentPolicy(source={"PATH": ".::node_modules/.bin:/usr/bin:bin:/bin"})
+
+    assert policy.build("m")["PATH"] == "/usr/bin:/bin"
+
+
+def test_extra_variables_win_but_the_marker_stays():
+    environment = EnvironmentPolicy(source={}).build("m", {"DIRGE_CALL": "x", "PAGER": "more"})
+
+    assert (environment["DIRGE_CALL"], environment["PAGER"]) == ("m", "more")

@@ -1,0 +1,225 @@
+"""Real processes that do what they can to get away."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+DOUBLE_FORK = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open(sys.argv[1], "a") as file:
+            file.write(f"{os.getpid()}\\n")
+        time.sleep(100)
+    os._exit(0)
+os.wait()
+time.sleep(float(sys.argv[2]))
+"""
+
+FORK_STORM = """
+import os, sys, time
+with open(sys.argv[1], "a") as file:
+    while True:
+        if os.fork() == 0:
+            os.setsid()
+            file.write(f"{os.getpid()}\\n"); file.flush()
+            time.sleep(100)
+        time.sleep(0.002)
+"""
+
+
+def pids_in(path: Path) -> list[int]:
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+async def until(is_so) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110 - other processes set no event of ours
+            await asyncio.sleep(0)
+
+
+async def run_until_aborted(runner, command, pids: Path, count: int = 1):
+    """Abort once `count` processes have said that they run; the result, and how long it took."""
+    signal = AbortSignal()
+    run = asyncio.ensure_future(runner.run(command, cwd=str(pids.parent), signal=signal))
+    await until(lambda: len(pids_in(pids)) >= count)
+    began = time.monotonic()
+    signal.abort()
+    return await run, time.monotonic() - began
+
+
+async def test_an_ordinary_command_is_dead_within_60_ms_of_an_abort(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    finished, took = await run_until_aborted(runner, f"echo $$ > {pids}; sleep 100; true", pids)
+
+    assert finished.aborted
+    assert not any(map(is_alive, pids_in(pids)))
+    assert took < 0.3  # the machine may be busy; alone it is about 0.02
+
+
+async def test_one_that_ignores_sigterm_is_killed(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    command = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.05; done"
+    finished, took = await run_until_aborted(runner, command, pids)
+
+    assert finished.signal == 9
+    assert not any(map(is_alive, pids_in(pids)))
+    assert took < 3
+
+
+async def test_a_daemon_with_a_session_of_its_own_is_found(
+    runner, tmp_path, is_alive, our_children
+):
+    before = our_children()
+    pids = tmp_path / "pids"
+    command = [sys.executable, "-c", DOUBLE_FORK, str(pids), "100"]
+    _finished, took = await run_until_aborted(runner, command, pids)
+
+    assert not any(map(is_alive, pids_in(pids)))
+    assert our_children() <= before
+    assert took < 3
+
+
+async def test_a_daemon_is_found_after_its_command_succeeded(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    command = f"{sys.executable} -c '{DOUBLE_FORK}' {pids} 0; until [ -s {pids} ]; do :; done"
+    finished = await runner.run(command, cwd=str(tmp_path))
+
+    assert finished.exit_code == 0
+    assert finished.stopped == 1
+    assert pids_in(pids) and not any(map(is_alive, pids_in(pids)))
+
+
+async def test_a_storm_of_forks_is_ended(runner, tmp_path, is_alive, our_children):
+    before = our_children()
+    pids = tmp_path / "pids"
+    command = [sys.executable, "-c", FORK_STORM, str(pids)]
+    _finished, took = await run_until_aborted(runner, command, pids, count=60)
+
+    assert not any(map(is_alive, pids_in(pids)))
+    assert our_children() <= before
+    assert took < 3
+
+
+async def test_a_background_process_that_keeps_the_pipe_holds_nothing_up(
+    runner, tmp_path, is_alive
+):
+    pids = tmp_path / "pids"
+    finished = await runner.run(f"sleep 100 & echo $! > {pids}; echo done", cwd=str(tmp_path))
+
+    assert (finished.output.head, finished.exit_code, finished.stopped) == (b"done\n", 0, 1)
+    assert finished.duration_s < 1
+    assert not any(map(is_alive, pids_in(pids)))
+
+
+async def test_a_writer_that_ends_just_after_its_command_is_heard(runner, tmp_path):
+    finished = await runner.run("(sleep 0.05; echo late) & echo early", cwd=str(tmp_path))
+
+    assert finished.output.head == b"early\nlate\n"
+    assert finished.stopped == 0
+
+
+async def test_a_cancelled_caller_is_let_go_at_once_and_the_command_still_ends(
+    runner, tmp_path, is_alive
+):
+    pids = tmp_path / "pids"
+    run = asyncio.ensure_future(
+        runner.run(f"trap '' TERM; echo $$ > {pids}; sleep 100 & wait", cwd=str(tmp_path))
+    )
+    await until(lambda: pids_in(pids))
+    began = time.monotonic()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    took = time.monotonic() - began
+    await runner.shutdown()
+
+    assert took < 0.05
+    assert not any(map(is_alive, pids_in(pids)))
+
+
+async def test_a_shutdown_ends_every_command(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    runs = [
+        asyncio.ensure_future(runner.run(f"echo $$ >> {pids}; sleep 100; :", cwd=str(tmp_path)))
+        for _ in range(3)
+    ]
+    await until(lambda: len(pids_in(pids)) == 3)
+    await runner.shutdown()
+
+    assert not any(map(is_alive, pids_in(pids)))
+    assert [run.aborted for run in await asyncio.gather(*runs)] == [True] * 3
+
+
+async def test_kill_all_needs_no_event_loop(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    command = f"trap '' TERM; echo $$ > {pids}; while :; do sleep 0.05; done"
+    run = asyncio.ensure_future(runner.run(command, cwd=str(tmp_path)))
+    await until(lambda: pids_in(pids))
+    runner.kill_all()
+
+    assert not any(map(is_alive, pids_in(pids)))
+    assert (await run).signal == 9
+
+
+def test_commands_die_with_an_event_loop_that_is_torn_down(tmp_path, is_alive):
+    pids = tmp_path / "pids"
+
+    async def leave_while_it_runs() -> None:
+        runner = Runner(EnvironmentPolicy())
+        run = asyncio.ensure_future(
+            runner.run(f"trap '' TERM; echo $$ > {pids}; sleep 100 & wait", cwd=str(tmp_path))
+        )
+        await until(lambda: pids_in(pids))
+        assert not run.done()
+
+    asyncio.run(leave_while_it_runs())
+
+    assert not any(map(is_alive, pids_in(pids)))
+
+
+@pytest.fixture
+def bystander():
+    process = subprocess.Popen(["sleep", "100"], start_new_session=True)
+    yield process
+    process.kill()
+    assert process.wait() == -9
+
+
+async def test_processes_of_others_are_left_alone(runner, tmp_path, bystander):
+    await runner.run("sleep 100 & sleep 100", cwd=str(tmp_path), timeout_s=0.1)
+
+    assert bystander.poll() is None
+
+
+async def test_two_commands_at_once_do_not_end_each_other(runner, tmp_path):
+    slow = asyncio.ensure_future(
+        runner.run("until [ -e gate ]; do sleep 0.01; done; echo done", cwd=str(tmp_path))
+    )
+    quick = await runner.run("sleep 100 & echo quick", cwd=str(tmp_path))
+    (tmp_path / "gate").touch()
+
+    assert quick.stopped == 1
+    assert (await slow).output.head == b"done\n"
+
+
+async def test_no_descriptor_stays_open(runner, tmp_path):
+    await runner.run("true", cwd=str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        await runner.run("sleep 100 & echo a", cwd=str(tmp_path), timeout_s=0.05)
+
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,155 @@
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult
+from dirge_py.claims import Claim, Command
+from dirge_py.files.workspace import Workspace
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
+from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.bash import TOOL, BashArgs
+
+
+class Shell:
+    """The bash tool in a folder, as the loop would call it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.signal = AbortSignal()
+        self.updates: list[LoopToolResult] = []
+        self.runner = Runner(EnvironmentPolicy())
+        self.folder = folder
+        services = Services(
+            files=Workspace([folder], str(folder)),
+            processes=self.runner,
+            outputs=OutputStore(folder / "output"),
+        )
+        self.ctx = ToolContext(
+            cwd=str(folder),
+            services=services,
+            call_id="call-1",
+            signal=self.signal,
+            on_update=self.updates.append,
+        )
+
+    async def run(self, command: str, **options: float) -> LoopToolResult:
+        return await TOOL.run(BashArgs(command=command, **options), self.ctx)
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    shell = Shell(tmp_path)
+    yield shell
+    await shell.runner.shutdown()
+
+
+async def test_output_is_the_result(shell):
+    result = await shell.run("echo hello")
+
+    assert (result.text, result.is_error) == ("hello", False)
+    assert result.details["outcome"] == "ok"
+    assert result.details["exit_code"] == 0
+
+
+async def test_a_failed_command_says_its_exit_code_last_and_is_no_error_of_the_tool(shell):
+    result = await shell.run("echo broken >&2; exit 7")
+
+    assert (result.text, result.is_error) == ("broken\nExit code: 7", False)
+    assert result.details["outcome"] == "failed_command"
+    assert result.details["exit_code"] == 7
+
+
+async def test_silence_is_said(shell):
+    assert (await shell.run("true")).text == "(no output)"
+
+
+async def test_a_signal_is_named_and_counts_as_128_more(shell):
+    result = await shell.run("kill -KILL $$")
+
+    assert result.text.split("\n")[1:] == [
+        "The command was ended by SIGKILL.",
+        "Exit code: 137",
+    ]
+
+
+async def test_d49_a_timeout_ends_background_and_foreground_alike(shell):
+    result = await shell.run("sleep 30 & echo $! > pid; sleep 30", timeout=1)
+
+    assert result.is_error
+    assert result.details["outcome"] == "timeout"
+    assert "timed out after 1 s" in result.text
+    assert result.details["duration_ms"] < 3000
+    assert not os.path.exists(f"/proc/{(shell.folder / 'pid').read_text().strip()}")
+
+
+async def test_d51_a_long_output_shows_both_ends_and_where_all_of_it_is(shell):
+    result = await shell.run("seq 1 100000")
+
+    numbers = [line for line in result.text.split("\n") if line.isdecimal()]
+    assert numbers == [str(n) for n in [*range(1, 51), *range(99_951, 100_001)]]
+    path = Path(result.details["output_path"])
+    assert str(path) in result.text
+    assert path.read_text().split() == [str(n) for n in range(1, 100_001)]
+
+
+async def test_d53_cd_does_not_last(shell):
+    await shell.run("cd /tmp")
+
+    assert (await shell.run("pwd -P")).text == str(shell.folder.resolve())
+
+
+async def test_processes_left_in_the_background_are_stopped_and_counted(shell):
+    result = await shell.run("sleep 100 & sleep 100 & echo started")
+
+    assert result.text.startswith("started\n2 background processes were stopped")
+    assert result.details["outcome"] == "ok"
+
+
+async def test_an_abort_is_told_apart_from_a_timeout(shell):
+    run = asyncio.ensure_future(shell.run("echo begun; sleep 100"))
+    async with asyncio.timeout(10):
+        while not shell.updates:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    shell.signal.abort()
+    result = await run
+
+    assert result.is_error
+    assert result.details["outcome"] == "aborted"
+    assert result.text.startswith("begun\nThe command was aborted.")
+
+
+async def test_output_is_shown_while_the_command_runs(shell):
+    run = asyncio.ensure_future(shell.run("echo first; until [ -e gate ]; do sleep 0.01; done"))
+    async with asyncio.timeout(10):
+        while not shell.updates:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    (shell.folder / "gate").touch()
+    await run
+
+    assert shell.updates[0].text == "first\n"
+
+
+def test_the_claim_is_the_raw_command_and_the_preview_shows_it(shell):
+    args = BashArgs(command="ls; rm x")
+
+    assert TOOL.claims(args, shell.ctx) == [
+        Claim("execute", Command("ls; rm x", str(shell.folder)))
+    ]
+    assert TOOL.preview(args, shell.ctx).text == "ls; rm x"
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 3601])
+def test_a_timeout_is_more_than_nothing_and_at_most_an_hour(timeout):
+    with pytest.raises(ValidationError):
+        BashArgs(command="ls", timeout=timeout)
+
+
+def test_the_model_is_told_what_it_cannot_guess():
+    for word in ("fresh bash", "cd", "Exit code: N", "no terminal", "3600"):
+        assert word in TOOL.description
