@@ -1,0 +1,118 @@
+"""The agent loop: it owns order and nothing else, and imports only the standard library.
+
+The names below are loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dirge_py.abort import AbortSignal
+    from dirge_py.agent_loop.convert import default_convert_to_llm
+    from dirge_py.agent_loop.dispatch import execute_tool_calls
+    from dirge_py.agent_loop.hooks import (
+        AfterToolCallResult,
+        Answer,
+        BeforeToolCallResult,
+        Bundle,
+        CallDecision,
+        Context,
+        Defer,
+        EditArgs,
+        LoopConfig,
+        StopRun,
+        TurnInfo,
+        TurnUpdate,
+    )
+    from dirge_py.agent_loop.merge import compose
+    from dirge_py.agent_loop.queues import (
+        InputQueue,
+        QueuedInput,
+        QueueMode,
+        followups_from_queue,
+        steering_from_queue,
+    )
+    from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+    from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue, run_loop
+    from dirge_py.agent_loop.stream import stream_assistant_response
+    from dirge_py.calls import LoopTool, LoopToolResult, ToolExecutionMode
+    from dirge_py.streams import (
+        LlmContext,
+        StreamEvent,
+        StreamFn,
+        StreamOptions,
+        ThinkingBudgets,
+        ThinkingLevel,
+    )
+
+__all__ = [
+    "AbortSignal",
+    "AfterToolCallResult",
+    "Answer",
+    "BeforeToolCallResult",
+    "Bundle",
+    "CallDecision",
+    "Context",
+    "Defer",
+    "EditArgs",
+    "InputQueue",
+    "LlmContext",
+    "LoopConfig",
+    "LoopTool",
+    "LoopToolResult",
+    "QueueMode",
+    "QueuedInput",
+    "RecoveryPolicy",
+    "StopRun",
+    "StreamEvent",
+    "StreamFn",
+    "StreamOptions",
+    "ThinkingBudgets",
+    "ThinkingLevel",
+    "ToolExecutionMode",
+    "TurnInfo",
+    "TurnUpdate",
+    "compose",
+    "default_convert_to_llm",
+    "execute_tool_calls",
+    "followups_from_queue",
+    "retrying_stream_fn",
+    "run_agent_loop",
+    "run_agent_loop_continue",
+    "run_loop",
+    "steering_from_queue",
+    "stream_assistant_response",
+]
+
+_HOMES = {
+    "dirge_py.abort": ("AbortSignal",),
+    "dirge_py.agent_loop.merge": ("compose",),
+    "dirge_py.agent_loop.convert": ("default_convert_to_llm",),
+    "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
+    "dirge_py.agent_loop.queues": (
+        "InputQueue",
+        "QueueMode",
+        "QueuedInput",
+        "followups_from_queue",
+        "steering_from_queue",
+    ),
+    "dirge_py.agent_loop.retry": ("RecoveryPolicy", "retrying_stream_fn"),
+    "dirge_py.agent_loop.run": ("run_agent_loop", "run_agent_loop_continue", "run_loop"),
+    "dirge_py.agent_loop.stream": ("stream_assistant_response",),
+    "dirge_py.calls": ("LoopTool", "LoopToolResult", "ToolExecutionMode"),
+    "dirge_py.streams": (
+        "LlmContext",
+        "StreamEvent",
+        "StreamFn",
+        "StreamOptions",
+        "ThinkingBudgets",
+        "ThinkingLevel",
+    ),
+}
+_home_of = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module(_home_of.get(name, "dirge_py.agent_loop.hooks")), name)
+    raise AttributeError(f"module 'dirge_py.agent_loop' has no attribute {name!r}")

@@ -1,0 +1,288 @@
+"""The calls of one answer: prepare → before → execute → after → finalize, each answered once."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs, StopRun
+from dirge_py.agent_loop.merge import changed_result
+from dirge_py.agent_loop.prepare import prepare_call, with_arguments
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.results import (
+    ABORTED,
+    NEVER_RAN,
+    SUPPRESSED,
+    WAITING,
+    answered_result,
+    error_result,
+    problem_result,
+    with_outcome,
+)
+from dirge_py.agent_loop.state import Run
+from dirge_py.calls import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
+from dirge_py.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.outcomes import AwaitingConfirmation
+
+
+async def execute_tool_calls(run: Run, blocks: Sequence[ToolCallBlock]) -> bool:
+    """Answer every call; whether all of them asked to end the inner loop.
+
+    One call at a time if the config or any called tool says so, else together. Whatever happens,
+    each call has one start, one end and one result when this returns or raises; only deferred calls
+    have no result.
+
+    Raises:
+        StopRun: a hook ended the run, or a call was deferred.
+    """
+    batch = _Batch(run, blocks)
+    try:
+        await (batch.one_by_one() if batch.is_sequential else batch.together())
+    finally:
+        batch.answer_the_rest()
+    return batch.is_terminated
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """One call's way through the batch."""
+
+    block: ToolCallBlock
+    call: ToolCall
+    result: LoopToolResult | None = None
+    is_started: bool = False
+    is_running: bool = False
+    is_deferred: bool = False
+    is_recorded: bool = False
+
+
+class _Batch:
+    def __init__(self, run: Run, blocks: Sequence[ToolCallBlock]) -> None:
+        self._run = run
+        self._slots = [_Slot(block, self._prepared(block)) for block in blocks]
+        self._calls = tuple(slot.call for slot in self._slots)
+        tools = [call.tool for call in self._calls if call.tool is not None]
+        modes = (run.config.tool_execution, *(tool.execution_mode for tool in tools))
+        self.is_sequential = "sequential" in modes
+
+    @property
+    def is_terminated(self) -> bool:
+        results = [slot.result for slot in self._slots]
+        return bool(results) and all(result is not None and result.terminate for result in results)
+
+    async def one_by_one(self) -> None:
+        for slot in self._slots:
+            if self._run.signal.aborted:
+                return
+            self._start(slot)
+            deferral = await self._preflight(slot)
+            if deferral is not None:
+                self._defer_from(slot, deferral)
+            if slot.result is None and not self._run.signal.aborted:
+                await self._execute(slot)
+            if slot.result is not None:
+                self._record(slot)
+
+    async def together(self) -> None:
+        """No body runs before every call has passed its preflight; `answer_the_rest` records."""
+        ready: list[_Slot] = []
+        deferred: tuple[_Slot, Defer] | None = None
+        for slot in self._slots:
+            self._start(slot)
+            if deferred is not None:
+                continue
+            deferral = await self._preflight(slot)
+            if self._run.signal.aborted:
+                return
+            if deferral is not None:
+                deferred = slot, deferral
+            elif slot.result is None:
+                ready.append(slot)
+        await self._execute_all(ready)
+        if deferred is not None and not self._run.signal.aborted:
+            self._defer_from(*deferred)
+
+    def answer_the_rest(self) -> None:
+        """An answer for every call that has none: services reject a call without its result."""
+        is_aborted = self._run.signal.aborted
+        unanswered = NEVER_RAN if is_aborted else SUPPRESSED
+        slots = [slot for slot in self._slots if not slot.is_deferred]
+        for slot in slots:
+            if slot.result is None:
+                self._start(slot)
+                self._end(slot, unanswered)
+            if self.is_sequential:
+                self._record(slot)
+        for slot in slots:
+            self._record(slot)
+
+    def _prepared(self, block: ToolCallBlock) -> ToolCall:
+        validate = self._run.config.validate
+        call = prepare_call(block, self._run.turn_tools, validate)
+        decision = self._run.decisions.get(block.id)
+        if decision is None or decision.arguments is None:
+            return call
+        return with_arguments(call, decision.arguments, validate)
+
+    def _start(self, slot: _Slot) -> None:
+        if slot.is_started:
+            return
+        slot.is_started = True
+        block = slot.block
+        self._run.emit(
+            ToolExecutionStart(tool_call_id=block.id, tool_name=block.name, args=block.arguments)
+        )
+
+    async def _preflight(self, slot: _Slot) -> Defer | None:
+        """Ask whether the call may run, and answer it if not."""
+        decision = self._run.decisions.get(slot.block.id)
+        if decision is not None and not decision.allow:
+            text = f"Denied. {decision.reason}".strip()
+            self._end(slot, text_result(text, outcome="denied", is_error=True))
+            return None
+        info = self._run.info(calls=self._calls)
+        answer = await self._run.hooks.before_tool_call(info, slot.call)
+        if self._run.signal.aborted:
+            return None
+        if isinstance(answer, Answer):
+            self._end(slot, answered_result(answer, slot.call))
+            return None
+        if isinstance(answer, Defer) and decision is None:
+            return answer
+        if isinstance(answer, EditArgs):
+            slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
+        if slot.call.problem is not None:
+            self._end(slot, problem_result(slot.call))
+        return None
+
+    def _defer_from(self, first: _Slot, deferral: Defer) -> None:
+        """Leave this call and those after it open, and end the run."""
+        waiting = self._slots[self._slots.index(first) :]
+        for slot in waiting:
+            self._start(slot)
+            slot.is_deferred = True
+            self._end(slot, WAITING)
+        ids = tuple(slot.block.id for slot in waiting)
+        raise StopRun(AwaitingConfirmation(call_ids=ids, description=deferral.description))
+
+    async def _execute_all(self, slots: Sequence[_Slot]) -> None:
+        places = asyncio.Semaphore(max(self._run.config.max_parallel, 1))
+        stops: list[StopRun] = []
+
+        async def in_its_place(slot: _Slot) -> None:
+            async with places:
+                if stops or self._run.signal.aborted:
+                    return
+                try:
+                    await self._execute(slot)
+                except StopRun as stop:
+                    stops.append(stop)
+
+        await asyncio.gather(*map(in_its_place, slots))
+        if stops:
+            raise stops[0]
+
+    async def _execute(self, slot: _Slot) -> None:
+        """Run the body, let hooks see the result, tell its end.
+
+        Raises:
+            StopRun: a hook asked for it; the call is answered all the same.
+        """
+        clock = self._run.config.clock
+        began = clock()
+        result = await self._executed(slot)
+        duration_ms = round((clock() - began) * 1000)
+        try:
+            info = self._run.info(calls=self._calls)
+            change = await self._run.hooks.after_tool_call(info, slot.call, result)
+            if change is not None:
+                result = changed_result(result, change)
+        finally:
+            self._end(slot, result, duration_ms=duration_ms)
+
+    async def _executed(self, slot: _Slot) -> LoopToolResult:
+        slot.is_running = True
+        try:
+            result = await until_aborted(self._wrapped(slot), self._run.signal)
+        except Aborted:
+            return ABORTED
+        except Exception as error:
+            return error_result(error)
+        finally:
+            slot.is_running = False
+        if self._run.signal.aborted:
+            # Both at once: the person was told that it stops, so it has stopped.
+            return ABORTED
+        if not isinstance(result, LoopToolResult):
+            return error_result(TypeError(f"The tool returned {type(result).__name__}."))
+        return result
+
+    async def _wrapped(self, slot: _Slot) -> LoopToolResult:
+        """The body inside its interceptors, the first of them outermost."""
+
+        async def body() -> LoopToolResult:
+            tool, call = slot.call.tool, slot.call
+            assert tool is not None
+            try:
+                return await tool.execute(
+                    call.id, call.arguments, self._run.signal, self._updates_of(slot)
+                )
+            except SystemExit as error:
+                raise RuntimeError(f"The tool tried to exit ({error.code}).") from error
+
+        proceed: Proceed = body
+        for around in reversed(self._run.config.interceptors):
+            proceed = partial(around, slot.call, proceed)
+        return await proceed()
+
+    def _updates_of(self, slot: _Slot) -> OnUpdate:
+        loop, home = asyncio.get_running_loop(), threading.get_ident()
+
+        def tell(partial_result: LoopToolResult) -> None:
+            if not slot.is_running:
+                return
+            block = slot.block
+            self._run.emit(
+                ToolExecutionUpdate(
+                    tool_call_id=block.id,
+                    tool_name=block.name,
+                    args=block.arguments,
+                    partial_result=partial_result,
+                )
+            )
+
+        def on_update(partial_result: LoopToolResult) -> None:
+            if threading.get_ident() == home:
+                tell(partial_result)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(tell, partial_result)
+
+        return on_update
+
+    def _end(self, slot: _Slot, result: LoopToolResult, *, duration_ms: int = 0) -> None:
+        slot.result = result = with_outcome(result)
+        self._run.emit(
+            ToolExecutionEnd(
+                tool_call_id=slot.block.id,
+                tool_name=slot.block.name,
+                result=result,
+                is_error=result.is_error,
+                duration_ms=duration_ms,
+                deferred=slot.is_deferred,
+            )
+        )
+
+    def _record(self, slot: _Slot) -> None:
+        if slot.is_recorded or slot.result is None:
+            return
+        slot.is_recorded = True
+        message = ToolResultMessage(
+            tool_call_id=slot.block.id,
+            tool_name=slot.block.name,
+            content=slot.result.content,
+            details=slot.result.details,
+            is_error=slot.result.is_error,
+        )
+        self._run.inject((message,))

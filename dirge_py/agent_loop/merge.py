@@ -1,0 +1,225 @@
+"""Several bundles of hooks made into one, with one rule per hook and one policy for failures."""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import NoneType
+from typing import Any
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.convert import default_convert_to_llm
+from dirge_py.agent_loop.hooks import (
+    HOOK_NAMES,
+    AfterToolCallResult,
+    Answer,
+    BeforeToolCallResult,
+    Bundle,
+    Context,
+    Defer,
+    EditArgs,
+    LoopConfig,
+    StopRun,
+    TurnInfo,
+    TurnUpdate,
+)
+from dirge_py.agent_loop.prepare import with_arguments
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.calls import LoopToolResult, ToolCall, ToolValidator
+from dirge_py.events import SystemNotice
+from dirge_py.messages import Message
+
+_logger = logging.getLogger(__name__)
+
+Hook = Callable[..., Any]
+
+
+def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
+    """`config` with its own hooks and those of `bundles` merged, in this order.
+
+    | hook                             | rule                                          | one that raises       |
+    |----------------------------------|-----------------------------------------------|-----------------------|
+    | transform_context, convert_to_llm, after_tool_call | chain: each sees what the previous returned | unchanged |
+    | before_tool_call                 | edits chain, validated after each; the first Answer or Defer ends it | blocks the call |
+    | prepare_next_turn                | merged field by field, later wins             | no change             |
+    | should_stop_after_turn           | the first StopRun or True                     | no                    |
+    | get_steering_messages            | concatenated                                  | nothing from it       |
+    | get_followup_messages            | concatenated, each sees `so_far`              | nothing from it       |
+    | get_api_key                      | the first that is not None                    | error of that call    |
+
+    Failures are logged and told in a notice. A StopRun goes through. Once the run is aborted, a hook
+    that does not come back counts as one without an answer. All nine hooks of the result are set.
+    """  # noqa: E501
+    config = config or LoopConfig()
+    merged = MergedHooks((config, *bundles), config.validate)
+    hooks: dict[str, Any] = {name: getattr(merged, name) for name in HOOK_NAMES}
+    return replace(config, **hooks)
+
+
+class MergedHooks:
+    """The nine hooks of several bundles, one method each; `compose` states their rules."""
+
+    def __init__(self, bundles: Sequence[Bundle], validate: ToolValidator | None) -> None:
+        self._bundles = bundles
+        self._validate = validate
+
+    def _each(self, name: str) -> Iterator[tuple[Bundle, Hook]]:
+        for bundle in self._bundles:
+            hook = getattr(bundle, name)
+            if hook is not None:
+                yield bundle, hook
+
+    async def transform_context(self, info: TurnInfo) -> Context:
+        for bundle, hook in self._each("transform_context"):
+            changed = await _ask(bundle, hook, info, expect=(Context, NoneType))
+            if changed is not None:
+                info = replace(info, context=changed)
+        return info.context
+
+    async def convert_to_llm(
+        self, info: TurnInfo, messages: Sequence[Message]
+    ) -> Sequence[Message]:
+        converted: Sequence[Message] | None = None
+        for bundle, hook in self._each("convert_to_llm"):
+            current = messages if converted is None else converted
+            answer = await _ask(bundle, hook, info, current, expect=(list, tuple, NoneType))
+            converted = converted if answer is None else answer
+        return default_convert_to_llm(messages) if converted is None else converted
+
+    async def before_tool_call(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
+        edit: EditArgs | None = None
+        for bundle, hook in self._each("before_tool_call"):
+            try:
+                answer = await _call(
+                    hook, info, call, signal=info.signal, expect=(EditArgs, Answer, Defer, NoneType)
+                )
+            except (StopRun, Aborted) as stop:
+                if isinstance(stop, StopRun):
+                    raise
+                return None  # dispatch looks at the signal before it looks at this
+            except Exception as error:
+                _report(bundle, hook, info, error, "the call is blocked")
+                return _blocked_by(bundle, error)
+            if isinstance(answer, (Answer, Defer)):
+                return answer
+            if isinstance(answer, EditArgs):
+                edit = answer
+                call = with_arguments(call, answer.args, self._validate)
+        return edit
+
+    async def after_tool_call(
+        self, info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        merged: AfterToolCallResult | None = None
+        for bundle, hook in self._each("after_tool_call"):
+            change = await _ask(
+                bundle, hook, info, call, result, expect=(AfterToolCallResult, NoneType)
+            )
+            if change is not None:
+                result = changed_result(result, change)
+                merged = _overlaid(merged, change)
+        return merged
+
+    async def prepare_next_turn(self, info: TurnInfo) -> TurnUpdate:
+        update = TurnUpdate()
+        for bundle, hook in self._each("prepare_next_turn"):
+            change = await _ask(bundle, hook, info, expect=(TurnUpdate, NoneType))
+            update = _overlaid(update, change) or update
+        return update
+
+    async def should_stop_after_turn(self, info: TurnInfo) -> bool:
+        for bundle, hook in self._each("should_stop_after_turn"):
+            if await _ask(bundle, hook, info, expect=(bool, NoneType)):
+                return True
+        return False
+
+    async def get_steering_messages(self, info: TurnInfo) -> Sequence[Message]:
+        return await self._collected("get_steering_messages", info)
+
+    async def get_followup_messages(
+        self, info: TurnInfo, so_far: Sequence[Message]
+    ) -> Sequence[Message]:
+        return await self._collected("get_followup_messages", info, so_far)
+
+    async def get_api_key(self, provider: str) -> str | None:
+        for _, hook in self._each("get_api_key"):
+            key: str | None = await _invoke(hook, provider)
+            if key is not None:
+                return key
+        return None
+
+    async def _collected(
+        self, name: str, info: TurnInfo, so_far: Sequence[Message] | None = None
+    ) -> Sequence[Message]:
+        """What all hooks of this name add, also when a later one stops the run."""
+        added: list[Message] = []
+        for bundle, hook in self._each(name):
+            seen = () if so_far is None else ([*so_far, *added],)
+            try:
+                answer = await _ask(bundle, hook, info, *seen, expect=(list, tuple, NoneType))
+            except StopRun as stop:
+                stop.undelivered = (*added, *stop.undelivered)
+                raise
+            added.extend(answer or ())
+        return added
+
+
+async def _ask(
+    bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any, expect: tuple[type, ...]
+) -> Any:
+    """The hook's answer; None when it failed or the run was aborted meanwhile."""
+    try:
+        return await _call(hook, info, *rest, signal=info.signal, expect=expect)
+    except StopRun:
+        raise
+    except Aborted:
+        return None
+    except Exception as error:
+        _report(bundle, hook, info, error, "the run goes on without it")
+        return None
+
+
+async def _call(hook: Hook, *args: Any, signal: AbortSignal, expect: tuple[type, ...]) -> Any:
+    answer = await until_aborted(_invoke(hook, *args), signal)
+    if not isinstance(answer, expect):
+        raise TypeError(f"It returned {type(answer).__name__}.")
+    return answer
+
+
+async def _invoke(hook: Hook, *args: Any) -> Any:
+    answer = hook(*args)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if isinstance(answer, StopRun):
+        raise answer
+    return answer
+
+
+def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopToolResult:
+    """`result` with every field that `change` names replaced in full."""
+    fields = _present(change)
+    if "content" in fields:
+        fields["content"] = tuple(fields["content"])
+    return replace(result, **fields)
+
+
+def _overlaid(below: Any, above: Any) -> Any:
+    if below is None or above is None:
+        return above
+    return replace(below, **_present(above))
+
+
+def _present(change: AfterToolCallResult | TurnUpdate) -> dict[str, Any]:
+    fields = {name: getattr(change, name) for name in change.__slots__}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _blocked_by(bundle: Bundle, error: Exception) -> Answer:
+    text = f"Blocked: the `before_tool_call` hook of `{bundle.name}` failed ({error!r})."
+    return Answer(text, details={"outcome": "denied"})
+
+
+def _report(bundle: Bundle, hook: Hook, info: TurnInfo, error: Exception, so: str) -> None:
+    _logger.error("hook %r of %s failed", hook, bundle.name, exc_info=error)
+    name = getattr(hook, "__name__", "a hook")
+    info.emit(SystemNotice(f"`{bundle.name}`: {name} failed ({error!r}); {so}."))

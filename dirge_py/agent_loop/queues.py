@@ -1,0 +1,97 @@
+"""What a person typed while the agent was busy: steering and follow-ups that wait."""
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dirge_py.agent_loop.hooks import GetFollowupMessages, GetSteeringMessages, TurnInfo
+from dirge_py.messages import Message, UserMessage, user_text
+
+QueueMode = Literal["all", "one-at-a-time"]
+InputKind = Literal["steering", "follow_up"]
+
+# One count for all queues, so that an id names one input wherever it is shown.
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedInput:
+    """One waiting message. `id` is unique in this process."""
+
+    id: int
+    kind: InputKind
+    message: UserMessage
+
+
+class InputQueue:
+    """Waiting inputs of one kind, oldest first; safe to use from any thread.
+
+    Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest.
+    `on_delivered` is told of each input that was handed to the loop, which records it at once.
+    """
+
+    def __init__(
+        self,
+        kind: InputKind,
+        mode: QueueMode = "all",
+        *,
+        on_delivered: Callable[[QueuedInput], None] | None = None,
+    ) -> None:
+        self.kind: InputKind = kind
+        self.mode: QueueMode = mode
+        self._on_delivered = on_delivered
+        self._waiting: list[QueuedInput] = []
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, prompt: str | UserMessage) -> QueuedInput:
+        """Add an input; its origin becomes the queue's kind."""
+        message = user_text(prompt) if isinstance(prompt, str) else prompt
+        queued = QueuedInput(next(_ids), self.kind, replace(message, origin=self.kind))
+        with self._lock:
+            self._waiting.append(queued)
+        return queued
+
+    def peek(self) -> tuple[QueuedInput, ...]:
+        """What waits, oldest first."""
+        with self._lock:
+            return tuple(self._waiting)
+
+    def take_back(self, id: int | None = None) -> tuple[QueuedInput, ...]:  # noqa: A002
+        """Remove one input, or all: they will not be delivered. Returns what was still there."""
+        with self._lock:
+            taken = tuple(item for item in self._waiting if id in (None, item.id))
+            self._waiting = [item for item in self._waiting if item not in taken]
+        return taken
+
+    def drain(self) -> tuple[QueuedInput, ...]:
+        """Take what is due now; two who ask at once never get the same input."""
+        with self._lock:
+            count = len(self._waiting) if self.mode == "all" else 1
+            due, self._waiting = tuple(self._waiting[:count]), self._waiting[count:]
+        if self._on_delivered is not None:
+            for item in due:
+                self._on_delivered(item)
+        return due
+
+
+def steering_from_queue(queue: InputQueue) -> GetSteeringMessages:
+    """A `get_steering_messages` hook that delivers from `queue`."""
+
+    def get_steering_messages(_info: TurnInfo) -> Sequence[Message]:
+        return [item.message for item in queue.drain()]
+
+    return get_steering_messages
+
+
+def followups_from_queue(queue: InputQueue) -> GetFollowupMessages:
+    """A `get_followup_messages` hook that delivers from `queue`."""
+
+    def get_followup_messages(_info: TurnInfo, _so_far: Sequence[Message]) -> Sequence[Message]:
+        return [item.message for item in queue.drain()]
+
+    return get_followup_messages

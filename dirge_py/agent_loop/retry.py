@@ -1,0 +1,158 @@
+"""Making a model call again when the way to the service broke before it said anything."""
+
+import asyncio
+import random as randomness
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.errors import ProviderError
+from dirge_py.messages import user_text
+from dirge_py.streams import (
+    LlmContext,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+
+Commitment = Literal["text", "thinking", "toolcall"]
+
+_COMMITMENTS: dict[type, Commitment] = {
+    TextDelta: "text",
+    ThinkingDelta: "thinking",
+    ToolCallDelta: "toolcall",
+    ToolCallEnd: "toolcall",
+}
+_SEED_COMMIT: frozenset[Commitment] = frozenset({"text", "toolcall"})
+_STEPS_AT_MOST = 6
+
+NUDGE = (
+    "[The previous attempt at this answer was cut off by a time limit. "
+    "Stop deliberating: act now, in small steps.]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPolicy:
+    """When to try again, and how long to wait before.
+
+    The wait doubles from `base_s` with every retry, up to 64 times; `jitter` adds up to that share
+    of it, so that many clients do not come back together. A server that asks for more is obeyed up
+    to `server_wait_cap_s`; a rate limit longer than that is a used-up quota, which waiting does not
+    help. `commit_on` are the kinds of delta after which nothing is retried, because they were seen;
+    `"seed"` stands for text and toolcall.
+    """
+
+    max_retries: int = 5
+    base_s: float = 1.0
+    jitter: float = 0.25
+    server_wait_cap_s: float = 300.0
+    commit_on: frozenset[Commitment] | Literal["seed"] = frozenset({"text", "thinking"})
+
+    def delay_s(self, retry: int, error: ProviderError, random: Callable[[], float]) -> float:
+        """Seconds to wait before retry number `retry`, counted from 0."""
+        step = self.base_s * 2.0 ** min(retry, _STEPS_AT_MOST)
+        own = step * (1 + self.jitter * random())
+        return max(own, min(error.retry_after_s or 0.0, self.server_wait_cap_s))
+
+    def commits(self, event: StreamEvent) -> bool:
+        commit_on = _SEED_COMMIT if self.commit_on == "seed" else self.commit_on
+        return _COMMITMENTS.get(type(event)) in commit_on
+
+    def judged(self, error: ProviderError) -> ProviderError:
+        """The error under the kind that decides whether it is retried."""
+        if error.kind != "rate_limit" or (error.retry_after_s or 0) <= self.server_wait_cap_s:
+            return error
+        return ProviderError(
+            error.message,
+            kind="usage_cap",
+            status=error.status,
+            retry_after_s=error.retry_after_s,
+            raw=error.raw,
+            hint=error.hint or "The quota is used up; wait until it resets or change the model.",
+            phase=error.phase,
+        )
+
+
+def retrying_stream_fn(
+    inner: StreamFn,
+    policy: RecoveryPolicy | None = None,
+    *,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    random: Callable[[], float] = randomness.random,
+) -> StreamFn:
+    """`inner`, called again after an error that may pass, while nobody has seen a word of it.
+
+    Each retry is announced by a `StreamRetry` before its wait, which an abort ends at once.
+    """
+    rules = policy or RecoveryPolicy()
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        is_nudged = False
+        for attempt in range(rules.max_retries + 1):
+            if signal.aborted:
+                yield _aborted()
+                return
+            error, is_committed = None, False
+            events = inner(context, options, signal)
+            try:
+                async for event in events:
+                    if isinstance(event, StreamError):
+                        error = rules.judged(event.error)
+                        break
+                    is_committed = is_committed or rules.commits(event)
+                    yield event
+            finally:
+                await _close(events)
+            if error is None:
+                return
+            if is_committed or not error.is_retryable or attempt == rules.max_retries:
+                yield StreamError(error)
+                return
+            delay_s = rules.delay_s(attempt, error, random)
+            yield StreamRetry(
+                attempt=attempt + 1, delay_ms=round(delay_s * 1000), error=error.message
+            )
+            try:
+                await until_aborted(_slept(sleep, delay_s), signal)
+            except Aborted:
+                continue
+            if _has_stalled(error) and not is_nudged:
+                is_nudged, context = True, _nudged(context)
+
+    return stream
+
+
+def _has_stalled(error: ProviderError) -> bool:
+    """Whether the model thought for too long, rather than the line being dead."""
+    text = error.message.lower()
+    is_timeout = "timed out" in text or "timeout" in text
+    return is_timeout and error.phase == "stream" and "dropped" not in text
+
+
+def _nudged(context: LlmContext) -> LlmContext:
+    return replace(context, messages=(*context.messages, user_text(NUDGE, "harness")))
+
+
+def _aborted() -> StreamError:
+    return StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
+
+
+async def _slept(sleep: Callable[[float], Awaitable[object]], delay_s: float) -> None:
+    await sleep(delay_s)
+
+
+async def _close(events: AsyncIterator[StreamEvent]) -> None:
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,150 @@
+"""The loop: outer turns, inner turns, and every way out of them. It owns order and nothing else."""
+
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.dispatch import execute_tool_calls
+from dirge_py.agent_loop.hooks import CallDecision, Context, LoopConfig, StopRun
+from dirge_py.agent_loop.race import to_the_end
+from dirge_py.agent_loop.resume import OpenCalls, resumable
+from dirge_py.agent_loop.state import Run
+from dirge_py.agent_loop.stream import stream_assistant_response
+from dirge_py.events import AgentStart, Sink
+from dirge_py.messages import Message, ToolCallBlock
+from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns, Outcome
+from dirge_py.streams import StreamFn
+
+_logger = logging.getLogger(__name__)
+
+
+async def run_agent_loop(
+    prompts: Sequence[Message],
+    *,
+    context: Context,
+    config: LoopConfig,
+    signal: AbortSignal,
+    emit: Sink,
+    stream_fn: StreamFn,
+) -> list[Message]:
+    """Everything the run added to history, in order; how it ended is in its `AgentEnd`.
+
+    Raises only a cancellation from outside, after the run has said its last words.
+    """
+    run = Run(context=context, config=config, signal=signal, emit=emit, stream_fn=stream_fn)
+    return await to_the_end(_told(run, prompts), signal)
+
+
+def run_agent_loop_continue(
+    *,
+    context: Context,
+    config: LoopConfig,
+    signal: AbortSignal,
+    emit: Sink,
+    stream_fn: StreamFn,
+    decisions: Sequence[CallDecision] = (),
+) -> Coroutine[Any, Any, list[Message]]:
+    """Go on from `context` without a new prompt: open calls first, in order, then the model.
+
+    Raises:
+        ValueError: at once, when there is nothing to go on from, or a decision fits no open call.
+    """
+    waiting = resumable(context.messages, decisions)
+    run = Run(
+        context=context,
+        config=config,
+        signal=signal,
+        emit=emit,
+        stream_fn=stream_fn,
+        decisions=decisions,
+    )
+    return to_the_end(_told(run, (), waiting), signal)
+
+
+async def _told(
+    run: Run, prompts: Sequence[Message], waiting: OpenCalls | None = None
+) -> list[Message]:
+    run.emit(AgentStart(run_id=run.id))
+    outcome: Outcome = Cancelled(reason="cancelled")
+    try:
+        run.begin_turn(prompts)
+        outcome = await run_loop(run, waiting)
+    except Exception as bug:
+        # Hooks, tools, sinks and providers fail where they are called: this one is ours.
+        _logger.exception("the loop failed")
+        outcome = Failed(kind="bug", message=repr(bug))
+    finally:
+        run.end(outcome)
+    return run.new_messages
+
+
+async def run_loop(run: Run, waiting: OpenCalls | None = None) -> Outcome:
+    """Outer turns: each lasts until the agent would rest; follow-ups open another."""
+    while True:
+        stop = await _until_rest(run, waiting)
+        if not stop.finalize or run.signal.aborted or run.signal.interjected:
+            return stop.outcome
+        info = run.info(ended_by=_ended_by(stop.outcome))
+        try:
+            follow_ups = await run.hooks.get_followup_messages(info, ())
+        except StopRun as instead:
+            run.close(instead)
+            return instead.outcome
+        if not follow_ups:
+            return stop.outcome
+        run.outer_turn += 1
+        run.begin_turn(follow_ups)
+        waiting = None
+
+
+async def _until_rest(run: Run, waiting: OpenCalls | None) -> StopRun:
+    """Inner turns, and why they ended: the one place that meets a StopRun."""
+    try:
+        goes_on = True
+        if waiting is not None:
+            run.message = waiting.message
+            goes_on = await _finish_turn(run, waiting.calls)
+        elif run.turn == 1:
+            run.inject(await run.hooks.get_steering_messages(run.info()))
+        while goes_on:
+            run.stop_if_asked()
+            message = await stream_assistant_response(run)
+            goes_on = await _finish_turn(run, message.calls)
+        stop = StopRun(Done(), finalize=True)
+    except StopRun as early:
+        stop = early
+    run.close(stop)
+    return stop
+
+
+async def _finish_turn(run: Run, calls: Sequence[ToolCallBlock]) -> bool:
+    """Run the calls, end the turn and, if there is more to say, open the next one.
+
+    The order is a promise: abort, then what may stop the run, then the queue. What was taken from
+    the queue enters history at once; what is left in it stays there.
+    """
+    wants_more = bool(calls) and not await execute_tool_calls(run, calls)
+    run.end_turn()
+    run.stop_if_aborted()
+    update = await run.hooks.prepare_next_turn(run.info(wants_more=wants_more))
+    run.apply(update)
+    if run.has_failed and update.continue_with is None:
+        raise StopRun(run.failure())
+    wants_more |= update.continue_with is not None
+    if await run.hooks.should_stop_after_turn(run.info(wants_more=wants_more)):
+        raise StopRun(Done())
+    run.stop_if_aborted()
+    if run.signal.interjected:
+        raise StopRun(Cancelled(reason="interject") if wants_more else Done())
+    steering = await run.hooks.get_steering_messages(run.info(wants_more=wants_more))
+    pending = [*(update.continue_with or ()), *steering]
+    if wants_more or pending:
+        run.begin_turn(pending)
+    return wants_more or bool(pending)
+
+
+def _ended_by(outcome: Outcome) -> str:
+    if isinstance(outcome, Done):
+        return outcome.stopped_by or "natural"
+    return "limit" if isinstance(outcome, MaxTurns | LimitExceeded) else "stop"

@@ -1,0 +1,179 @@
+"""What one run carries from turn to turn: its history, its settings, its open turn."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.hooks import (
+    CallDecision,
+    Context,
+    LoopConfig,
+    StopRun,
+    TurnInfo,
+    TurnUpdate,
+)
+from dirge_py.agent_loop.merge import MergedHooks
+from dirge_py.calls import LoopTool
+from dirge_py.errors import ProviderError
+from dirge_py.events import AgentEnd, LoopEvent, MessageEnd, MessageStart, Sink, TurnEnd, TurnStart
+from dirge_py.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, Usage
+from dirge_py.outcomes import AgentResult, Cancelled, Done, Failed, Outcome, Refused
+from dirge_py.streams import StreamFn, ThinkingLevel
+
+_logger = logging.getLogger(__name__)
+
+
+class Run:
+    """One run's state, written by the loop alone; hooks get frozen views of it (`info`).
+
+    `message` and `results` belong to the open turn. `turn_tools` are those the model was told of in
+    it, and so the only ones it can call. `error` is what the provider said in a turn that failed.
+    """
+
+    def __init__(
+        self,
+        *,
+        context: Context,
+        config: LoopConfig,
+        signal: AbortSignal,
+        emit: Sink,
+        stream_fn: StreamFn,
+        decisions: Sequence[CallDecision] = (),
+    ) -> None:
+        self.id = config.new_id()
+        self.config = config
+        self.hooks = MergedHooks((config,), config.validate)
+        self.signal = signal
+        self.stream_fn = stream_fn
+        self.decisions: Mapping[str, CallDecision] = {item.tool_call_id: item for item in decisions}
+        self.system_prompt = context.system_prompt
+        self.messages: list[Message] = list(context.messages)
+        self.tools: Sequence[LoopTool] = tuple(context.tools)
+        self.model = config.model
+        self.thinking_level: ThinkingLevel = config.thinking_level
+        self.new_messages: list[Message] = []
+        self.usage = Usage()
+        self.outer_turn = 1
+        self.turn = 0
+        self.turn_tools: Sequence[LoopTool] = self.tools
+        self.message: AssistantMessage | None = None
+        self.results: list[ToolResultMessage] = []
+        self.error: ProviderError | None = None
+        self._emit = emit
+        self._turn_is_open = False
+
+    def emit(self, event: LoopEvent) -> None:
+        """Tell the sink. One that raises is its own problem: the run goes on."""
+        try:
+            self._emit(event)
+        except Exception:
+            _logger.exception("the sink failed on %s", event.type)
+
+    def info(self, **changes: Any) -> TurnInfo:
+        """The run as a hook may see it now."""
+        view = TurnInfo(
+            run_id=self.id,
+            outer_turn=self.outer_turn,
+            turn=self.turn,
+            context=Context(
+                system_prompt=self.system_prompt, messages=tuple(self.messages), tools=self.tools
+            ),
+            new_messages=tuple(self.new_messages),
+            signal=self.signal,
+            emit=self.emit,
+            message=self.message,
+            tool_results=tuple(self.results),
+            usage_total=self.usage,
+            decisions=self.decisions,
+        )
+        return replace(view, **changes) if changes else view
+
+    def begin_turn(self, messages: Sequence[Message] = ()) -> None:
+        """Open a turn with messages that enter history first."""
+        self.turn += 1
+        self.message, self.results, self.error = None, [], None
+        self.turn_tools = self.tools
+        self._turn_is_open = True
+        self.emit(TurnStart(turn=self.turn))
+        self.inject(messages)
+
+    def inject(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.emit(MessageStart(message))
+            self.record(message)
+
+    def record(self, message: Message) -> None:
+        """Put a message whose start was told into history, and tell its end."""
+        self.messages.append(message)
+        self.new_messages.append(message)
+        if isinstance(message, ToolResultMessage):
+            self.results.append(message)
+        self.emit(MessageEnd(message))
+
+    def end_turn(self) -> None:
+        if self._turn_is_open:
+            self._turn_is_open = False
+            self.emit(TurnEnd(message=self.message, tool_results=tuple(self.results)))
+
+    def apply(self, update: TurnUpdate) -> None:
+        """Let the next turn see what a hook changed."""
+        if update.context is not None:
+            self.system_prompt = update.context.system_prompt
+            self.messages = list(update.context.messages)
+            self.tools = tuple(update.context.tools)
+        self.model = self.model if update.model is None else update.model
+        self.thinking_level = update.thinking_level or self.thinking_level
+
+    def stop_if_aborted(self) -> None:
+        if self.signal.aborted:
+            raise StopRun(Cancelled(reason=self.signal.reason))
+
+    def stop_if_asked(self) -> None:
+        """End the run here if it was aborted or interjected: no model is called after either."""
+        self.stop_if_aborted()
+        if self.signal.interjected:
+            raise StopRun(Cancelled(reason="interject"))
+
+    def close(self, stop: StopRun) -> None:
+        """End the open turn, then say the last words, if any, in a turn of their own."""
+        self.end_turn()
+        if not (stop.say or stop.undelivered):
+            return
+        self.begin_turn(stop.undelivered)
+        if stop.say:
+            self.message = AssistantMessage(content=(TextBlock(stop.say),), origin="harness")
+            self.inject((self.message,))
+        self.end_turn()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the open or last turn's model call broke off."""
+        return self.message is not None and self.message.stop_reason in ("error", "aborted")
+
+    def failure(self) -> Outcome:
+        """How a run ends whose last model call did not succeed."""
+        assert self.message is not None
+        kind, text = self.message.error_kind or "other", self.message.error_message or ""
+        if self.message.stop_reason == "aborted":
+            return Cancelled(reason=self.signal.reason or "provider")
+        if kind == "refused":
+            return Refused(reason=text)
+        return Failed(kind=kind, message=text, hint=self.error.hint if self.error else "")
+
+    def end(self, outcome: Outcome) -> None:
+        """Tell the last event, with the run's result if it is done."""
+        self.end_turn()
+        if isinstance(outcome, Done) and outcome.result is None:
+            outcome = replace(outcome, result=self._result())
+        self.emit(AgentEnd(messages=tuple(self.new_messages), outcome=outcome))
+
+    def _result(self) -> AgentResult:
+        answers = [item for item in self.new_messages if isinstance(item, AssistantMessage)]
+        return AgentResult(
+            response=answers[-1].text if answers else "",
+            messages=tuple(self.new_messages),
+            usage=self.usage,
+            turns=sum(answer.origin == "model" for answer in answers),
+        )

@@ -1,0 +1,220 @@
+"""One model call: from the context to an assistant message in history."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+
+from dirge_py.agent_loop.assemble import Assembler, finished_blocks
+from dirge_py.agent_loop.hooks import Context, StopRun
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.state import Run
+from dirge_py.errors import ProviderError
+from dirge_py.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
+from dirge_py.messages import AssistantMessage, Message, StopReason, ToolCallBlock
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    ToolSpec,
+)
+
+_EVENTS_PER_BREATH = 256
+
+_logger = logging.getLogger(__name__)
+
+
+async def stream_assistant_response(run: Run) -> AssistantMessage:
+    """Ask the model once and record its answer, whatever became of it.
+
+    A failed call is an answer too: `stop_reason` "error" or "aborted", the text so far, no calls.
+
+    Raises:
+        StopRun: a hook ended the run, or it was aborted, before the model was called.
+    """
+    context = await run.hooks.transform_context(run.info())
+    messages = await run.hooks.convert_to_llm(run.info(context=context), context.messages)
+    run.stop_if_aborted()
+    run.turn_tools = tuple(context.tools)
+    answer = _Answer(run)
+    await answer.hear(_llm_context(run, context, messages))
+    return answer.record()
+
+
+def _llm_context(run: Run, context: Context, messages: Sequence[Message]) -> LlmContext:
+    return LlmContext(
+        system_prompt=context.system_prompt,
+        messages=tuple(messages),
+        tools=tuple(
+            ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in context.tools
+        ),
+        asset_dir=run.config.asset_dir,
+    )
+
+
+async def _options(run: Run) -> StreamOptions:
+    config = run.config
+    alias = run.model.partition("/")[0]
+    is_at_home = alias == config.model.partition("/")[0]
+    key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
+    if key is None and is_at_home:
+        # After a change of model the configured key belongs to somebody else.
+        key = config.api_key
+    return StreamOptions(
+        model=run.model,
+        api_key=key,
+        thinking_level=run.thinking_level,
+        thinking_budgets=config.thinking_budgets,
+        max_output_tokens=config.max_output_tokens,
+        headers=config.headers,
+        metadata=config.metadata,
+        request_timeout_s=config.request_timeout_s,
+    )
+
+
+class _Answer:
+    """The message being written: what the model sent, and what sinks were told of it.
+
+    Calls are not told before something else was, or before the answer is whole: until then the
+    attempt may be made again, and a message that was begun has to be ended.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._assembler = Assembler()
+        self._held: list[MessageUpdate] = []
+        self._is_told = False
+        self._is_over = False
+        self._done: StreamDone | None = None
+        self._error: ProviderError | None = None
+        self._model = run.model
+
+    async def hear(self, context: LlmContext) -> None:
+        """Take in the stream until it ends, breaks, or the run is aborted."""
+        try:
+            options = await until_aborted(_options(self._run), self._run.signal)
+            stream = self._run.stream_fn(context, options, self._run.signal)
+            await until_aborted(self._consume(stream), self._run.signal)
+        except Aborted:
+            pass
+        except ProviderError as error:
+            self._error = error
+        except StopRun:
+            raise
+        except Exception as error:
+            _logger.exception("the stream function failed")
+            self._error = ProviderError(f"The model could not be asked: {error!r}", kind="other")
+
+    async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
+        heard = 0
+        try:
+            async for event in stream:
+                if self._is_over or self._run.signal.aborted:
+                    return
+                self._take(event)
+                if isinstance(event, StreamDone | StreamError):
+                    return
+                heard += 1
+                if heard % _EVENTS_PER_BREATH == 0:
+                    # A burst that never waits would keep the event loop from the keyboard.
+                    await asyncio.sleep(0)
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _take(self, event: StreamEvent) -> None:
+        match event:
+            case StreamStart(model):
+                self._model = self._model or model
+            case StreamDone():
+                self._done = event
+            case StreamError(error):
+                self._error = error
+            case StreamRetry():
+                self._begin_again(event)
+            case _:
+                for update in self._assembler.feed(event):
+                    self._tell(update)
+
+    def _begin_again(self, retry: StreamRetry) -> None:
+        self._assembler = Assembler()
+        self._held.clear()
+        self._run.emit(
+            RetryNotice(attempt=retry.attempt, delay_ms=retry.delay_ms, error=retry.error)
+        )
+
+    def _tell(self, update: MessageUpdate) -> None:
+        if not self._is_told and update.phase.startswith("toolcall"):
+            self._held.append(update)
+            return
+        self._begin(AssistantMessage(model=self._model))
+        self._run.emit(update)
+
+    def _begin(self, message: AssistantMessage) -> None:
+        if self._is_told:
+            return
+        self._is_told = True
+        self._run.emit(MessageStart(message))
+        for update in self._held:
+            self._run.emit(update)
+
+    def record(self) -> AssistantMessage:
+        """Put the message into history and tell the rest of it."""
+        self._is_over = True
+        message = self._message()
+        if message.stop_reason in ("error", "aborted"):
+            self._held.clear()
+        for update in self._assembler.close():
+            self._tell(update)
+        if self._held:
+            self._begin(AssistantMessage(model=self._model))
+        self._begin(message)
+        self._run.message, self._run.error = message, self._error
+        self._run.record(message)
+        if message.usage:
+            self._run.usage += message.usage
+            self._run.emit(UsageReported(usage=message.usage, model=message.model))
+        return message
+
+    def _message(self) -> AssistantMessage:
+        if self._error is not None or (self._done is None and self._run.signal.aborted):
+            return self._broken_off()
+        done = self._done or StreamDone()
+        message = done.message or AssistantMessage(content=self._assembler.blocks())
+        content = finished_blocks(message.content, self._run.config.new_id)
+        has_calls = any(isinstance(block, ToolCallBlock) for block in content)
+        return replace(
+            message,
+            content=content,
+            stop_reason=_stop_reason(done.stop_reason, has_calls),
+            model=message.model or self._model,
+            usage=done.usage or message.usage,
+        )
+
+    def _broken_off(self) -> AssistantMessage:
+        """What was said until then. Its calls are dropped: they never ran, and never will."""
+        signal, error = self._run.signal, self._error
+        is_aborted = signal.aborted or (error is not None and error.kind == "aborted")
+        text = "Stopped." if is_aborted or error is None else error.message
+        return AssistantMessage(
+            content=self._assembler.blocks(with_calls=False),
+            stop_reason="aborted" if is_aborted else "error",
+            error_message=text,
+            error_kind="aborted" if is_aborted or error is None else error.kind,
+            model=self._model,
+        )
+
+
+def _stop_reason(told: StopReason, has_calls: bool) -> StopReason:
+    """The reason, mended where a service calls the same thing by another name."""
+    if told == "stop" and has_calls:
+        return "toolUse"
+    if told == "toolUse" and not has_calls:
+        return "stop"
+    return told

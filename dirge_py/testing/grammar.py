@@ -1,0 +1,95 @@
+"""Whether the events of one run came in the order that `dirge_py.events` promises."""
+
+from collections.abc import Sequence
+
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from dirge_py.messages import ToolResultMessage
+
+
+def assert_event_grammar(events: Sequence[LoopEvent]) -> None:
+    """Fail unless these are the events of one whole run.
+
+    Notices may stand anywhere. `AgentEnd` is last, every start has its end, every call one start,
+    one end and, unless deferred, one result message inside its turn.
+    """
+    assert events and isinstance(events[0], AgentStart), "the first event is no agent_start"
+    assert isinstance(events[-1], AgentEnd), "the last event is no agent_end"
+    reader = _Reader()
+    for place, event in enumerate(events[1:-1], start=1):
+        try:
+            reader.read(event)
+        except AssertionError as error:
+            raise AssertionError(f"event {place} ({event.type}): {error}") from None
+    assert not reader.is_turn_open, "a turn has no turn_end"
+    recorded = tuple(event.message for event in events if isinstance(event, MessageEnd))
+    assert recorded == events[-1].messages, "agent_end does not carry what was recorded"
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.is_turn_open = False
+        self._open_role = ""
+        self._running: dict[str, str] = {}
+        self._ended: list[str] = []
+        self._results: list[str] = []
+
+    def read(self, event: LoopEvent) -> None:
+        match event:
+            case AgentStart() | AgentEnd():
+                raise AssertionError("inside the run")
+            case TurnStart():
+                assert not self.is_turn_open, "a turn is open already"
+                self.is_turn_open = True
+                self._ended, self._results = [], []
+            case TurnEnd():
+                self._end_turn(event)
+            case MessageStart(message):
+                assert self.is_turn_open and not self._open_role, (
+                    "outside a turn, or inside a message"
+                )
+                self._open_role = message.role
+            case MessageUpdate():
+                assert self._open_role == "assistant", "outside an assistant message"
+            case MessageEnd(message):
+                assert self._open_role == message.role, f"ends {self._open_role or 'nothing'}"
+                self._open_role = ""
+                if isinstance(message, ToolResultMessage):
+                    self._results.append(message.tool_call_id)
+            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+                self._read_tool(event)
+
+    def _read_tool(
+        self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
+    ) -> None:
+        assert self.is_turn_open and not self._open_role, "outside a turn, or inside a message"
+        call_id = event.tool_call_id
+        if isinstance(event, ToolExecutionStart):
+            is_new = call_id not in self._running and call_id not in self._ended
+            assert is_new, f"{call_id} starts twice"
+            self._running[call_id] = event.tool_name
+            return
+        assert self._running.get(call_id) == event.tool_name, f"{call_id} is not running"
+        if isinstance(event, ToolExecutionEnd):
+            del self._running[call_id]
+            if not event.deferred:
+                self._ended.append(call_id)
+
+    def _end_turn(self, event: TurnEnd) -> None:
+        assert self.is_turn_open and not self._open_role, "no turn, or a message, is open"
+        assert not self._running, f"{list(self._running)} never end"
+        told = [result.tool_call_id for result in event.tool_results]
+        assert told == self._results, "the results are not those that were told"
+        assert sorted(told) == sorted(self._ended), "an ended call has no result"
+        self.is_turn_open = False

@@ -1,0 +1,73 @@
+"""A model whose next words a test decides."""
+
+import itertools
+from typing import Any
+
+from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.messages import ToolCallBlock, Usage
+from dirge_py.providers.scripted import Gate, Reply, ReplyMaker, Script
+from dirge_py.streams import LlmContext, StreamEvent, StreamFn
+
+
+class ScriptedModel:
+    """Queue replies with `will_…`, give `stream_fn` to whatever asks a model, look at `seen`.
+
+        model = ScriptedModel()
+        model.will_call("read", path="a.txt").will_say("It is empty.")
+
+    Each `will_…` is one reply. Ids of calls count up: `read#0`, `read#1`, `edit#0`.
+    """
+
+    def __init__(self) -> None:
+        self._replies: list[Reply | ReplyMaker] = []
+        self._script = Script(self._replies)
+        self._counts: dict[str, itertools.count[int]] = {}
+
+    @property
+    def stream_fn(self) -> StreamFn:
+        return self._script.stream
+
+    @property
+    def seen(self) -> list[LlmContext]:
+        """What each call was given."""
+        return self._script.seen
+
+    @property
+    def is_spent(self) -> bool:
+        return self._script.is_spent
+
+    def will_say(
+        self, text: str, *, thinking: str = "", usage: Usage | None = None, hold: Gate | None = None
+    ) -> "ScriptedModel":
+        """Answer with text; with `hold`, end the answer only when that gate opens."""
+        return self.will(Reply(text=text, thinking=thinking, usage=usage, hold=hold))
+
+    def will_call(self, name: str, /, **arguments: Any) -> "ScriptedModel":
+        """Ask for one tool."""
+        return self.will_call_all((name, arguments))
+
+    def will_call_all(self, *calls: tuple[str, Any], text: str = "") -> "ScriptedModel":
+        """Ask for several tools at once; arguments that are a string are sent as they are."""
+        blocks = [
+            ToolCallBlock(id=self._next_id(name), name=name, arguments=arguments)
+            for name, arguments in calls
+        ]
+        return self.will(Reply(text=text, calls=blocks))
+
+    def will_fail(
+        self, message: str = "scripted error", *, kind: ErrorKind = "other", text: str = ""
+    ) -> "ScriptedModel":
+        """Break off with a provider error, after `text`."""
+        return self.will(Reply(text=text, error=ProviderError(message, kind=kind)))
+
+    def will_stream(self, *events: StreamEvent) -> "ScriptedModel":
+        """Send exactly these events."""
+        return self.will(Reply(events=events))
+
+    def will(self, reply: Reply | ReplyMaker) -> "ScriptedModel":
+        """Add a reply as it is."""
+        self._replies.append(reply)
+        return self
+
+    def _next_id(self, name: str) -> str:
+        return f"{name}#{next(self._counts.setdefault(name, itertools.count()))}"

@@ -1,0 +1,682 @@
+import asyncio
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import (
+    Answer,
+    CallDecision,
+    Context,
+    Defer,
+    EditArgs,
+    LoopConfig,
+    StopRun,
+    TurnUpdate,
+    compose,
+    run_agent_loop,
+    run_agent_loop_continue,
+)
+from dirge_py.agent_loop.convert import GUIDANCE
+from dirge_py.agent_loop.hooks import Bundle
+from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.calls import LoopToolResult
+from dirge_py.errors import ProviderError
+from dirge_py.events import MessageEnd, SystemNotice, TurnEnd, UsageReported
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ToolCallBlock,
+    Usage,
+    user_text,
+)
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    Refused,
+)
+from dirge_py.streams import StreamDone, StreamError, StreamStart, TextDelta
+from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced, assert_event_grammar
+from tests.agent_loop.kit import Tool, forever, ran
+
+
+async def test_a_plain_answer_is_one_turn():
+    run = await ran(ScriptedModel().will_say("Hi there!"), "Hello")
+
+    assert run.roles == ["user", "assistant"]
+    assert [kind for kind in run.recorder.types if kind != "message_update"] == [
+        "agent_start",
+        "turn_start",
+        "message_start",
+        "message_end",
+        "message_start",
+        "message_end",
+        "turn_end",
+        "agent_end",
+    ]
+    assert run.outcome == Done(result=run.outcome.result)
+    assert (run.outcome.result.response, run.outcome.result.turns) == ("Hi there!", 1)
+
+
+async def test_a_result_is_seen_by_the_next_model_call():
+    echo = Tool()
+    model = ScriptedModel().will_call("echo", v=1).will_say("done")
+
+    run = await ran(model, "start", tools=[echo])
+
+    assert echo.ran == [{"v": 1}]
+    assert run.roles == ["user", "assistant", "toolResult", "assistant"]
+    assert [len(seen.messages) for seen in model.seen] == [1, 3]
+    first, second = run.recorder.of(TurnEnd)
+    assert [result.tool_call_id for result in first.tool_results] == ["echo#0"]
+    assert (second.message, second.tool_results) == (run.new[-1], ())
+
+
+async def test_continuing_adds_no_user_message():
+    model = ScriptedModel().will_say("Response")
+
+    run = await ran(model, context=Context(messages=[user_text("Hello")]))
+
+    assert run.roles == ["assistant"]
+    assert [event.message.role for event in run.recorder.of(MessageEnd)] == ["assistant"]
+
+
+@pytest.mark.parametrize("messages", [[], [AssistantMessage(content=(TextBlock("hi"),))]])
+def test_there_must_be_something_to_continue(messages):
+    heard = EventRecorder()
+    with pytest.raises(ValueError, match="nothing to continue"):
+        run_agent_loop_continue(
+            context=Context(messages=messages),
+            config=LoopConfig(),
+            signal=AbortSignal(),
+            emit=heard,
+            stream_fn=ScriptedModel().stream_fn,
+        )
+    assert heard.events == []
+
+
+async def test_a_trailing_custom_message_may_be_converted():
+    model = ScriptedModel().will_say("ok")
+    config = LoopConfig(convert_to_llm=lambda _info, messages: [user_text("from custom")])
+
+    run = await ran(model, context=Context(messages=[CustomMessage(kind="x")]), config=config)
+
+    assert [message.text for message in model.seen[0].messages] == ["from custom"]
+    assert run.roles == ["assistant"]
+
+
+async def test_a_silent_end_is_an_empty_answer():
+    async def silent(*_):
+        if False:
+            yield
+
+    run = await ran(silent, "start")
+
+    assert run.new[-1] == AssistantMessage(stop_reason="stop")
+    assert isinstance(run.outcome, Done)
+
+
+async def test_a_provider_error_ends_the_run_without_polling():
+    queue = InputQueue("follow_up")
+    queue.put("later")
+    config = LoopConfig(get_followup_messages=followups_from_queue(queue))
+    model = ScriptedModel().will_fail("401 unauthorized", kind="auth", text="half")
+
+    run = await ran(model, "start", config=config)
+
+    answer = run.new[-1]
+    assert (answer.stop_reason, answer.error_kind, answer.text) == ("error", "auth", "half")
+    assert answer.error_message == "401 unauthorized"
+    assert run.outcome == Failed(kind="auth", message="401 unauthorized")
+    assert len(queue) == 1
+
+
+async def test_a_refusal_has_its_own_outcome():
+    run = await ran(ScriptedModel().will_fail("No.", kind="refused"), "start")
+    assert run.outcome == Refused(reason="No.")
+
+
+async def test_usage_is_reported_only_when_there_is_some():
+    model = ScriptedModel().will_call("echo")
+    model.will_say("a", usage=Usage(input=1000, cache_read=800))
+
+    run = await ran(model, "start", tools=[Tool()])
+
+    (report,) = run.recorder.of(UsageReported)
+    assert report.usage == Usage(input=1000, cache_read=800)
+    assert run.outcome.result.usage == report.usage
+
+
+@pytest.mark.parametrize("fails", ["before", "raises", "midway"])
+async def test_a_broken_stream_function_is_an_error_turn(fails):
+    async def midway(*_):
+        yield TextDelta("a")
+        raise OSError("gone")
+
+    def before(*_):
+        raise OSError("gone")
+
+    async def raises(*_):
+        raise OSError("gone")
+        yield
+
+    run = await ran({"before": before, "raises": raises, "midway": midway}[fails], "start")
+
+    assert run.new[-1].stop_reason == "error"
+    assert run.new[-1].text == ("a" if fails == "midway" else "")
+    assert isinstance(run.outcome, Failed)
+
+
+async def test_a_raising_sink_does_not_stop_a_run():
+    def deaf(_event):
+        raise RuntimeError("no")
+
+    new = await run_agent_loop(
+        [user_text("start")],
+        context=Context(),
+        config=LoopConfig(),
+        signal=AbortSignal(),
+        emit=deaf,
+        stream_fn=ScriptedModel().will_say("x").stream_fn,
+    )
+    assert [message.role for message in new] == ["user", "assistant"]
+
+
+async def test_an_error_turn_goes_on_when_a_hook_says_how():
+    def prepare(info):
+        if info.message.stop_reason == "error":
+            return TurnUpdate(continue_with=[user_text("go on", "harness")])
+        return None
+
+    model = ScriptedModel().will_fail("gone", kind="network", text="half").will_say("rest")
+
+    run = await ran(model, "start", config=LoopConfig(prepare_next_turn=prepare))
+
+    assert [message.text for message in run.new] == ["start", "half", "go on", "rest"]
+    assert isinstance(run.outcome, Done)
+
+
+async def test_an_empty_continuation_asks_again():
+    update = [TurnUpdate(continue_with=())]
+    config = LoopConfig(prepare_next_turn=lambda _: update.pop() if update else None)
+    model = ScriptedModel().will_say("a").will_say("b")
+
+    await ran(model, "start", config=config)
+
+    assert len(model.seen) == 2
+
+
+async def test_the_next_turn_sees_what_a_hook_changed():
+    updates = [TurnUpdate(model="other/big", thinking_level="high")]
+
+    def prepare(info):
+        if not updates:
+            return None
+        from dataclasses import replace
+
+        return replace(updates.pop(), context=replace(info.context, system_prompt="second"))
+
+    model = ScriptedModel().will_call("echo").will_say("b")
+    config = LoopConfig(model="main/small", api_key="secret", prepare_next_turn=prepare)
+    options = []
+
+    def watching(context, given, signal):
+        options.append(given)
+        return model.stream_fn(context, given, signal)
+
+    await ran(watching, "start", tools=[Tool()], config=config)
+
+    assert [seen.system_prompt for seen in model.seen] == ["first", "second"]
+    assert [(o.model, o.thinking_level, o.api_key) for o in options] == [
+        ("main/small", "off", "secret"),
+        ("other/big", "high", None),
+    ]
+
+
+class TestStopping:
+    async def test_a_true_answer_polls_nothing(self):
+        queue = InputQueue("steering")
+        queue.put("wait")
+        config = LoopConfig(
+            should_stop_after_turn=lambda _: True,
+            get_followup_messages=lambda *_: [user_text("more")],
+        )
+        run = await ran(ScriptedModel().will_call("echo"), "go", tools=[Tool()], config=config)
+        assert run.roles == ["user", "assistant", "toolResult"]
+        assert isinstance(run.outcome, Done)
+
+    @pytest.mark.parametrize("returned", [True, False])
+    async def test_closing_words_are_a_turn_of_their_own(self, returned):
+        stop = StopRun(Done(stopped_by="storm"), say="I give up.")
+
+        def should_stop(_info):
+            if returned:
+                return stop
+            raise stop
+
+        config = LoopConfig(should_stop_after_turn=should_stop)
+        run = await ran(ScriptedModel().will_say("a"), "go", config=config)
+
+        assert run.new[-1].origin == "harness"
+        assert [event.message.text for event in run.recorder.of(TurnEnd)] == ["a", "I give up."]
+        assert (run.outcome.stopped_by, run.outcome.result.response) == ("storm", "I give up.")
+
+    async def test_follow_ups_are_delivered_after_a_finalizing_stop(self):
+        stops = [StopRun(Done(stopped_by="storm"), say="Stop.", finalize=True)]
+        seen = []
+
+        def follow_ups(info, so_far):
+            seen.append(info.ended_by)
+            return [user_text("next")] if len(seen) == 1 else []
+
+        config = LoopConfig(
+            should_stop_after_turn=lambda _: stops.pop() if stops else False,
+            get_followup_messages=follow_ups,
+        )
+        run = await ran(ScriptedModel().will_say("a").will_say("b"), "go", config=config)
+
+        assert [message.text for message in run.new] == ["go", "a", "Stop.", "next", "b"]
+        assert seen == ["storm", "natural"]
+
+    async def test_a_stop_before_the_model_call_ends_an_empty_turn(self):
+        stop = StopRun(HookTerminated(point="transform_context", reason="no"))
+        model = ScriptedModel()
+
+        run = await ran(model, "go", config=LoopConfig(transform_context=lambda _: stop))
+
+        assert run.recorder.of(TurnEnd) == [TurnEnd(message=None)]
+        assert run.outcome == stop.outcome
+        assert model.seen == []
+
+    @pytest.mark.parametrize("mode", ["parallel", "sequential"])
+    async def test_a_stop_among_calls_answers_all_of_them(self, mode):
+        def before(_info, call):
+            return StopRun(Done(stopped_by="x")) if call.id == "echo#1" else None
+
+        config = LoopConfig(before_tool_call=before, tool_execution=mode)
+        model = ScriptedModel().will_call_all(*[("echo", {})] * 3)
+        run = await ran(model, "go", tools=[Tool()], config=config)
+
+        assert run.outcomes == [
+            "ok" if mode == "sequential" else "suppressed",
+            "suppressed",
+            "suppressed",
+        ]
+        assert_balanced(run.new)
+
+    async def test_all_results_must_terminate_to_end_the_inner_loop(self):
+        async def end(*_):
+            return LoopToolResult(content=(TextBlock("bye"),), terminate=True)
+
+        tools = [Tool(), Tool("term", end)]
+        model = ScriptedModel()
+        model.will_call_all(("term", {}), ("echo", {})).will_call_all(("term", {}), ("term", {}))
+
+        run = await ran(model, "go", tools=tools)
+
+        assert len(model.seen) == 2
+        assert isinstance(run.outcome, Done)
+
+
+class TestSteering:
+    async def test_it_reaches_the_model_as_guidance_and_history_as_typed(self):
+        queue = InputQueue("steering")
+        model = ScriptedModel()
+
+        def later(_context):
+            from dirge_py.providers.scripted import Reply
+
+            queue.put("look at CI")
+            return Reply(text="a")
+
+        model.will(later).will_say("b")
+        config = LoopConfig(get_steering_messages=steering_from_queue(queue))
+
+        run = await ran(model, "start", config=config)
+
+        assert [message.text for message in run.new] == ["start", "a", "look at CI", "b"]
+        assert model.seen[1].messages[-1].text == GUIDANCE + "look at CI"
+
+    async def test_one_at_a_time_delivers_the_oldest(self):
+        queue = InputQueue("steering", "one-at-a-time")
+        for text in "abc":
+            queue.put(text)
+        model = ScriptedModel().will_say("1").will_say("2").will_say("3")
+        config = LoopConfig(get_steering_messages=steering_from_queue(queue))
+
+        run = await ran(model, "start", config=config)
+
+        assert [m.text for m in run.new] == ["start", "a", "1", "b", "2", "c", "3"]
+
+    async def test_follow_ups_wait_for_tools_and_steering(self):
+        order = []
+        follow_ups = InputQueue("follow_up", on_delivered=lambda item: order.append("delivered"))
+        follow_ups.put("then test")
+        config = LoopConfig(
+            get_steering_messages=lambda info: order.append(f"steer {info.turn}") or [],
+            get_followup_messages=followups_from_queue(follow_ups),
+        )
+        model = ScriptedModel().will_call("echo").will_say("a").will_say("b")
+
+        run = await ran(model, "start", tools=[Tool()], config=config)
+
+        assert order == ["steer 1", "steer 1", "steer 2", "delivered", "steer 3"]
+        assert run.new[-2] == user_text("then test", "follow_up")
+        assert model.seen[2].messages[-1].text == "then test"
+
+    async def test_interjecting_ends_after_the_turn_and_leaves_the_queue(self):
+        queue, signal = InputQueue("steering"), AbortSignal()
+
+        async def interrupted(*_):
+            queue.put("wait")
+            signal.interject()
+            return LoopToolResult(content=(TextBlock("whole"),))
+
+        config = LoopConfig(get_steering_messages=steering_from_queue(queue))
+        model = ScriptedModel().will_call("echo")
+        run = await ran(model, "go", tools=[Tool(body=interrupted)], config=config, signal=signal)
+
+        assert run.outcome == Cancelled(reason="interject")
+        assert run.results[0].text == "whole"
+        assert [item.message.text for item in queue.peek()] == ["wait"]
+
+    async def test_what_was_taken_enters_history_when_a_later_hook_stops(self):
+        queue = InputQueue("steering")
+        queue.put("typed")
+        config = compose(
+            Bundle(name="queue", get_steering_messages=steering_from_queue(queue)),
+            Bundle(name="guard", get_steering_messages=lambda _: StopRun(Done())),
+        )
+        run = await ran(ScriptedModel(), "go", config=config)
+        assert [message.text for message in run.new] == ["go", "typed"]
+
+
+class TestAborting:
+    async def test_before_the_start_no_model_is_called(self):
+        signal, model = AbortSignal(), ScriptedModel()
+        signal.abort()
+
+        run = await ran(model, "go", signal=signal)
+
+        assert (model.seen, run.roles, run.outcome) == ([], ["user"], Cancelled(reason="user"))
+
+    async def test_between_chunks_the_text_is_kept_and_calls_are_dropped(self):
+        signal = AbortSignal()
+
+        async def stream(*_):
+            from dirge_py.streams import ToolCallDelta
+
+            yield StreamStart()
+            yield TextDelta("so far")
+            yield ToolCallDelta(key="1", id="1", name="echo", arguments='{"a')
+            asyncio.get_running_loop().call_soon(signal.abort)
+            await asyncio.Event().wait()
+
+        run = await ran(stream, "go", signal=signal, tools=[Tool()])
+
+        answer = run.new[-1]
+        assert answer.content == (TextBlock("so far"),)
+        assert (answer.stop_reason, answer.error_kind) == ("aborted", "aborted")
+        assert run.outcome == Cancelled(reason="user")
+
+    @pytest.mark.parametrize(
+        "hook",
+        [
+            "transform_context",
+            "convert_to_llm",
+            "before_tool_call",
+            "after_tool_call",
+            "prepare_next_turn",
+            "should_stop_after_turn",
+            "get_steering_messages",
+            "get_followup_messages",
+            "get_api_key",
+        ],
+    )
+    async def test_a_hook_that_hangs_does_not_hold_the_run(self, hook):
+        signal = AbortSignal()
+
+        async def hang(*_):
+            asyncio.get_running_loop().call_soon(signal.abort)
+            await forever()
+
+        model = ScriptedModel().will_call("echo").will_say("a")
+        config = LoopConfig(**{hook: hang})
+        async with asyncio.timeout(1):
+            run = await ran(model, "go", config=config, signal=signal, tools=[Tool()])
+
+        assert_balanced(run.new)
+        assert isinstance(run.outcome, Done if hook == "get_followup_messages" else Cancelled)
+
+    async def test_a_cancelled_task_says_its_last_words_and_stays_cancelled(self):
+        heard, began = EventRecorder(), asyncio.Event()
+
+        async def body(*_):
+            began.set()
+            return await forever()
+
+        model = ScriptedModel().will_call_all(("echo", {}), ("echo", {}))
+        task = asyncio.ensure_future(
+            run_agent_loop(
+                [user_text("go")],
+                context=Context(tools=[Tool(body=body)]),
+                config=LoopConfig(),
+                signal=AbortSignal(),
+                emit=heard,
+                stream_fn=model.stream_fn,
+            )
+        )
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert_event_grammar(heard.events)
+        assert heard.outcome == Cancelled(reason="cancelled")
+        assert_balanced(heard.events[-1].messages)
+
+
+class TestDeferring:
+    @pytest.mark.parametrize("mode", ["parallel", "sequential"])
+    async def test_calls_before_it_run_and_the_rest_wait(self, mode):
+        def before(_info, call):
+            return Defer("may I?") if call.arguments["n"] == 1 else None
+
+        echo = Tool()
+        config = LoopConfig(before_tool_call=before, tool_execution=mode)
+        model = ScriptedModel().will_call_all(*[("echo", {"n": n}) for n in range(3)])
+
+        run = await ran(model, "go", tools=[echo], config=config)
+
+        assert echo.ran == [{"n": 0}]
+        assert run.outcome == AwaitingConfirmation(
+            call_ids=("echo#1", "echo#2"), description="may I?"
+        )
+        assert_balanced(run.new, open_calls_allowed=True)
+        assert [result.tool_call_id for result in run.results] == ["echo#0"]
+
+    async def test_decisions_are_carried_out_in_order_before_the_model_is_asked(self):
+        calls = tuple(ToolCallBlock(id=f"c{n}", name="echo", arguments={"n": n}) for n in range(3))
+        history = [user_text("go"), AssistantMessage(content=calls, stop_reason="toolUse")]
+        echo, model = Tool(), ScriptedModel().will_say("done")
+        asked = []
+
+        def before(info, call):
+            asked.append((call.id, call.id in info.decisions))
+            return Defer() if call.id in info.decisions else None
+
+        run = await ran(
+            model,
+            context=Context(messages=history, tools=[echo]),
+            config=LoopConfig(before_tool_call=before),
+            decisions=[
+                CallDecision(tool_call_id="c0", allow=True, arguments={"n": 9}),
+                CallDecision(tool_call_id="c1", allow=False, reason="Too risky."),
+            ],
+        )
+
+        assert echo.ran == [{"n": 9}, {"n": 2}]
+        assert asked == [("c0", True), ("c2", False)]
+        assert run.outcomes == ["ok", "denied", "ok"]
+        assert run.results[1].text == "Denied. Too risky."
+        assert_balanced([*history, *run.new])
+        assert run.recorder.of(TurnEnd)[0].message == history[-1]
+
+    def test_a_decision_must_fit_an_open_call(self):
+        with pytest.raises(ValueError, match="No open call"):
+            run_agent_loop_continue(
+                context=Context(messages=[user_text("go")]),
+                config=LoopConfig(),
+                signal=AbortSignal(),
+                emit=EventRecorder(),
+                stream_fn=ScriptedModel().stream_fn,
+                decisions=[CallDecision(tool_call_id="x", allow=True)],
+            )
+
+
+@pytest.mark.parametrize(
+    "hook", ["transform_context", "prepare_next_turn", "get_steering_messages"]
+)
+async def test_a_raising_hook_is_told_and_the_run_goes_on(hook):
+    def bad(*_):
+        raise KeyError("oops")
+
+    run = await ran(ScriptedModel().will_say("fine"), "go", config=LoopConfig(**{hook: bad}))
+
+    assert isinstance(run.outcome, Done)
+    assert "oops" in run.recorder.of(SystemNotice)[0].content
+
+
+async def test_a_raising_gate_blocks_the_call():
+    def bad(*_):
+        raise KeyError("oops")
+
+    echo = Tool()
+    config = compose(Bundle(name="my-plugin", before_tool_call=bad))
+    run = await ran(
+        ScriptedModel().will_call("echo").will_say("a"), "go", tools=[echo], config=config
+    )
+
+    assert echo.ran == []
+    assert (run.outcomes, "my-plugin" in run.results[0].text) == (["denied"], True)
+
+
+async def test_a_key_that_cannot_be_found_is_an_error_of_that_call():
+    def bad(_provider):
+        raise ProviderError("locked", kind="auth")
+
+    run = await ran(ScriptedModel(), "go", config=LoopConfig(get_api_key=bad))
+    assert run.outcome == Failed(kind="auth", message="locked")
+
+
+async def test_edits_chain_and_are_validated_after_each():
+    def validate(_tool, arguments):
+        if not isinstance(arguments["n"], int):
+            raise ValueError("n: must be a number.")
+        return arguments
+
+    seen = []
+
+    def second(_info, call):
+        seen.append((call.arguments, call.problem))
+
+    config = compose(
+        Bundle(
+            name="a", before_tool_call=lambda _i, call: EditArgs({"n": call.arguments["n"] + 1})
+        ),
+        Bundle(
+            name="b",
+            before_tool_call=lambda _i, call: (
+                EditArgs({"n": "x"}) if call.arguments["n"] == 6 else None
+            ),
+        ),
+        Bundle(name="c", before_tool_call=second),
+        config=LoopConfig(validate=validate),
+    )
+    echo = Tool()
+    model = ScriptedModel().will_call_all(("echo", {"n": 1}), ("echo", {"n": 5})).will_say("a")
+
+    run = await ran(model, "go", tools=[echo], config=config)
+
+    assert seen == [({"n": 2}, None), ({"n": "x"}, "invalid_arguments")]
+    assert echo.ran == [{"n": 2}]
+    assert run.outcomes == ["ok", "invalid"]
+
+
+async def test_the_first_answer_ends_the_question():
+    asked = []
+    config = compose(
+        Bundle(name="a", before_tool_call=lambda *_: Answer("no")),
+        Bundle(name="b", before_tool_call=lambda *_: asked.append(1)),
+    )
+    run = await ran(
+        ScriptedModel().will_call("echo").will_say("a"), "go", tools=[Tool()], config=config
+    )
+    assert (run.results[0].text, asked) == ("no", [])
+
+
+async def test_options_reach_the_stream_function():
+    given = []
+
+    async def stream(_context, options, _signal):
+        given.append(options)
+        yield StreamDone()
+
+    config = LoopConfig(
+        model="work/m",
+        provider="work",
+        api_key="static",
+        thinking_level="high",
+        headers={"X-A": "1"},
+        metadata={"k": 1},
+        request_timeout_s=9.0,
+        get_api_key=lambda provider: f"for {provider}",
+    )
+    await ran(stream, "go", config=config)
+
+    (options,) = given
+    assert (options.model, options.api_key, options.thinking_level) == (
+        "work/m",
+        "for work",
+        "high",
+    )
+    assert (options.headers, options.metadata, options.request_timeout_s) == (
+        {"X-A": "1"},
+        {"k": 1},
+        9.0,
+    )
+
+
+async def test_views_leave_the_stored_history_alone():
+    history = [user_text(str(n)) for n in range(4)]
+    order, contexts = [], []
+
+    def transform(info):
+        from dataclasses import replace
+
+        order.append("transform")
+        return replace(info.context, messages=info.context.messages[-2:])
+
+    def convert(info, messages):
+        order.append(f"convert {len(messages)}")
+        return [m for m in messages if m.role != "custom"]
+
+    config = LoopConfig(
+        transform_context=transform,
+        convert_to_llm=convert,
+        prepare_next_turn=lambda info: contexts.append(len(info.context.messages)),
+    )
+    await ran(ScriptedModel().will_say("a"), "p", context=Context(messages=history), config=config)
+
+    assert (order, contexts, len(history)) == (["transform", "convert 2"], [6], 4)
+
+
+async def test_an_aborting_provider_ends_the_run_as_cancelled():
+    async def stream(*_):
+        yield StreamError(ProviderError("Stopped.", kind="aborted"))
+
+    run = await ran(stream, "go")
+    assert run.outcome == Cancelled(reason="provider")
