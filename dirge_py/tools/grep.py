@@ -1,0 +1,148 @@
+"""Find lines by regular expression."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import FileError, ToolFailed
+from dirge_py.files.globs import path_matcher
+from dirge_py.files.walk import Search
+from dirge_py.files.workspace import CallFiles
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.searching.dialect import portable
+from dirge_py.tools.searching.matching_lines import (
+    LINE_LIMIT,
+    Line,
+    LineSearch,
+    find_ripgrep,
+    matching_lines,
+)
+from dirge_py.tools.searching.places import shown_under, withheld_note
+
+MAX_LINES = 200
+MAX_CHARACTERS = 64 * 1024
+FILE_LIMIT = 10 * 1024 * 1024
+
+
+class GrepArgs(ToolArgs):
+    pattern: str = Field(
+        description="Regular expression without look-around or back-references; (?i) ignores case.",
+        min_length=1,
+    )
+    path: str = Field(".", description="Folder or file.")
+    include: str = Field("", description="Glob of paths to search, such as `src/**/*.py`.")
+    context_lines: int = Field(0, ge=0, le=20)
+    include_hidden: bool = False
+
+
+class Grep(Tool[GrepArgs]):
+    name = "grep"
+    label = "Search"
+    args = GrepArgs
+    needs = ("processes",)
+
+    def __init__(self, ripgrep: Callable[[], str | None] = find_ripgrep) -> None:
+        self._find_ripgrep = ripgrep
+
+    def prepare(self, arguments: Any) -> Any:
+        return renamed(arguments, {"glob": "include"})
+
+    def claims(self, args: GrepArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("read", ctx.absolute(args.path))]
+
+    async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
+        if ctx.services.processes is None:
+            raise ToolFailed("Searching needs to start a program, and none may be started here.")
+        pattern = portable(args.pattern)
+        path = ctx.absolute(args.path)
+        places = await in_thread(
+            ctx.signal, _places, args, path, ctx.files, lambda: ctx.signal.aborted
+        )
+        lines = await matching_lines(
+            LineSearch(
+                pattern=pattern,
+                folder=places.search.root,
+                paths=places.paths,
+                context=args.context_lines,
+            ),
+            runner=ctx.services.processes,
+            signal=ctx.signal,
+            ripgrep=self._find_ripgrep(),
+        )
+        text = _report(lines, len(places.paths), places.shown) + withheld_note(places.search)
+        return text_result(text, path=path)
+
+
+class _Places:
+    """The files to search: `paths` below `search.root`; `shown` names one for the model."""
+
+    def __init__(self, search: Search, paths: Sequence[str], shown: Callable[[str], str]) -> None:
+        self.search = search
+        self.paths = paths
+        self.shown = shown
+
+
+def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> _Places:
+    located = files.locate(path)
+    if located.kind == "file":
+        folder, name = os.path.split(located.real)
+        return _Places(Search(root=folder), [f"./{name}"], lambda _: args.path)
+    if located.kind != "dir":
+        raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
+    search = Search(
+        root=located.real,
+        include_hidden=args.include_hidden,
+        is_aborted=is_aborted,
+        wanted=path_matcher(args.include) if args.include else lambda path: True,
+    )
+    found = sorted(each.path for each in files.walk(search) if each.size <= FILE_LIMIT)
+    # `./` keeps a name that begins with a dash from being an option.
+    return _Places(
+        search, [f"./{each}" for each in found], lambda each: shown_under(args.path, each[2:])
+    )
+
+
+def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -> str:
+    matches = sum(line.is_match for line in lines)
+    if not matches:
+        return f"No matches found (searched {searched} files)."
+    kept = _within_limits(lines)
+    header = f"{matches} matches ({len(kept)} output lines, searched {searched} files):"
+    body = [header, *_rendered(kept, shown)]
+    missing = matches - sum(line.is_match for line in kept)
+    if missing:
+        body.append(f"… {missing} more matches; narrow the pattern, the path or the include.")
+    return "\n".join(body)
+
+
+def _within_limits(lines: Sequence[Line]) -> list[Line]:
+    kept: list[Line] = []
+    size = 0
+    for line in lines[:MAX_LINES]:
+        size += len(line.text)
+        if kept and size > MAX_CHARACTERS:
+            break
+        kept.append(line)
+    return kept
+
+
+def _rendered(lines: Sequence[Line], shown: Callable[[str], str]) -> Iterator[str]:
+    has_context = not all(line.is_match for line in lines)
+    before: Line | None = None
+    for line in lines:
+        follows = before and before.path == line.path and before.number + 1 == line.number
+        if has_context and before and not follows:
+            yield "--"
+        text = line.text + ("…[truncated]" if len(line.text) == LINE_LIMIT else "")
+        place = shown(line.path)
+        yield (
+            f"{place}:{line.number}:{text}" if line.is_match else f"{place}-{line.number}: {text}"
+        )
+        before = line
+
+
+TOOL = Grep()

@@ -1,0 +1,102 @@
+"""The regular expressions of `grep`: what ripgrep and Python understand alike.
+
+Both know literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
+escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are refused, also
+where ripgrep is there, so that a pattern means the same on every machine. A brace or bracket that
+can only be meant literally is escaped.
+"""
+
+import re
+from collections.abc import Iterator
+
+from dirge_py.errors import FileError
+
+_TOKEN = re.compile(
+    r"\\(?s:.)"
+    r"|\[\^?\]?(?:\\(?s:.)|\[:\w+:\]|[^\]\\])*\]"
+    r"|\{\d+(?:,\d*)?\}"
+    r"|\(\?(?:P<|P=|<[=!]|[=!>(]|[a-zA-Z-]*[:)])?"
+    r"|(?s:.)"
+)
+_NOT_SHARED = {
+    "(?=": "look-ahead",
+    "(?!": "look-ahead",
+    "(?<=": "look-behind",
+    "(?<!": "look-behind",
+    "(?P=": "a back-reference",
+    "(?(": "a condition",
+    "(?>": "an atomic group",
+}
+
+
+def portable(pattern: str) -> str:
+    """The pattern in the form that means the same to both programs.
+
+    Raises:
+        FileError: it is no regular expression, or uses what only one of them knows.
+    """
+    translated = "".join(_translated(pattern))
+    try:
+        re.compile(translated)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise FileError(
+            f"{pattern!r} is not a regular expression: {error}.",
+            hint="Escape characters that are meant literally with a backslash.",
+        ) from None
+    return translated
+
+
+def _translated(pattern: str) -> Iterator[str]:
+    if "\n" in pattern:
+        raise FileError(
+            "The pattern holds a line break; lines are searched one by one.",
+            hint="Search for one line and use context_lines.",
+        )
+    for match in _TOKEN.finditer(pattern):
+        token = match.group()
+        if token in _NOT_SHARED:
+            _refuse(pattern, _NOT_SHARED[token])
+        if re.fullmatch(r"\\[1-9]", token):
+            _refuse(pattern, "a back-reference")
+        if token in "{}":
+            yield "\\" + token
+        elif token.startswith("[") and len(token) > 1:
+            yield _class(token)
+        else:
+            yield _ESCAPES.get(token, token)
+
+
+# The end of the text is the end of the line here; the two programs spell it differently.
+_ESCAPES = {r"\Z": "$", r"\z": "$", r"\A": "^", r"\<": r"\b", r"\>": r"\b"}
+
+
+def _class(token: str) -> str:
+    """A character class in which no character is an operator to one program alone."""
+    opening = re.match(r"\[\^?\]?", token)
+    start = opening.end() if opening else 1
+    head = token[:start].replace("]", r"\]")
+    inside = re.sub(r"\[:(\w+):\]", lambda m: _POSIX.get(m[1], m[0]), token[start:-1])
+    inside = re.sub(r"(?<!\\)\[", r"\[", inside)
+    return (
+        head + re.sub(r"(&&|--|~~|\|\|)", lambda m: "\\" + m[0][0] + "\\" + m[0][1], inside) + "]"
+    )
+
+
+_POSIX = {
+    "alpha": "a-zA-Z",
+    "digit": "0-9",
+    "alnum": "a-zA-Z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": r"\s",
+    "blank": r" \t",
+    "xdigit": "0-9a-fA-F",
+    "word": r"\w",
+}
+
+
+def _refuse(pattern: str, what: str) -> None:
+    raise FileError(
+        f"{pattern!r} uses {what}, which `grep` does not know.",
+        hint="Search with a simpler pattern and look at the lines.",
+    )

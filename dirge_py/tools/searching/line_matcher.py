@@ -1,0 +1,64 @@
+"""A small stand-in for ripgrep: run as a program, it prints matching lines as `rg --json` does.
+
+Python cannot stop a regular expression that takes for ever, nor do anything else meanwhile; a
+process of its own can be ended. It knows only the standard library and the options below, and is
+started by path: `python -I -S line_matcher.py PATTERN CONTEXT FILE…`.
+"""
+
+import codecs
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TextIO, TypeAlias
+
+LINE_LIMIT = 4096
+"""Characters of a line that are printed."""
+
+IsHit: TypeAlias = Callable[[str], re.Match[str] | None]
+
+
+def main(arguments: Sequence[str], out: TextIO) -> None:
+    pattern, context, *paths = arguments
+    is_hit = re.compile(pattern).search
+    for path in paths:
+        for kind, number, text in matches_in(path, is_hit, int(context)):
+            line = {"path": {"text": path}, "line_number": number, "lines": {"text": text}}
+            out.write(json.dumps({"type": kind, "data": line}) + "\n")
+
+
+def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, int, str]]:
+    """`match` and `context` lines of one file with their numbers; nothing if it is binary."""
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError:
+        return
+    text = decoded(content)
+    if text is None:
+        return
+    lines = text.removesuffix("\n").split("\n") if text else []
+    hits = [n for n, line in enumerate(lines) if is_hit(line.removesuffix("\r"))]
+    last = -1
+    for position, hit in enumerate(hits):
+        following = hits[position + 1] if position + 1 < len(hits) else len(lines)
+        for n in range(max(last + 1, hit - context), min(hit + context + 1, following, len(lines))):
+            yield (
+                "match" if n == hit else "context",
+                n + 1,
+                lines[n].removesuffix("\r")[:LINE_LIMIT],
+            )
+            last = n
+
+
+def decoded(content: bytes) -> str | None:
+    """The file as text; None if it is binary. Bytes that are no UTF-8 become U+FFFD."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    if b"\0" in content:
+        return None
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:], sys.stdout)
