@@ -5,7 +5,7 @@ defaults, the old role `tool` is a tool result. Only an unknown role is refused.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, assert_never, cast, get_args
 
 from dirge_py.messages import (
     AssistantBlock,
@@ -51,6 +51,8 @@ def encode_message(message: Message) -> Json:
             return {"role": "system", "content": _content(message.content)}
         case CustomMessage():
             return {"role": "custom", "kind": message.kind, "payload": message.payload}
+        case _:
+            assert_never(message)
 
 
 def decode_message(encoded: Any) -> Message:

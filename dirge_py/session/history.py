@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.messages import Message, ToolCallBlock, ToolResultMessage, Usage, UserMessage
+from dirge_py.messages import Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.session.transcript import Transcript, read_transcript
+from dirge_py.session.transcript import Healing, Transcript, read_transcript
 from dirge_py.session.tree import branch
 
 _TITLE_LENGTH = 80
@@ -26,7 +26,7 @@ class Loaded:
     messages: tuple[Message, ...] = ()
     record_ids: tuple[str, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
-    healed: tuple[ToolResultMessage, ...] = ()
+    healed: tuple[Healing, ...] = ()
     model: str = ""
     thinking: str = ""
     mode: str = ""
@@ -135,7 +135,7 @@ def _is_from_model(data: Any) -> bool:
 
 def _remarks(transcript: Transcript) -> Iterable[str]:
     if transcript.healed:
-        names = ", ".join(sorted({result.tool_name for result in transcript.healed}))
+        names = ", ".join(sorted({healing.result.tool_name for healing in transcript.healed}))
         yield (
             f"{len(transcript.healed)} interrupted tool call(s) ({names}) were closed as not "
             "finished; nothing is run again."

@@ -5,13 +5,14 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dirge_py.errors import SessionError
 from dirge_py.session.lock import WriterLock
-from dirge_py.session.record import Record, encode, new_record_id, timestamp
+from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
 from dirge_py.session.scan import Scan, scan
 
 Clock = Callable[[], float]
@@ -108,30 +109,20 @@ class Journal:
         Raises:
             SessionError: it was not written. Nothing has changed then, neither here nor on disk.
         """
-        if self._refusal:
-            raise self._refusal
-        now = timestamp(self._clock() if at is None else at)
-        first = self._first_record(now) if self.is_new else None
+        when = timestamp(self._clock() if at is None else at)
         record = Record(
-            seq=self._next_seq + (first is not None),
-            ts=now,
-            type=type,
-            id=new_record_id(),
-            parent=parent or (first.id if first else self._leaf),
-            data=data,
+            seq=0, ts=when, type=type, id=new_record_id(), parent=parent or self._leaf, data=data
         )
-        try:
-            # In one write, so that no journal ever holds a header and nothing else.
-            self._write((encode(first) if first else b"") + encode(record), sync=sync)
-        except OSError as error:
-            raise SessionError(
-                f"Session {self.id} cannot be saved: {error.strerror}.",
-                hint=f"Free space or mend access to {str(self.path.parent)!r}; it is tried again.",
-            ) from error
-        self._leaf = record.id
-        self._next_seq = record.seq + 1
-        self._found = None
-        return record
+        return self._add(record, sync=sync)
+
+    def adopt(self, records: Iterable[Record]) -> None:
+        """Write copies of another journal's records in a row, with the ids and times they have.
+
+        Raises:
+            SessionError: as `append`; the copies before the one that failed stay.
+        """
+        for record in records:
+            self._add(replace(record, v=VERSION, parent=self._leaf), sync=False)
 
     def records(self) -> list[Record]:
         """Every record, in order.
@@ -158,6 +149,27 @@ class Journal:
         self._refusal = SessionError(f"Session {self.id} is closed.")
         self._lock.release()
 
+    def _add(self, record: Record, *, sync: bool) -> Record:
+        """Number the record and write it, behind the header if it is the first."""
+        if self._refusal:
+            raise self._refusal
+        first = self._first_record() if self.is_new else None
+        seq = self._next_seq + (first is not None)
+        record = replace(record, seq=seq, parent=first.id if first else record.parent)
+        # Used up even if the write fails: an exception out of a signal handler may come after it.
+        self._next_seq = record.seq + 1
+        try:
+            # In one write, so that no journal ever holds a header and nothing else.
+            self._write((encode(first) if first else b"") + encode(record), sync=sync)
+        except OSError as error:
+            raise SessionError(
+                f"Session {self.id} cannot be saved: {error.strerror}.",
+                hint=f"Free space or mend access to {str(self.path.parent)!r}; it is tried again.",
+            ) from error
+        self._leaf = record.id
+        self._found = None
+        return record
+
     def _open_existing(self) -> None:
         try:
             self._fd = _open(self.path, _WRITE_FLAGS)
@@ -183,7 +195,7 @@ class Journal:
         assert self._fd is not None
         kept = _beside(self.path, ".damaged")
         try:
-            known = kept.read_bytes() if kept.exists() else b""
+            known = set(kept.read_bytes().split(b"\n")) if kept.exists() else set()
             fresh = [piece for piece in found.damage if piece not in known]
             if fresh:
                 _append_durably(kept, b"".join(piece + b"\n" for piece in fresh))
@@ -200,7 +212,8 @@ class Journal:
                 f"Session {self.id} is damaged and cannot be mended now: {error.strerror}."
             )
 
-    def _first_record(self, now: str) -> Record:
+    def _first_record(self) -> Record:
+        now = timestamp(self._clock())
         return Record(
             seq=self._next_seq,
             ts=now,
@@ -212,7 +225,7 @@ class Journal:
 
     def _write(self, payload: bytes, *, sync: bool) -> None:
         if self._fd is None:
-            self._fd = os.open(self.path, _WRITE_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+            self._fd = os.open(self.path, _WRITE_FLAGS | os.O_CREAT, 0o600)
             _sync_folder(self.path.parent)
         before = os.fstat(self._fd)
         if before.st_nlink == 0:

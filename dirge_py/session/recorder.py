@@ -80,6 +80,8 @@ class Recorder:
         self._run_id = ""
         self._model = ""
         self._message_count = 0
+        self.written_seq: int | None = None
+        """The last record that the event heard last was written to; None if there is none (yet)."""
 
     @property
     def session_id(self) -> str:
@@ -99,16 +101,17 @@ class Recorder:
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
         self._model = loaded.model
-        self._message_count = len(loaded.messages) - len(loaded.healed)
+        self._message_count = len(loaded.messages)
         if self._has_messages:
-            for result in loaded.healed:
-                self.add_message(result)
+            for healing in loaded.healed:
+                self._save("message", healing.as_stored())
             for notice in loaded.notices:
-                self._save("notice", {"content": notice})
+                self._save("notice", {"content": notice}, sync=True)
         return loaded
 
     def sink(self, event: LoopEvent) -> None:
         """Record what the event says. Never raises."""
+        self.written_seq = None
         try:
             self._record(event)
         except Exception as error:
@@ -135,11 +138,12 @@ class Recorder:
 
     def add_message(self, message: Message) -> None:
         """Record a message that no event announces."""
+        encoded = encode_message(message)
         if not self._has_messages and isinstance(message, UserMessage):
             self._save("title", {"title": title_of(message)})
         self._has_messages = True
         self._message_count += 1
-        self._save("message", encode_message(message), sync=True)
+        self._save("message", encoded, sync=True)
 
     def note_model(self, model: str, *, thinking: str = "off") -> None:
         """`model` is `alias/id`."""
@@ -221,13 +225,14 @@ class Recorder:
         while self._waiting:
             draft = self._waiting[0]
             try:
-                self._journal.append(
+                record = self._journal.append(
                     draft.type, draft.data, parent=draft.parent, at=draft.at, sync=draft.sync
                 )
             except SessionError as error:
                 self._tell_failing(error)
                 return False
             self._waiting.pop(0)
+            self.written_seq = record.seq
         if self._is_failing:
             self._is_failing = False
             self._on_notice("The session is saved again; nothing was lost.")

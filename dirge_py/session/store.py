@@ -89,8 +89,7 @@ class Store:
         origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
         journal = self._create(new_id, {**self._header(cwd), **origin})
         try:
-            for record in records:
-                journal.append(record.type, record.data)
+            journal.adopt(records)
             self._share_assets(source, journal.id)
             journal.append("notice", {"content": f"Forked from {source}."}, sync=True)
         except BaseException:

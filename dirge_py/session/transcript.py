@@ -15,7 +15,7 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.session.codec import decode_message
+from dirge_py.session.codec import Json, decode_message, encode_message
 from dirge_py.session.record import Record
 
 _OUTCOME_UNKNOWN = (
@@ -26,16 +26,28 @@ _NOT_STARTED = "Not started: dirge ended before this call ran. Call it again if 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Healing:
+    """An answer made up for a call that has none; `asked_in` is the record that holds the call."""
+
+    result: ToolResultMessage
+    asked_in: str
+
+    def as_stored(self) -> Json:
+        """The message to record. It names its call's record, as ids of calls may occur twice."""
+        return {**encode_message(self.result), "asked_in": self.asked_in}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
     """The messages of a branch, healed.
 
-    `record_ids` has one entry per message, "" for an answer that no record holds yet. Those answers
-    are `healed`, in order. `open_calls` wait for a decision and have no answer on purpose.
+    `record_ids` has one entry per message, "" for an answer that no record holds yet: those are in
+    `healed`. `open_calls` wait for a decision and have no answer on purpose.
     """
 
     messages: tuple[Message, ...]
     record_ids: tuple[str, ...]
-    healed: tuple[ToolResultMessage, ...] = ()
+    healed: tuple[Healing, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
     surplus_results: int = 0
     unreadable: int = 0
@@ -59,6 +71,7 @@ class _Slot:
     """A call and what became of it."""
 
     call: ToolCallBlock
+    asked_in: str
     result: ToolResultMessage | None = None
     record_id: str = ""
     is_started: bool = False
@@ -97,8 +110,9 @@ class _Reading:
                 for slot in self._unanswered.get(call_id, ())[-1:]:
                     slot.is_started = True
             case "deferred", {"call_ids": [*call_ids]}:
-                for call_id in filter(self._unanswered.get, map(str, call_ids)):
-                    self._unanswered[call_id][-1].is_deferred = True
+                for call_id in map(str, call_ids):
+                    for slot in self._unanswered.get(call_id, ())[-1:]:
+                        slot.is_deferred = True
 
     def _take_message(self, record: Record) -> None:
         try:
@@ -107,24 +121,27 @@ class _Reading:
             self._unreadable += 1
             return
         if isinstance(message, ToolResultMessage):
-            self._take_result(message, record.id)
+            self._take_result(message, record)
             return
         entry = _Entry(message, record.id)
         self._entries.append(entry)
         if isinstance(message, AssistantMessage):
-            entry.slots = [_Slot(call) for call in message.calls]
+            entry.slots = [_Slot(call, record.id) for call in message.calls]
             for slot in entry.slots:
                 self._unanswered.setdefault(slot.call.id, []).append(slot)
         if isinstance(message, UserMessage | AssistantMessage):
             self._last_said = entry
 
-    def _take_result(self, result: ToolResultMessage, record_id: str) -> None:
-        waiting = self._unanswered.get(result.tool_call_id)
-        if not waiting:
+    def _take_result(self, result: ToolResultMessage, record: Record) -> None:
+        waiting = self._unanswered.get(result.tool_call_id, [])
+        asked_in = record.data.get("asked_in")
+        meant = [slot for slot in waiting if asked_in in (None, slot.asked_in)]
+        if not meant:
             self._surplus_results += 1
             return
-        slot = waiting.pop()
-        slot.result, slot.record_id = result, record_id
+        slot = meant[-1]
+        slot.result, slot.record_id = result, record.id
+        self._unanswered[result.tool_call_id] = [other for other in waiting if other is not slot]
 
     def finish(self) -> Transcript:
         messages: list[tuple[Message, str]] = []
@@ -138,7 +155,7 @@ class _Reading:
                     continue
                 messages.append((slot.answer(), slot.record_id))
                 if slot.result is None:
-                    healed.append(slot.answer())
+                    healed.append(Healing(result=slot.answer(), asked_in=slot.asked_in))
         return Transcript(
             messages=tuple(message for message, _ in messages),
             record_ids=tuple(record_id for _, record_id in messages),

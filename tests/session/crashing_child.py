@@ -1,0 +1,67 @@
+"""A process to be killed: goes on with session `s` of the state folder argv[1], without end.
+
+Prints what has been committed, one line each, as soon as it has: `said TEXT`, `ran CALL`. A tool's
+effect is a line in the file `effects`, written in one go.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from dirge_py.calls import ToolCall, text_result
+from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.messages import (
+    AssistantMessage,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.outcomes import Done
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+
+
+def say(line):
+    os.write(1, line.encode() + b"\n")
+
+
+async def main():
+    base = Path(sys.argv[1])
+    store = Store(base / "state", base)
+    recorder = Recorder(store.open_or_create("s"))
+    recorder.load()
+    effects = os.open(base / "effects", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    turn = 0
+    while True:
+        turn += 1
+        call_id = f"{os.getpid()}.{turn}"
+        recorder.sink(AgentStart(run_id=call_id))
+        recorder.sink(MessageEnd(user_text(f"prompt {call_id}")))
+        say(f"said prompt {call_id}")
+        block = ToolCallBlock(id=call_id, name="bash", arguments={"n": turn})
+        usage = Usage(input=1, output=1)
+        recorder.sink(
+            MessageEnd(AssistantMessage(content=(TextBlock(f"ask {call_id}"), block), usage=usage))
+        )
+        say(f"said ask {call_id}")
+        recorder.sink(UsageReported(usage=usage, model="m", cost_usd=0.1))
+
+        async def proceed(call_id=call_id):
+            os.write(effects, call_id.encode() + b"\n")
+            return text_result("x" * 5000)
+
+        call = ToolCall(id=call_id, name="bash", arguments={"n": turn})
+        result = await recorder.interceptor(call, proceed)
+        recorder.sink(
+            MessageEnd(
+                ToolResultMessage(tool_call_id=call_id, tool_name="bash", content=result.content)
+            )
+        )
+        say(f"ran {call_id}")
+        recorder.sink(AgentEnd(messages=(), outcome=Done()))
+
+
+asyncio.run(main())

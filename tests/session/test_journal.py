@@ -1,0 +1,331 @@
+import os
+import resource
+import signal
+import stat
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from dirge_py.errors import SessionBusy, SessionError
+from dirge_py.messages import TextBlock, UserMessage
+from dirge_py.session.codec import encode_message
+from dirge_py.session.history import replay
+from dirge_py.session.journal import Journal, read_journal
+from dirge_py.session.record import Record, encode
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "s.jsonl"
+
+
+@contextmanager
+def disk_full_at(size):
+    """The kernel refuses to let any file of this process grow beyond `size` bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write(path, *types):
+    journal = Journal.open(path)
+    for type_name in types:
+        journal.append(type_name, {"n": type_name}, sync=True)
+    journal.close()
+
+
+def types_in(path):
+    return [record.type for record in read_journal(path).records]
+
+
+def test_records_come_back_in_order_each_behind_the_one_before(path):
+    write(path, "a", "b")
+    write(path, "c")
+
+    records = read_journal(path).records
+
+    assert [r.type for r in records] == ["session", "a", "b", "c"]
+    assert [r.seq for r in records] == [1, 2, 3, 4]
+    assert [r.parent for r in records] == [None, *(r.id for r in records[:-1])]
+
+
+def test_the_header_comes_first_with_id_and_time(path):
+    journal = Journal.open(path, header={"cwd": "/here"}, clock=lambda: 0.0)
+    journal.append("a", None)
+    journal.close()
+
+    header = read_journal(path).records[0]
+
+    assert header.data == {"id": "s", "created": "1970-01-01T00:00:00.000Z", "cwd": "/here"}
+
+
+def test_only_the_owner_may_read_a_journal(path):
+    journal = Journal.open(path)
+    journal.append("a", None)
+
+    modes = [stat.S_IMODE(os.stat(at).st_mode) for at in (path, path.with_suffix(".lock"))]
+    journal.close()
+
+    assert modes == [0o600, 0o600]
+
+
+def test_a_journal_without_records_leaves_nothing_behind(path):
+    Journal.open(path).close()
+
+    assert os.listdir(path.parent) == []
+
+
+def test_a_torn_end_is_kept_aside_told_once_and_cut_off(path):
+    # G03
+    write(path, "a", "b")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+
+    journal = Journal.open(path)
+    journal.append("c", None)
+    journal.close()
+    again = Journal.open(path)
+    again.close()
+
+    assert types_in(path) == ["session", "a", "c"]
+    assert len(journal.notices) == 1
+    assert again.notices == []
+    assert path.with_suffix(".damaged").read_bytes().removesuffix(b"\n") in whole
+
+
+def test_an_end_that_lacks_only_its_line_end_is_no_damage(path):
+    write(path, "a")
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+
+    journal = Journal.open(path)
+    journal.append("b", None)
+    journal.close()
+
+    assert journal.notices == []
+    assert types_in(path) == ["session", "a", "b"]
+    assert path.read_bytes().count(b"\n") == 3
+
+
+def test_a_cut_at_any_byte_loses_only_the_record_that_was_cut(path):
+    write(path, "a", "b", "c")
+    whole = path.read_bytes()
+    ends = [place for place, byte in enumerate(whole) if byte == 10]
+
+    for cut in range(len(whole) + 1):
+        path.write_bytes(whole[:cut])
+        path.with_suffix(".damaged").unlink(missing_ok=True)
+        journal = Journal.open(path)
+        journal.append("next", None)
+        journal.close()
+        kept = ["session", "a", "b", "c"][: sum(end <= cut for end in ends)]
+        assert types_in(path) == [*(kept or ["session"]), "next"]
+
+
+def test_glued_records_are_told_apart(path):
+    write(path, "a", "b")
+    first, second, third = path.read_bytes().splitlines()
+    torn = b'{"v":1,"seq":9,"ts":"2026'
+
+    path.write_bytes(first + second + b"\n" + torn + third + b"\0\0\0\n")
+
+    assert types_in(path) == ["session", "a", "b"]
+    assert read_journal(path).damage == [torn, b"\0\0\0"]
+
+
+def test_nul_bytes_in_the_middle_cost_only_what_they_cover(path):
+    write(path, "a", "b", "c")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1] + b"\0" * len(lines[2]) + lines[3])
+
+    journal = Journal.open(path)
+    journal.close()
+
+    assert types_in(path) == ["session", "a", "c"]
+    assert len(journal.notices) == 1
+
+
+def test_a_file_of_nothing_but_nul_bytes_becomes_a_session_again(path):
+    path.write_bytes(b"\0" * 4096)
+
+    write(path, "a")
+
+    assert types_in(path) == ["session", "a"]
+
+
+def test_a_record_written_twice_counts_once(path):
+    write(path, "a", "b")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines, lines[1]]))
+
+    assert types_in(path) == ["session", "a", "b"]
+    assert read_journal(path).damage == []
+
+
+def test_of_two_records_with_one_number_the_second_is_kept_aside(path):
+    write(path, "a")
+    other = encode(Record(seq=2, ts="t", type="z", id="other", parent=None, data=None))
+    path.write_bytes(path.read_bytes() + other)
+
+    found = read_journal(path)
+
+    assert [r.type for r in found.records] == ["session", "a"]
+    assert found.damage == [other.rstrip(b"\n")]
+
+
+def test_a_journal_of_a_newer_format_is_only_read(path):
+    write(path, "a")
+    newer = encode(Record(v=2, seq=3, ts="t", type="z", id="n", parent=None, data=None))
+    path.write_bytes(path.read_bytes() + newer + b"torn")
+    before = path.read_bytes()
+
+    journal = Journal.open(path)
+    with pytest.raises(SessionError, match="newer dirge"):
+        journal.append("b", None)
+    records = journal.records()
+    journal.close()
+
+    assert [r.type for r in records] == ["session", "a", "z"]
+    assert path.read_bytes() == before
+
+
+def test_a_second_writer_is_told_who_is_first(path):
+    # G05
+    journal = Journal.open(path)
+
+    with pytest.raises(SessionBusy, match=f"process {os.getpid()}") as busy:
+        Journal.open(path)
+    journal.close()
+
+    assert "--fork-session" in busy.value.hint
+    Journal.open(path).close()
+
+
+def test_a_full_disk_changes_nothing(path):
+    journal = Journal.open(path)
+    journal.append("a", None)
+    before, leaf = path.read_bytes(), journal.leaf
+
+    for size in range(len(before), len(before) + 120, 7):
+        with disk_full_at(size), pytest.raises(SessionError, match="cannot be saved"):
+            journal.append("b", {"text": "x" * 200}, sync=True)
+        assert (path.read_bytes(), journal.leaf) == (before, leaf)
+    journal.append("c", None)
+    journal.close()
+
+    assert types_in(path) == ["session", "a", "c"]
+
+
+def test_a_disk_full_from_the_start_leaves_nothing_behind(path):
+    with disk_full_at(0):
+        journal = Journal.open(path)
+        with pytest.raises(SessionError):
+            journal.append("a", None)
+        journal.close()
+
+    assert os.listdir(path.parent) == []
+
+
+def test_a_deleted_journal_is_not_written_to(path):
+    journal = Journal.open(path)
+    journal.append("a", None)
+    path.unlink()
+
+    with pytest.raises(SessionError, match="deleted"):
+        journal.append("b", None)
+    journal.close()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_what_is_no_regular_file_is_neither_opened_nor_removed(path, kind):
+    target = path.with_name("elsewhere")
+    target.write_bytes(b"")
+    if kind == "link":
+        path.symlink_to(target)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+
+    with pytest.raises(SessionError):
+        Journal.open(path)
+    with pytest.raises(SessionError):
+        read_journal(path)
+
+    assert os.path.lexists(path)
+
+
+def test_a_closed_journal_refuses_records(path):
+    journal = Journal.open(path)
+    journal.close()
+    journal.close()
+
+    with pytest.raises(SessionError, match="closed"):
+        journal.append("a", None)
+
+
+def test_order_is_by_number_when_the_clock_jumps(path):
+    moments = iter([1e9, 1e9, 1e9 + 3600, 0.0, 2**31 + 1.0])
+    journal = Journal.open(path, clock=lambda: next(moments))
+    for type_name in "abcd":
+        journal.append(type_name, None)
+    journal.close()
+
+    assert types_in(path) == ["session", "a", "b", "c", "d"]
+
+
+def test_a_signal_in_the_middle_of_a_write_loses_nothing(path):
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(number, frame):
+        raise Interrupted
+
+    journal = Journal.open(path)
+    saved = []
+    old = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for n in range(300):
+            signal.setitimer(signal.ITIMER_REAL, 0.00002 + (n % 20) * 0.00002)
+            try:
+                journal.append("message", n, sync=True)
+                saved.append(n)
+            except Interrupted:
+                pass
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    except Interrupted:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    journal.append("end", None)
+    journal.close()
+
+    found = read_journal(path)
+    kept = [r.data for r in found.records if r.type == "message"]
+    assert set(saved) <= set(kept)
+    assert found.damage == []
+
+
+def test_five_thousand_messages_open_within_a_second_and_a_half(path):
+    message = encode_message(UserMessage(content=(TextBlock("lorem é ipsum " * 280),)))
+    lines, parent = [], None
+    for seq in range(1, 5001):
+        record = Record(seq=seq, ts="t", type="message", id=str(seq), parent=parent, data=message)
+        lines.append(encode(record))
+        parent = record.id
+    path.write_bytes(b"".join(lines))
+
+    start = time.perf_counter()
+    journal = Journal.open(path)
+    loaded = replay(journal.records())
+    elapsed_s = time.perf_counter() - start
+    journal.close()
+
+    assert path.stat().st_size > 20_000_000
+    assert len(loaded.messages) == 5000
+    assert elapsed_s < 1.5

@@ -1,0 +1,119 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    ImageBlock,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.session.codec import decode_message, encode_message
+from dirge_py.session.record import json_text
+
+texts = st.text(st.characters(codec=None))
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+maybe = st.none() | texts
+text_blocks = st.builds(TextBlock, texts)
+images = st.builds(ImageBlock, asset_id=texts, media_type=texts)
+thoughts = st.builds(ThinkingBlock, text=texts, signature=maybe, redacted=maybe)
+calls = st.builds(ToolCallBlock, id=texts, name=texts, arguments=plain)
+counts = st.integers(0, 2**40)
+usages = st.builds(Usage, input=counts, output=counts, cache_read=counts, cache_write=counts)
+
+
+def several(blocks):
+    return st.lists(blocks, max_size=4).map(tuple)
+
+
+messages = st.one_of(
+    st.builds(
+        UserMessage,
+        content=several(text_blocks | images),
+        origin=st.sampled_from(["user", "steering", "follow_up", "harness", "plugin"]),
+        attached=several(texts),
+        role=st.just("user"),
+    ),
+    st.builds(
+        AssistantMessage,
+        content=several(text_blocks | thoughts | calls),
+        stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "aborted"]),
+        error_message=st.none() | st.text(min_size=1),
+        error_kind=st.none() | st.text(min_size=1),
+        model=texts,
+        usage=st.none() | usages,
+        origin=st.sampled_from(["model", "harness"]),
+        role=st.just("assistant"),
+    ),
+    st.builds(
+        ToolResultMessage,
+        tool_call_id=texts,
+        tool_name=texts,
+        content=several(text_blocks | images),
+        details=st.dictionaries(texts, plain, max_size=3),
+        is_error=st.booleans(),
+        role=st.just("toolResult"),
+    ),
+    st.builds(SystemMessage, content=several(text_blocks), role=st.just("system")),
+    st.builds(CustomMessage, kind=texts, payload=plain, role=st.just("custom")),
+)
+
+
+@given(messages)
+def test_every_message_comes_back_as_it_was(message):
+    assert decode_message(json.loads(json_text(encode_message(message)))) == message
+
+
+@given(messages)
+def test_unknown_members_and_blocks_are_skipped(message):
+    encoded = encode_message(message) | {"later": 1}
+    if isinstance(encoded.get("content"), list):
+        encoded["content"] = [
+            *({**block, "later": 1} for block in encoded["content"]),
+            {"type": "hologram"},
+            7,
+        ]
+
+    assert decode_message(encoded) == message
+
+
+@given(st.sampled_from(["user", "assistant", "toolResult", "tool", "system", "custom"]), plain)
+def test_members_of_a_wrong_type_never_stop_the_reading(role, value):
+    names = ("content", "origin", "attached", "usage", "details", "stop_reason", "is_error", "kind")
+
+    assert decode_message({"role": role, **dict.fromkeys(names, value)})
+
+
+def test_a_message_of_one_text_is_stored_as_its_text():
+    assert encode_message(user_text("hi", "steering")) == {
+        "role": "user",
+        "content": "hi",
+        "origin": "steering",
+    }
+
+
+def test_the_old_role_tool_is_a_tool_result():
+    old = {"role": "tool", "tool_call_id": "c", "tool_name": "bash", "content": "out"}
+
+    assert decode_message(old) == ToolResultMessage(
+        tool_call_id="c", tool_name="bash", content=(TextBlock("out"),)
+    )
+
+
+@pytest.mark.parametrize("encoded", [None, [], "x", {}, {"role": []}, {"role": "oracle"}])
+def test_what_is_no_known_message_is_refused(encoded):
+    with pytest.raises(ValueError):
+        decode_message(encoded)

@@ -1,0 +1,373 @@
+import resource
+
+import pytest
+
+from dirge_py.calls import ToolCall, text_result
+from dirge_py.claims import Claim
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    MessageEnd,
+    MessageStart,
+    SystemNotice,
+    TurnStart,
+    UsageReported,
+)
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.outcomes import AwaitingConfirmation, Done, LimitExceeded
+from dirge_py.session.journal import read_journal
+from dirge_py.session.recorder import Recorder, may_change_something
+
+
+class Claiming:
+    """As much of a tool as the recorder looks at."""
+
+    def __init__(self, *ops):
+        self.ops = ops
+
+    def claims(self, arguments):
+        if not self.ops:
+            raise KeyError("no claims")
+        return [Claim(op, "x") for op in self.ops]
+
+
+def call_of(*ops, call_id="c", arguments=None):
+    return ToolCall(id=call_id, name="bash", arguments=arguments or {}, tool=Claiming(*ops))
+
+
+def asks(call_id):
+    return AssistantMessage(content=(ToolCallBlock(id=call_id, name="bash", arguments={}),))
+
+
+def answer(call_id):
+    return ToolResultMessage(tool_call_id=call_id, tool_name="bash", content=(TextBlock("ok"),))
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture
+def start(store, told, clock):
+    """Opens recorders that are closed at the end of the test."""
+    opened = []
+
+    def open_recorder(name=None, **options):
+        journal = store.open(name) if name else store.create("s")
+        recorder = Recorder(journal, on_notice=told.append, clock=clock, **options)
+        opened.append(recorder)
+        return recorder
+
+    yield open_recorder
+    for recorder in opened:
+        recorder.close()
+
+
+def stored(store):
+    return read_journal(store.folder / "s.jsonl").records
+
+
+def reopened(start, recorder):
+    recorder.close()
+    return start("s")
+
+
+@pytest.fixture
+def full_disk(store):
+    """Call it: the disk takes nothing more, until the test ends or `full_disk.free()`."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class Disk:
+        def fill(self):
+            size = (store.folder / "s.jsonl").stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+
+        def free(self):
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    disk = Disk()
+    yield disk
+    disk.free()
+
+
+def test_a_run_is_found_again_as_it_was(start, store):
+    # G01
+    usage = Usage(input=3, output=4)
+    messages = (user_text("go"), AssistantMessage(content=(TextBlock("gone"),), usage=usage))
+    recorder = start()
+    recorder.load()
+    recorder.note_model("work/big", thinking="high")
+    recorder.note_mode("plan")
+    recorder.note_grant("execute:make")
+    recorder.note_setting("todo", [{"text": "a", "done": False}])
+    recorder.note_setting("prompt", "terse")
+    recorder.sink(AgentStart(run_id="r1"))
+    recorder.sink(TurnStart(turn=0))
+    for message in messages:
+        recorder.sink(MessageStart(message))
+        recorder.sink(MessageEnd(message))
+    recorder.sink(UsageReported(usage=usage, model="work/big", cost_usd=0.5))
+    recorder.sink(AgentEnd(messages=messages, outcome=Done()))
+
+    loaded = reopened(start, recorder).load()
+
+    assert loaded.messages == messages
+    assert (loaded.model, loaded.thinking, loaded.mode) == ("work/big", "high", "plan")
+    assert loaded.grants == ("execute:make",)
+    assert loaded.settings == {"todo": [{"text": "a", "done": False}], "prompt": "terse"}
+    assert (loaded.usage, loaded.cost_usd, loaded.turns) == (usage, 0.5, 1)
+    assert (loaded.title, loaded.notices, loaded.open_calls) == ("go", (), ())
+
+
+def test_every_step_is_a_record_behind_the_one_before(start, store):
+    recorder = start()
+    recorder.note_model("work/big")
+    recorder.sink(AgentStart(run_id="r1"))
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(SystemNotice("watch out"))
+    recorder.sink(AgentEnd(messages=(), outcome=LimitExceeded(name="cost", used=2.0, max=1.0)))
+
+    records = stored(store)
+
+    types = ["session", "model", "run_start", "title", "message", "notice", "run_end"]
+    assert [r.type for r in records] == types
+    assert [r.parent for r in records] == [None, *(r.id for r in records[:-1])]
+    assert records[-1].data == {
+        "run_id": "r1",
+        "outcome": "LimitExceeded",
+        "why": {"name": "cost", "used": 2.0, "max": 1.0},
+        "messages": 1,
+        "model": "work/big",
+    }
+
+
+def test_a_session_in_which_nothing_was_said_leaves_nothing_behind(start, store):
+    recorder = start()
+    recorder.load()
+    recorder.note_model("work/big")
+    recorder.note_grant("execute:make")
+    store.output_dir("s")
+    store.asset_dir("s")
+    recorder.close()
+
+    assert list(store.folder.iterdir()) == []
+
+
+async def test_the_start_of_a_call_is_on_disk_before_it_runs(start, store):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("c")))
+
+    async def proceed():
+        last = stored(store)[-1]
+        assert last.type == "tool_started"
+        assert last.data == {"call_id": "c", "name": "bash", "arguments": {"a": 1}}
+        return text_result("ran")
+
+    result = await recorder.interceptor(call_of("execute", arguments={"a": 1}), proceed)
+
+    assert result.text == "ran"
+
+
+async def test_an_interrupted_call_is_answered_once_and_told_once(start, store, told):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("c")))
+
+    async def killed():
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        await recorder.interceptor(call_of("execute"), killed)
+    first = reopened(start, recorder)
+    loaded = first.load()
+    again = reopened(start, first).load()
+
+    assert "outcome is unknown" in loaded.messages[-1].text
+    assert len(loaded.notices) == 1
+    assert again.messages == loaded.messages
+    assert again.notices == ()
+    assert [r.type for r in stored(store)][-2:] == ["message", "notice"]
+
+
+def test_deferred_calls_are_found_open_again(start):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("c")))
+    recorder.sink(AgentEnd(messages=(), outcome=AwaitingConfirmation(call_ids=("c",))))
+
+    resumed = reopened(start, recorder)
+    loaded = resumed.load()
+    resumed.sink(MessageEnd(answer("c")))
+
+    assert [call.id for call in loaded.open_calls] == ["c"]
+    assert loaded.notices == ()
+    assert resumed.load().open_calls == ()
+
+
+async def test_while_the_disk_is_full_only_reading_goes_on(start, told, full_disk):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    full_disk.fill()
+    ran = []
+
+    async def proceed():
+        ran.append(1)
+        return text_result("ran")
+
+    reading = await recorder.interceptor(call_of("read", "meta"), proceed)
+    changing = await recorder.interceptor(call_of("read", "edit"), proceed)
+
+    assert (reading.text, reading.is_error) == ("ran", False)
+    assert changing.is_error and "Not run" in changing.text
+    assert changing.details["outcome"] == "error"
+    assert ran == [1]
+    assert len(told) == 1 and "cannot be saved" in told[0]
+
+
+async def test_what_a_full_disk_refused_is_saved_later_in_order(
+    start, store, told, full_disk, clock
+):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("one")))
+    full_disk.fill()
+    for text in ("two", "three"):
+        clock.now += 1
+        recorder.sink(MessageEnd(user_text(text)))
+    assert not recorder.is_saving
+    full_disk.free()
+    recorder.sink(MessageEnd(user_text("four")))
+    clock.now += 1
+    recorder.sink(MessageEnd(user_text("five")))
+
+    records = stored(store)
+
+    assert recorder.is_saving
+    assert [m.text for m in recorder.load().messages] == ["one", "two", "three", "four", "five"]
+    assert len(told) == 2 and "saved again" in told[1]
+    assert [r.parent for r in records] == [None, *(r.id for r in records[:-1])]
+    assert [r.ts[17:19] for r in records[-4:]] != [records[-1].ts[17:19]] * 4
+
+
+def test_closing_on_a_full_disk_says_what_is_lost(start, told, full_disk):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("one")))
+    full_disk.fill()
+    recorder.sink(MessageEnd(user_text("two")))
+    recorder.close()
+
+    assert told[-1] == "1 records of session s were not saved."
+
+
+async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, store, full_disk):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    full_disk.fill()
+
+    async def proceed():
+        return text_result("ran")
+
+    await recorder.interceptor(call_of("edit"), proceed)
+    full_disk.free()
+    recorder.sink(MessageEnd(user_text("on")))
+
+    assert "tool_started" not in [r.type for r in stored(store)]
+
+
+def test_an_event_that_cannot_be_recorded_does_not_stop_the_run(start, told):
+    recorder = start()
+
+    recorder.sink(MessageEnd("no message at all"))
+
+    assert len(told) == 1 and "message_end" in told[0]
+
+
+def test_a_payload_no_json_can_hold_is_recorded_nevertheless(start):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(CustomMessage(kind="k", payload={1: {2.5, 3.5}, "x": object})))
+
+    assert recorder.load().messages[-1].payload["1"] in ([2.5, 3.5], [3.5, 2.5])
+
+
+async def test_no_secret_reaches_the_disk(start, store):
+    # G15
+    def redact(text):
+        return text.replace("sk-secret", "[key]")
+
+    async def proceed():
+        return text_result("ran")
+
+    recorder = start(redact=redact)
+    recorder.note_setting("sk-secret", ["sk-secret"])
+    recorder.note_grant("execute:curl -H sk-secret")
+    recorder.sink(MessageEnd(user_text("my key is sk-secret")))
+    call = ToolCallBlock(id="c", name="bash", arguments={"sk-secret": ["sk-secret"]})
+    recorder.sink(MessageEnd(AssistantMessage(content=(call,))))
+    await recorder.interceptor(call_of("execute", arguments={"command": "echo sk-secret"}), proceed)
+    details = {"outcome": "ok", "env": {"KEY": "sk-secret"}}
+    recorder.sink(
+        MessageEnd(
+            ToolResultMessage(tool_call_id="c", tool_name="bash", content=(), details=details)
+        )
+    )
+    recorder.close()
+
+    written = (store.folder / "s.jsonl").read_bytes()
+    assert b"sk-secret" not in written
+    assert written.count(b"[key]") == 9
+
+
+def test_what_a_provider_checks_is_not_redacted(start):
+    recorder = start(redact=lambda text: text.replace("abc", "[gone]"))
+    thought = ThinkingBlock(text="abc", signature="abc", redacted="abc")
+    recorder.sink(MessageEnd(AssistantMessage(content=(thought,))))
+
+    (block,) = recorder.load().messages[-1].content
+
+    assert block == ThinkingBlock(text="[gone]", signature="abc", redacted="abc")
+
+
+def test_going_on_from_an_earlier_record_leaves_the_rest_in_place(start, store):
+    recorder = start()
+    for text in ("one", "two"):
+        recorder.sink(MessageEnd(user_text(text)))
+    recorder.note_grant("execute:make")
+    first = recorder.load().record_ids[0]
+
+    recorder.go_on_from(first)
+    recorder.sink(MessageEnd(user_text("three")))
+    loaded = reopened(start, recorder).load()
+
+    assert [m.text for m in loaded.messages] == ["one", "three"]
+    assert loaded.grants == ("execute:make",)
+    assert [r.data["content"] for r in stored(store) if r.type == "message"] == [
+        "one",
+        "two",
+        "three",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "changes"),
+    [
+        (call_of("read"), False),
+        (call_of("meta", "read"), False),
+        (call_of("read", "execute"), True),
+        (call_of("memory"), True),
+        (call_of(), True),
+        (ToolCall(id="c", name="gone", arguments={}), True),
+    ],
+)
+def test_a_call_changes_something_unless_it_claims_only_to_read(call, changes):
+    assert may_change_something(call) is changes

@@ -1,0 +1,353 @@
+import os
+import stat
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.errors import SessionBusy, SessionError
+from dirge_py.events import AgentEnd, MessageEnd
+from dirge_py.messages import AssistantMessage, TextBlock, UserMessage, user_text
+from dirge_py.outcomes import Done
+from dirge_py.session.journal import read_journal
+from dirge_py.session.names import check_session_id, new_session_id, project_id, project_root
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+
+
+def say(store, session_id, *texts):
+    journal = store.open_or_create(session_id)
+    recorder = Recorder(journal, clock=store._clock)
+    recorder.load()
+    for text in texts:
+        recorder.sink(MessageEnd(user_text(text)))
+    recorder.close()
+    return journal
+
+
+def texts_of(store, session_id):
+    return [message.text for message in store.read(session_id).messages]
+
+
+def test_sessions_lie_in_the_folder_of_their_project(store, tmp_path, project):
+    say(store, "s", "hi")
+
+    assert (tmp_path / "state/sessions" / project_id(project) / "s.jsonl").is_file()
+
+
+def test_a_session_is_closed_to_others(store, tmp_path):
+    say(store, "s", "hi")
+    store.output_dir("s")
+    store.asset_dir("s")
+
+    for folder, _, files in os.walk(tmp_path / "state"):
+        assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
+        for name in files:
+            assert stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode) == 0o600
+
+
+def test_the_header_says_where_a_session_began(store, project):
+    say(store, "s", "hi")
+
+    header = read_journal(store.folder / "s.jsonl").records[0].data
+
+    assert header == {
+        "id": "s",
+        "created": header["created"],
+        "cwd": str(project),
+        "project_root": str(project),
+        "app_version": "1.2.3",
+    }
+
+
+def test_looking_makes_nothing(store, tmp_path):
+    assert store.list() == []
+    assert store.list(everywhere=True) == []
+    assert store.newest() is None
+    with pytest.raises(SessionError):
+        store.open("s")
+
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_session_is_opened_by_its_id_or_any_unique_start(store):
+    # G17: ids may be shorter than any prefix somebody would cut off
+    for session_id in ("a", "20261120-b3k7qx", "20261120-b4aaaa", "20261121-c00000"):
+        say(store, session_id, "hi")
+
+    assert store.find("a") == "a"
+    assert store.find("20261120-b3") == "20261120-b3k7qx"
+    assert store.find("b3k") == "20261120-b3k7qx"
+    assert store.find("c") == "20261121-c00000"
+
+
+def test_an_ambiguous_start_names_at_most_five(store):
+    for n in range(7):
+        say(store, f"x{n}", "hi")
+
+    with pytest.raises(SessionError) as ambiguous:
+        store.open("x")
+
+    message = str(ambiguous.value)
+    assert message == "'x' fits 7 sessions: x2, x3, x4, x5, x6 and 2 older."
+
+
+def test_a_whole_id_is_never_ambiguous(store):
+    say(store, "x", "hi")
+    say(store, "xy", "hi")
+
+    assert store.find("x") == "x"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            ".",
+            "..",
+            "../x",
+            "/etc/passwd",
+            "a/b",
+            "a\\b",
+            "a b",
+            "a\n",
+            "é",
+            "x" * 129,
+            "a\0b",
+        ),
+        *("s.jsonl", "s.lock", "s.damaged"),
+    ],
+)
+def test_no_name_leads_out_of_the_folder(store, tmp_path, name):
+    for attempt in (store.open, store.find, store.read, store.output_dir, store.asset_dir):
+        with pytest.raises(SessionError):
+            attempt(name)
+    for attempt in (store.open_or_create, store.create):
+        if name:
+            with pytest.raises(SessionError):
+                attempt(name)
+
+    assert not [at for at in tmp_path.rglob("*") if at.is_file()]
+
+
+@given(st.text("abcXYZ019._-", min_size=1, max_size=128))
+def test_every_other_name_of_the_alphabet_is_an_id(name):
+    if name not in (".", "..") and not name.endswith((".jsonl", ".lock", ".damaged")):
+        assert check_session_id(name) == name
+
+
+def test_an_id_is_created_once(store):
+    say(store, "s", "hi")
+
+    with pytest.raises(SessionError, match="exists already"):
+        store.create("s")
+
+
+def test_creating_one_id_twice_at_once_is_told(store):
+    journal = store.create("s")
+
+    with pytest.raises(SessionBusy):
+        store.create("s")
+    journal.close()
+
+
+@given(st.lists(st.floats(0, 4e9), min_size=2, max_size=5))
+def test_ids_sort_by_time(moments):
+    ids = [new_session_id(moment)[:-2] for moment in sorted(moments)]
+
+    assert ids == sorted(ids)
+    assert all(len(session_id) == 13 for session_id in ids)
+
+
+def test_ids_made_at_one_instant_differ(store):
+    journals = [store.create() for _ in range(20)]
+
+    assert len({journal.id for journal in journals}) == 20
+    for journal in journals:
+        journal.close()
+
+
+def test_a_project_is_the_work_tree_around_a_folder(tmp_path):
+    nested = tmp_path / "My Projéct!" / "src" / "deep"
+    nested.mkdir(parents=True)
+    (tmp_path / "My Projéct!" / ".git").write_text("gitdir: elsewhere")
+    link = tmp_path / "link"
+    link.symlink_to(nested)
+
+    assert project_root(link) == tmp_path / "My Projéct!"
+    assert project_id(link) == project_id(tmp_path / "My Projéct!")
+    assert project_id(nested).startswith("my-proj-ct-")
+    assert project_id(tmp_path) != project_id(nested)
+
+
+def test_the_newest_session_is_the_one_last_used(store, clock):
+    for session_id in ("a", "b", "a"):
+        clock.now += 10
+        say(store, session_id, "hi")
+
+    assert [summary.id for summary in store.list()] == ["a", "b"]
+    assert store.newest().id == "a"
+
+
+def test_a_list_tells_of_each_session(store, clock, project):
+    recorder = Recorder(store.create("s"), clock=clock)
+    recorder.note_model("work/big")
+    recorder.sink(MessageEnd(user_text("Why does\n  the build fail? " + "x" * 100)))
+    recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock("because " * 5000),))))
+    clock.now += 60
+    recorder.note_model("work/small")
+    recorder.sink(AgentEnd(messages=(), outcome=Done()))
+    recorder.sink(MessageEnd(user_text("and now?")))
+    recorder.close()
+
+    summary = store.newest()
+
+    assert summary.title == ("Why does the build fail? " + "x" * 100)[:79] + "…"
+    assert (summary.updated - summary.started).total_seconds() == 60
+    assert (summary.id, summary.messages, summary.model) == ("s", 3, "work/small")
+    assert summary.cwd == str(project)
+
+
+def test_a_session_killed_in_its_first_run_is_listed(store):
+    recorder = Recorder(store.create("s"))
+    recorder.sink(MessageEnd(user_text("hi")))
+    recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock("x" * 100_000),))))
+
+    (summary,) = store.list()
+    recorder.close()
+
+    assert (summary.title, summary.messages) == ("hi", 2)
+
+
+def test_a_list_leaves_out_what_it_cannot_read(store, tmp_path):
+    say(store, "s", "hi")
+    (store.folder / "empty.jsonl").write_bytes(b"")
+    (store.folder / "folder.jsonl").mkdir()
+    (store.folder / "link.jsonl").symlink_to(store.folder / "s.jsonl")
+    (store.folder / "rubbish.jsonl").write_bytes(b"\0\xff" * 5000)
+
+    assert {summary.id for summary in store.list()} == {"s", "rubbish"}
+
+
+def test_a_list_of_everywhere_holds_other_projects(store, tmp_path, clock):
+    (tmp_path / "other").mkdir()
+    other = Store(tmp_path / "state", tmp_path / "other", clock=clock)
+    say(store, "mine", "hi")
+    say(other, "theirs", "hi")
+
+    assert [summary.id for summary in store.list()] == ["mine"]
+    assert {summary.id for summary in store.list(everywhere=True)} == {"mine", "theirs"}
+
+
+def test_a_thousand_sessions_are_listed_within_three_tenths_of_a_second(store):
+    say(store, "s0", "hi")
+    whole = (store.folder / "s0.jsonl").read_bytes()
+    for n in range(1, 1000):
+        (store.folder / f"s{n}.jsonl").write_bytes(whole)
+
+    start = time.perf_counter()
+    summaries = store.list()
+    elapsed_s = time.perf_counter() - start
+
+    assert len(summaries) == 1000
+    assert elapsed_s < 0.3
+
+
+def test_a_fork_goes_on_apart(store):
+    say(store, "s", "one", "two")
+
+    fork = store.fork("s", "f")
+    fork.close()
+    say(store, "f", "three")
+    say(store, "s", "four")
+
+    assert texts_of(store, "f") == ["one", "two", "three"]
+    assert texts_of(store, "s") == ["one", "two", "four"]
+    assert store.read("f").forked_from == "s"
+    assert store.read("f").title == "one"
+
+
+def test_a_fork_keeps_ids_and_times(store, clock):
+    say(store, "s", "one", "two")
+    clock.now += 3600
+
+    store.fork("s", "f").close()
+
+    original = read_journal(store.folder / "s.jsonl").records[1:]
+    copied = read_journal(store.folder / "f.jsonl").records[1:-1]
+    assert [(r.id, r.ts, r.data) for r in copied] == [(r.id, r.ts, r.data) for r in original]
+
+
+def test_a_fork_ends_at_the_chosen_record(store):
+    say(store, "s", "one", "two", "three")
+    second = store.read("s").record_ids[1]
+
+    store.fork("s", "f", at=second).close()
+
+    assert texts_of(store, "f") == ["one", "two"]
+
+
+def test_a_session_in_use_can_be_forked_and_read(store):
+    journal = store.create("s")
+    recorder = Recorder(journal)
+    recorder.sink(MessageEnd(user_text("hi")))
+
+    fork = store.open("s", fork=True)
+
+    assert fork.id != "s"
+    assert texts_of(store, "s") == texts_of(store, fork.id) == ["hi"]
+    fork.close()
+    recorder.close()
+
+
+def test_a_fork_at_no_record_leaves_nothing_behind(store):
+    say(store, "s", "hi")
+    before = sorted(store.folder.iterdir())
+
+    with pytest.raises(SessionError):
+        store.fork("s", "f", at="nowhere")
+
+    assert sorted(store.folder.iterdir()) == before
+
+
+def test_a_fork_has_the_pictures_of_its_original(store):
+    say(store, "s", "hi")
+    (store.asset_dir("s") / "a1").write_bytes(b"png")
+
+    store.fork("s", "f").close()
+
+    assert (store.asset_dir("f") / "a1").read_bytes() == b"png"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_state_folder_that_cannot_be_written_is_explained(store, tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(SessionError) as refused:
+            store.create()
+    finally:
+        tmp_path.chmod(0o700)
+
+    assert "--no-session" in refused.value.hint
+
+
+def test_a_state_folder_that_cannot_be_made_is_explained(project, tmp_path):
+    (tmp_path / "state").write_text("a file in the way")
+
+    with pytest.raises(SessionError) as refused:
+        Store(tmp_path / "state", project).create()
+
+    assert "--no-session" in refused.value.hint
+
+
+def test_a_read_only_look_changes_nothing(store):
+    say(store, "s", "hi")
+    path = store.folder / "s.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"v":1,"seq":9')
+    before = {at.name: at.read_bytes() for at in store.folder.iterdir()}
+
+    assert isinstance(store.read("s").messages[0], UserMessage)
+
+    assert {at.name: at.read_bytes() for at in store.folder.iterdir()} == before

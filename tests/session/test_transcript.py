@@ -1,0 +1,281 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.errors import SessionError
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.session.codec import encode_message, encode_usage
+from dirge_py.session.history import replay
+from dirge_py.session.record import Record
+from dirge_py.session.transcript import Healing, read_transcript
+from dirge_py.session.tree import branch, records_to_fork
+
+
+def chain(*typed):
+    """Records in a row from (type, data) pairs and messages."""
+    pairs = [
+        item if isinstance(item, tuple) else ("message", encode_message(item)) for item in typed
+    ]
+    return [
+        Record(
+            seq=n,
+            ts="2026-11-20T00:00:00.000Z",
+            type=pair[0],
+            id=f"r{n}",
+            parent=f"r{n - 1}" if n else None,
+            data=pair[1],
+        )
+        for n, pair in enumerate(pairs)
+    ]
+
+
+def asks(*ids, **fields):
+    calls = tuple(ToolCallBlock(id=call_id, name="bash", arguments={}) for call_id in ids)
+    return AssistantMessage(content=calls, stop_reason="toolUse", **fields)
+
+
+def answer(call_id, text="done"):
+    return ToolResultMessage(tool_call_id=call_id, tool_name="bash", content=(TextBlock(text),))
+
+
+def started(call_id):
+    return ("tool_started", {"call_id": call_id, "name": "bash", "arguments": {}})
+
+
+def deferred(*call_ids):
+    return ("deferred", {"call_ids": list(call_ids), "description": ""})
+
+
+def texts(transcript):
+    return [getattr(message, "text", "") for message in transcript.messages]
+
+
+def is_balanced(messages):
+    waiting: list[str] = []
+    for message in messages:
+        if isinstance(message, ToolResultMessage):
+            if not waiting or waiting.pop(0) != message.tool_call_id:
+                return False
+        elif waiting:
+            return False
+        if isinstance(message, AssistantMessage):
+            waiting = [call.id for call in message.calls]
+    return not waiting
+
+
+def test_a_call_that_had_started_ends_with_an_unknown_outcome():
+    read = read_transcript(chain(user_text("go"), asks("a"), started("a")))
+
+    result = read.messages[-1]
+    assert read.healed == (Healing(result=result, asked_in="r1"),)
+    assert result.details == {"outcome": "aborted", "synthetic": "interrupted"}
+    assert result.is_error and "outcome is unknown" in result.text
+
+
+def test_a_call_that_had_not_started_says_so():
+    read = read_transcript(chain(user_text("go"), asks("a", "b"), started("a"), answer("a")))
+
+    assert [healing.result.tool_call_id for healing in read.healed] == ["b"]
+    assert "Not started" in read.healed[0].result.text
+
+
+def test_answers_follow_their_calls_in_the_order_of_the_calls():
+    read = read_transcript(
+        chain(asks("a", "b"), answer("b", "B"), user_text("also"), answer("a", "A"))
+    )
+
+    assert texts(read) == ["", "A", "B", "also"]
+    assert read.record_ids == ("r0", "r3", "r1", "r2")
+    assert read.healed == ()
+
+
+def test_results_without_a_call_and_second_results_are_left_out():
+    read = read_transcript(
+        chain(answer("lost"), asks("a"), answer("a", "first"), answer("a", "second"))
+    )
+
+    assert texts(read) == ["", "first"]
+    assert read.surplus_results == 2
+
+
+def test_ids_used_again_in_a_later_turn_are_other_calls():
+    read = read_transcript(
+        chain(asks("call_0"), user_text("on"), asks("call_0"), started("call_0"), answer("call_0"))
+    )
+
+    assert len(read.healed) == 1
+    assert "Not started" in read.messages[1].text
+    assert read.messages[-1].text == "done"
+
+
+def test_a_deferred_call_stays_open():
+    read = read_transcript(
+        chain(asks("a", "b", "c"), answer("a"), deferred("b", "c"), ("run_end", {}))
+    )
+
+    assert [call.id for call in read.open_calls] == ["b", "c"]
+    assert read.healed == ()
+
+
+def test_a_deferred_call_that_was_begun_is_not_begun_again():
+    read = read_transcript(chain(asks("a", "b"), deferred("a", "b"), started("a")))
+
+    assert [call.id for call in read.open_calls] == ["b"]
+    assert [healing.result.tool_call_id for healing in read.healed] == ["a"]
+
+
+def test_a_deferred_call_is_closed_when_the_conversation_went_on():
+    read = read_transcript(chain(asks("a"), deferred("a"), user_text("never mind")))
+
+    assert read.open_calls == ()
+    assert [healing.result.tool_call_id for healing in read.healed] == ["a"]
+
+
+def test_messages_of_an_unknown_kind_are_left_out_and_told():
+    loaded = replay(chain(user_text("hi"), ("message", {"role": "oracle"})))
+
+    assert loaded.messages == (user_text("hi"),)
+    assert loaded.notices == ("1 message(s) of an unknown kind were left out.",)
+
+
+def test_a_notice_that_was_recorded_is_not_given_again():
+    records = chain(answer("lost"))
+    (notice,) = replay(records).notices
+
+    assert replay([*records, *chain(("notice", {"content": notice}))]).notices == ()
+
+
+events = st.lists(
+    st.one_of(
+        st.builds(user_text, st.text(max_size=3)),
+        st.lists(st.sampled_from("abc"), unique=True, max_size=3).map(lambda ids: asks(*ids)),
+        st.sampled_from("abc").map(answer),
+        st.sampled_from("abc").map(started),
+        st.lists(st.sampled_from("abc")).map(lambda ids: deferred(*ids)),
+        st.just(CustomMessage(kind="k")),
+        st.sampled_from([("x", None), ("tool_started", 1), ("deferred", {"call_ids": 3})]),
+    ),
+    max_size=14,
+)
+
+
+def without_custom(messages):
+    return [message for message in messages if not isinstance(message, CustomMessage)]
+
+
+@given(events)
+def test_what_is_read_is_balanced_whatever_was_recorded(script):
+    read = read_transcript(chain(*script))
+
+    waiting = [
+        ToolResultMessage(tool_call_id=call.id, tool_name="", content=())
+        for call in read.open_calls
+    ]
+    if read.open_calls:
+        last = max(n for n, m in enumerate(read.messages) if isinstance(m, AssistantMessage))
+        tail = [m for m in read.messages[last + 1 :] if isinstance(m, ToolResultMessage)]
+        order = [call.id for call in read.messages[last].calls]
+        results = sorted([*tail, *waiting], key=lambda r: order.index(r.tool_call_id))
+        assert is_balanced([*without_custom(read.messages[: last + 1]), *results])
+    else:
+        assert is_balanced(without_custom(read.messages))
+
+
+@given(events)
+def test_recording_the_made_up_answers_makes_them_history(script):
+    first = read_transcript(chain(*script))
+    second = read_transcript(
+        chain(*script, *(("message", healing.as_stored()) for healing in first.healed))
+    )
+
+    ids = [getattr(m, "tool_call_id", "") for m in first.messages]
+    assert [getattr(m, "tool_call_id", "") for m in second.messages] == ids
+    assert second.healed == ()
+    assert second.open_calls == first.open_calls
+
+
+def test_model_mode_grants_and_settings_are_the_newest_ones():
+    loaded = replay(
+        chain(
+            ("session", {"cwd": "/w", "created": "then", "forked_from": "f"}),
+            ("model", {"model": "a/one", "thinking": "off"}),
+            ("model", {"model": "a/two", "thinking": "high"}),
+            ("mode", {"mode": "plan"}),
+            ("grant", {"action": "added", "rule": "execute:make"}),
+            ("grant", {"action": "added", "rule": "read:/x"}),
+            ("grant", {"action": "removed", "rule": "execute:make"}),
+            ("setting", {"name": "prompt", "value": "terse"}),
+            ("from the future", [1, 2]),
+        )
+    )
+
+    assert (loaded.model, loaded.thinking, loaded.mode) == ("a/two", "high", "plan")
+    assert (loaded.grants, loaded.settings) == (("read:/x",), {"prompt": "terse"})
+    assert (loaded.cwd, loaded.created, loaded.forked_from) == ("/w", "then", "f")
+
+
+def usage_record(usage, cost_usd):
+    return ("usage", {"usage": encode_usage(usage), "model": "m", "cost_usd": cost_usd})
+
+
+def test_tokens_are_counted_once_and_priced():
+    one = Usage(input=10, output=5)
+    loaded = replay(
+        chain(asks(usage=one), usage_record(one, 0.25), asks(usage=one), usage_record(one, 0.5))
+    )
+
+    assert (loaded.usage, loaded.cost_usd, loaded.turns) == (one + one, 0.75, 2)
+
+
+@pytest.mark.parametrize("priced", [False, True])
+def test_a_cost_with_an_unknown_part_is_unknown(priced):
+    one = Usage(input=10)
+    tail = [usage_record(one, None)] if priced else []
+    loaded = replay(chain(asks(usage=one), usage_record(one, 0.25), asks(usage=one), *tail))
+
+    assert (loaded.usage, loaded.cost_usd) == (one + one, None)
+
+
+def test_a_record_behind_an_earlier_one_begins_a_branch():
+    records = chain(user_text("one"), user_text("two"), ("branch", {}), user_text("three"))
+    records[2] = Record(seq=2, ts="", type="branch", id="r2", parent="r0", data={})
+
+    assert [m.text for m in replay(records).messages] == ["one", "three"]
+    assert [r.id for r in branch(records, "r1")] == ["r0", "r1"]
+    with pytest.raises(SessionError):
+        branch(records, "nowhere")
+
+
+@given(st.lists(st.none() | st.integers(0, 12), max_size=12))
+def test_any_parents_lead_to_the_first_record(parents):
+    records = [
+        Record(seq=n, ts="", type="x", id=str(n), parent=None if p is None else str(p), data=None)
+        for n, p in enumerate(parents)
+    ]
+
+    path = branch(records)
+
+    assert [r.seq for r in path] == sorted({r.seq for r in path})
+    assert not records or (path[0], path[-1]) == (records[0], records[-1])
+
+
+def test_a_grant_withdrawn_on_another_branch_stays_withdrawn_in_a_fork():
+    records = chain(
+        ("session", {}),
+        ("grant", {"action": "added", "rule": "execute:make"}),
+        user_text("one"),
+        ("grant", {"action": "removed", "rule": "execute:make"}),
+        user_text("two"),
+    )
+
+    forked = records_to_fork(records, "r2")
+
+    assert [r.id for r in forked] == ["r1", "r2", "r3"]
