@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from dirge_py.context.regular_file import read_regular
 from dirge_py.errors import FileError
@@ -22,7 +23,9 @@ _MENTION = re.compile(
 )
 _TRAILING = ".,;:!?)]}>…"
 
-Render = Callable[[str, str], str]
+Read = TypeVar("Read")
+
+Render: TypeAlias = Callable[[str, str], str]
 """(path as written, text) → what the model reads."""
 
 
@@ -54,8 +57,9 @@ class Attacher:
 
     def _blocks(self, written: str, path: Path) -> list[UserBlock]:
         if path.is_dir():
-            return [TextBlock(f"Attached folder {written}:\n\n{self.show_folder(path)}")]
-        content = _read(written, path)
+            names = _or_refuse(written, lambda: self.show_folder(path))
+            return [TextBlock(f"Attached folder {written}:\n\n{names}")]
+        content = _or_refuse(written, lambda: read_regular(path, MAX_IMAGE_BYTES + 1))
         media_type = image_type(content)
         if media_type is not None:
             name = TextBlock(f"Attached image {written}:")
@@ -149,10 +153,10 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _read(written: str, path: Path) -> bytes:
-    """The content, up to one byte more than anything may have."""
+def _or_refuse(written: str, read: Callable[[], Read]) -> Read:
+    """What `read` gives, its errors in words for the person."""
     try:
-        return read_regular(path, MAX_IMAGE_BYTES + 1)
+        return read()
     except OSError as error:
         raise FileError(
             f"@{written}: {error.strerror}.",

@@ -1,0 +1,131 @@
+import os
+import stat
+
+import pytest
+
+from dirge_py.context.attachments import Attacher, mentions
+from dirge_py.errors import FileError
+from dirge_py.messages import ImageBlock, TextBlock
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "two words.txt").write_text("x")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "b.py").write_text("b")
+    return tmp_path
+
+
+def mentioned(text, folder):
+    return [written for written, _ in mentions(text, folder)]
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("look at @a.txt", ["a.txt"]),
+        ("@a.txt", ["a.txt"]),
+        ("(see @a.txt)", ["a.txt"]),
+        ("is it @a.txt, @src/b.py or @src/?", ["a.txt", "src/b.py", "src/"]),
+        ("read @a.txt.", ["a.txt"]),
+        ('the @"two words.txt" file', ["two words.txt"]),
+        ("the @'two words.txt' file", ["two words.txt"]),
+        ("mail me@a.txt", []),
+        ("@nobody said @", []),
+        ("@@a.txt", []),
+        ("@property\ndef x", []),
+        ("@" + "x" * 5000, []),
+        ("@\0", []),
+    ],
+)
+def test_a_mention_is_a_word_that_names_something(folder, text, paths):
+    assert mentioned(text, folder) == paths
+
+
+def test_a_file_really_called_so_wins_over_punctuation(folder):
+    (folder / "a.txt.").write_text("dot")
+
+    assert mentioned("@a.txt.", folder) == ["a.txt."]
+
+
+def test_a_file_comes_as_its_text_after_the_words(folder):
+    message = Attacher(cwd=folder).attach("explain @a.txt")
+
+    assert message.content == (
+        TextBlock("explain @a.txt"),
+        TextBlock("Attached file a.txt:\n\n1: one\n2: two"),
+    )
+    assert message.attached == ("a.txt",)
+
+
+def test_a_file_is_shown_as_the_caller_shows_files(folder):
+    attacher = Attacher(cwd=folder, show_file=lambda path, text: f"<{path}|{text}>")
+
+    assert attacher.attach("@src/b.py").content[1] == TextBlock(
+        "Attached file src/b.py:\n\n<src/b.py|b>"
+    )
+
+
+def test_a_folder_comes_as_its_listing(folder):
+    (folder / "src" / "deep").mkdir()
+
+    assert Attacher(cwd=folder).attach("@src").content[1].text.endswith("\n\ndeep/\nb.py")
+
+
+def test_an_image_is_kept_privately_and_sent_as_a_block(folder, tmp_path):
+    (folder / "shot.png").write_bytes(PNG)
+    assets = tmp_path / "assets"
+
+    message = Attacher(cwd=folder, asset_dir=assets).attach("@shot.png and @./shot.png")
+
+    images = [block for block in message.content if isinstance(block, ImageBlock)]
+    assert images[0] == images[1]
+    assert images[0].media_type == "image/png"
+    stored = assets / images[0].asset_id
+    assert stored.read_bytes() == PNG
+    assert stat.S_IMODE(os.stat(stored).st_mode) == 0o600
+
+
+def test_the_same_mention_twice_is_attached_once(folder):
+    assert len(Attacher(cwd=folder).attach("@a.txt @a.txt").content) == 2
+
+
+def test_a_mention_of_nothing_stays_text(folder):
+    message = Attacher(cwd=folder).attach("ask @alice about @missing.txt")
+
+    assert message.content == (TextBlock("ask @alice about @missing.txt"),)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"a\0b", "not text"), (b"x" * (256 * 1024 + 1), "larger than 256 KiB")]
+)
+def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
+    (folder / "odd").write_bytes(content)
+
+    with pytest.raises(FileError, match=words) as caught:
+        Attacher(cwd=folder).attach("@odd")
+    assert caught.value.hint
+
+
+def test_an_image_without_a_place_to_keep_it_is_refused(folder):
+    (folder / "shot.png").write_bytes(PNG)
+
+    with pytest.raises(FileError, match="no place"):
+        Attacher(cwd=folder).attach("@shot.png")
+
+
+def test_a_pipe_is_refused_and_does_not_block(folder):
+    os.mkfifo(folder / "pipe")
+
+    with pytest.raises(FileError, match="not a regular file"):
+        Attacher(cwd=folder).attach("@pipe")
+
+
+def test_a_dangling_link_is_an_error_with_a_hint(folder):
+    (folder / "gone").symlink_to("nowhere")
+
+    with pytest.raises(FileError, match="@gone"):
+        Attacher(cwd=folder).attach("@gone")

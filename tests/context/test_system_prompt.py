@@ -1,0 +1,71 @@
+import datetime
+
+from dirge_py.context.counter import estimate_text
+from dirge_py.context.environment import describe_environment
+from dirge_py.context.system_prompt import (
+    Section,
+    append,
+    build,
+    describe,
+    override,
+    prepend,
+    standard_sections,
+    tool_guidance,
+)
+
+SECTIONS = [Section(name="b", priority=2, text="B\n"), Section(name="a", priority=1, text="A")]
+
+
+def sections(**changes):
+    return standard_sections(**{"tool_names": ["read", "bash"], "environment": "ENV", **changes})
+
+
+def test_sections_stand_in_order_of_priority():
+    assert build(SECTIONS) == "A\n\nB"
+
+
+def test_edits_apply_in_turn():
+    edits = [prepend("first", "F"), append("last", "L")]
+
+    assert build(SECTIONS, edits) == "F\n\nA\n\nB\n\nL"
+    assert build(SECTIONS, [*edits, override("all", "X")]) == "X"
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    def prompt():
+        environment = describe_environment(tmp_path, today=datetime.date(2026, 3, 1))
+        return build(sections(environment=environment))
+
+    assert prompt() == prompt()
+
+
+def test_a_replacement_stands_for_identity_and_working_only():
+    names = [name for name, _ in describe(sections(replacement="You are a parrot."))]
+
+    assert names == ["custom", "tools", "environment"]
+
+
+def test_an_addition_comes_last():
+    prompt = build(sections(addition="Speak French.", project_files="FILES"))
+
+    assert prompt.endswith("ENV\n\nFILES\n\nSpeak French.")
+
+
+def test_advice_is_given_only_about_tools_there_are():
+    assert "`edit`" not in tool_guidance(["read"])
+    assert "`edit`" in tool_guidance(["read", "edit"])
+    assert tool_guidance([]) == ""
+
+
+def test_every_section_is_counted():
+    described = dict(describe(sections()))
+
+    assert list(described) == ["identity", "working", "tools", "environment"]
+    assert all(tokens > 0 for tokens in described.values())
+
+
+def test_our_own_words_stay_short():
+    every_tool = ["read", "grep", "glob", "list_dir", "edit", "write", "bash"]
+    prompt = build(standard_sections(tool_names=every_tool, environment=""))
+
+    assert estimate_text(prompt) <= 1150
