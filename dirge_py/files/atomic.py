@@ -100,8 +100,11 @@ def _refuse_unwritable(place: Place, old: os.stat_result) -> None:
     if not stat.S_ISREG(old.st_mode):
         raise FileError(f"{place.shown} is not a regular file.")
     # A rename would succeed on a read-only file, against what its mode says.
-    if not os.access(place.name, os.W_OK, dir_fd=place.folder):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        os.close(place.open(place.name, os.O_WRONLY))
+    except OSError as error:
+        if error.errno != errno.ETXTBSY:
+            raise
 
 
 def _replace_by_rename(

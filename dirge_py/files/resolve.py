@@ -86,7 +86,7 @@ def resolve(path: str) -> Resolved:
         links += 1
         if links > MAX_LINKS:
             raise FileError(f"{path}: more than {MAX_LINKS} links, probably a loop.")
-        target = os.readlink(step)
+        target = _target_of(step, path)
         if target.startswith("/"):
             real = ""
         pending.extend(_reversed_parts(target))
@@ -109,6 +109,13 @@ def _look_at(step: str, asked: str) -> os.stat_result | None:
         return None
     except OSError as error:
         raise FileError(f"{asked}: {reason_of(error)} at {step}.") from None
+
+
+def _target_of(step: str, asked: str) -> str:
+    try:
+        return os.readlink(step)
+    except OSError as error:
+        raise FileError(f"{asked} changed while it was looked at: {reason_of(error)}.") from None
 
 
 def _with_missing_tail(step: str, pending: list[str], asked: str) -> str:

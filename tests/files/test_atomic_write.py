@@ -1,0 +1,211 @@
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from requirement import require_root_tools, small_disk
+
+from dirge_py.errors import FileError
+from dirge_py.files.atomic import atomic_write
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(os.listdir(folder))
+
+
+def test_the_mode_of_an_existing_file_stays(tmp_path: Path):
+    file = tmp_path / "run.sh"
+    file.write_bytes(b"old")
+    file.chmod(0o751)
+
+    atomic_write(file, b"new")
+
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o751)
+
+
+def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path):
+    umask = os.umask(0)
+    os.umask(umask)
+
+    atomic_write(tmp_path / "plain", b"x")
+    atomic_write(tmp_path / "private", b"x", mode=0o600)
+
+    assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o666 & ~umask
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link_and_its_target_changes(tmp_path: Path):
+    (tmp_path / "target").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("target")
+
+    atomic_write(tmp_path / "link", b"new")
+
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("new", [b"shorter", b"longer than it was before", b""])
+def test_hard_links_stay_one_file(tmp_path: Path, new: bytes):
+    (tmp_path / "one").write_bytes(b"the old content")
+    os.link(tmp_path / "one", tmp_path / "two")
+
+    atomic_write(tmp_path / "one", new)
+
+    assert (tmp_path / "two").read_bytes() == new
+    assert names(tmp_path) == ["one", "two"]
+
+
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="needs extended attributes")
+def test_extended_attributes_stay(tmp_path: Path):
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    try:
+        os.setxattr(file, "user.note", b"kept")
+    except OSError:
+        pytest.skip("needs a file system with extended attributes")
+
+    atomic_write(file, b"new")
+
+    assert os.getxattr(file, "user.note") == b"kept"
+
+
+def test_a_folder_is_not_overwritten(tmp_path: Path):
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(FileError, match="not a regular file"):
+        atomic_write(tmp_path / "folder", b"x")
+
+
+def test_a_full_disk_leaves_the_old_content_and_nothing_else(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        (disk / "file").write_bytes(b"old" * 100)
+
+        with pytest.raises(FileError, match="disk is full"):
+            atomic_write(disk / "file", b"x" * 1_000_000)
+
+        assert (disk / "file").read_bytes() == b"old" * 100
+        assert names(disk) == ["file"]
+
+
+def test_a_full_disk_leaves_hard_links_as_they_were(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        (disk / "one").write_bytes(b"old" * 100)
+        os.link(disk / "one", disk / "two")
+
+        with pytest.raises(FileError, match="disk is full"):
+            atomic_write(disk / "one", b"x" * 1_000_000)
+
+        assert (disk / "two").read_bytes() == b"old" * 100
+        assert names(disk) == ["one", "two"]
+
+
+def test_a_read_only_file_system_is_named(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        (disk / "file").write_bytes(b"old")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+
+        with pytest.raises(FileError, match="read-only"):
+            atomic_write(disk / "file", b"new")
+
+        assert (disk / "file").read_bytes() == b"old"
+
+
+def test_a_size_limit_leaves_the_old_content(tmp_path: Path):
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(FileError, match="larger than allowed"):
+            atomic_write(file, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert file.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+AS_NOBODY = """
+import sys
+from dirge_py.errors import FileError
+from dirge_py.files.atomic import atomic_write
+try:
+    atomic_write(sys.argv[1], b"new")
+except FileError as error:
+    print(error)
+"""
+
+
+def write_as_nobody(file: Path) -> str:
+    require_root_tools("setpriv")
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", AS_NOBODY, str(file)],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": os.getcwd(), "PATH": os.environ["PATH"]},
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Path:
+    """A folder that every user can reach and write in."""
+    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(0o777)
+    return folder
+
+
+def test_the_file_of_another_owner_is_written_in_place(open_folder: Path):
+    file = open_folder / "file"
+    file.write_bytes(b"old content")
+    file.chmod(0o666)
+    inode = file.stat().st_ino
+
+    said = write_as_nobody(file)
+
+    assert (said, file.read_bytes()) == ("", b"new")
+    assert (file.stat().st_ino, file.stat().st_uid) == (inode, 0)
+    assert names(open_folder) == ["file"]
+
+
+def test_a_read_only_file_is_refused_though_a_rename_would_succeed(open_folder: Path):
+    file = open_folder / "file"
+    file.write_bytes(b"old")
+    os.chown(file, 65534, 65534)
+    file.chmod(0o444)
+
+    said = write_as_nobody(file)
+
+    assert "permission denied" in said
+    assert file.read_bytes() == b"old"
+
+
+def test_a_folder_that_may_not_be_written_is_refused(open_folder: Path):
+    file = open_folder / "file"
+    file.write_bytes(b"old")
+    file.chmod(0o666)
+    open_folder.chmod(0o755)
+
+    said = write_as_nobody(file)
+
+    assert "permission denied" in said
+    assert file.read_bytes() == b"old"
+
+
+def test_root_keeps_the_owner(tmp_path: Path):
+    require_root_tools()
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    os.chown(file, 1234, 4321)
+
+    atomic_write(file, b"new")
+
+    assert (file.stat().st_uid, file.stat().st_gid) == (1234, 4321)

@@ -1,0 +1,159 @@
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dirge_py.errors import FileError
+from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle, walk_beneath
+from dirge_py.files.workspace import Located, Workspace
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def workspace(project: Path) -> Iterator[Workspace]:
+    workspace = Workspace([project], project)
+    yield workspace
+    workspace.close()
+
+
+def test_locating_says_where_a_path_leads_and_whether_that_is_inside(workspace, project, tmp_path):
+    (project / "out").symlink_to(tmp_path)
+
+    assert workspace.locate("new/deep/file") == Located(
+        path=f"{project}/new/deep/file",
+        real=f"{project}/new/deep/file",
+        inside=True,
+        kind="missing",
+    )
+    assert workspace.locate("out/x") == Located(
+        path=f"{project}/out/x", real=f"{tmp_path}/x", inside=False, kind="missing"
+    )
+    assert not workspace.locate("../project-2/x").inside
+
+
+def test_without_approval_only_the_roots_are_open(workspace, project, tmp_path):
+    (tmp_path / "secret").write_text("s")
+    (project / "link").symlink_to(tmp_path / "secret")
+
+    for path in ("../secret", "link", str(tmp_path / "secret")):
+        with pytest.raises(FileError, match="may not open"):
+            workspace.at_call("c").read(path)
+
+
+def test_an_approved_place_is_open_for_that_call_alone(workspace, project, tmp_path):
+    (tmp_path / "other").write_text("o")
+    (project / "mine").write_text("m")
+    workspace.approve("c", [str(tmp_path / "other")])
+
+    assert workspace.at_call("c").read("../other").content == b"o"
+    with pytest.raises(FileError):
+        workspace.at_call("c").read("mine")
+    with pytest.raises(FileError):
+        workspace.at_call("d").read("../other")
+    workspace.release("c")
+    with pytest.raises(FileError):
+        workspace.at_call("c").read("../other")
+
+
+def test_a_fifo_does_not_hang_and_is_refused(workspace, project):
+    os.mkfifo(project / "pipe")
+
+    with pytest.raises(FileError, match="not a regular file"):
+        workspace.at_call("c").read("pipe")
+
+
+def test_a_write_needs_the_version_it_was_planned_for(workspace, project):
+    files = workspace.at_call("c")
+    (project / "file").write_text("one")
+    seen = files.read("file").identity
+    (project / "file").write_text("two")
+
+    with pytest.raises(FileError, match="changed since"):
+        files.write("file", b"three", expected=seen)
+
+    assert (project / "file").read_text() == "two"
+    assert os.listdir(project) == ["file"]
+
+
+def test_a_file_that_appeared_is_not_overwritten(workspace, project):
+    (project / "file").write_text("theirs")
+
+    with pytest.raises(FileError, match="exists by now"):
+        workspace.at_call("c").write("file", b"ours", expected=None)
+
+    assert (project / "file").read_text() == "theirs"
+
+
+def test_folders_made_for_a_write_that_failed_are_removed(workspace, project):
+    with pytest.raises(FileError):
+        workspace.at_call("c").write("a/b/" + "x" * 300, b"", expected=None)
+
+    assert os.listdir(project) == []
+
+
+def test_a_touched_file_is_still_the_one_that_was_read(workspace, project):
+    files = workspace.at_call("c")
+    (project / "file").write_text("one")
+    before = files.read("file")
+    files.remember_read(before.real, before.identity)
+    os.utime(project / "file", ns=(1, 1))
+
+    files.check_fresh("file", files.read("file"))
+
+
+def test_both_ways_of_opening_refuse_links_and_the_way_up(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "file").write_text("x")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "in" / "link").symlink_to("file")
+    anchor = open_folder_handle(str(tmp_path))
+    try:
+        for way in (open_beneath, walk_beneath):
+            os.close(way(anchor, "in/file", FILE))
+            for bad in ("link/file", "in/link", "../x"):
+                with pytest.raises(OSError):
+                    os.close(way(anchor, bad, FILE))
+    finally:
+        os.close(anchor)
+
+
+def test_a_path_that_flips_while_we_write_never_leads_outside(workspace, project, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("untouched")
+    inner = project / "folder"
+    inner.mkdir()
+    (project / "link").symlink_to(outside)
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            os.rename(inner, project / "kept")
+            os.rename(project / "link", inner)
+            os.rename(inner, project / "link")
+            os.rename(project / "kept", inner)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    written = 0
+    try:
+        for number in range(2000):
+            try:
+                workspace.at_call("c").write(f"folder/{number}", b"x", expected=None)
+                written += 1
+            except FileError:
+                pass
+    finally:
+        stop.set()
+        thread.join()
+
+    assert sorted(os.listdir(outside)) == ["file"]
+    assert written > 0
