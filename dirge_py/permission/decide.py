@@ -1,0 +1,193 @@
+"""The decision itself: pure, so that `/why` can replay it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
+from dirge_py.permission.defaults import default_effect, in_words, row_of
+from dirge_py.permission.facts import CommandFact, Fact, NameFact, PathFact, Request
+from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
+from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, permits
+
+
+@dataclass(frozen=True, slots=True)
+class _Vote:
+    """What one policy says about one claim; None = nothing."""
+
+    policy: Policy
+    effect: Effect | None = None
+    reason: str = ""
+
+
+def decide(request: Request, policy: PolicySet) -> Decision:
+    """What may happen, and which policy said so.
+
+    The strictest answer over all claims wins. For one claim the first policy that speaks wins:
+    hard deny, any deny rule wherever it stands, protected names, grants, the last matching allow
+    or ask rule, then the table of defaults. Two modes are no mere default: yolo beats everything
+    behind the deny rules, and what plan mode denies no grant or allow rule opens.
+    """
+    claims: list[ClaimDecision] = []
+    trace: list[TraceLine] = []
+    for fact in request.facts:
+        votes = tuple(_votes(fact, policy))
+        claims.append(_claim_decision(fact, votes, policy))
+        name = f"{fact.op} {fact.resource}"
+        trace.extend(TraceLine(name, vote.policy, vote.effect, vote.reason) for vote in votes)
+    if not claims:
+        return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
+    deciding = next(one for one in claims if one.effect == strictest(c.effect for c in claims))
+    is_automatic = deciding.effect == "allow" and all(
+        claim.policy == "builtin" for claim in claims if claim.op == "execute"
+    )
+    return Decision(
+        effect=deciding.effect,
+        policy=deciding.policy,
+        reason=deciding.reason,
+        claims=tuple(claims),
+        trace=tuple(trace),
+        grant=_grant(request, claims) if deciding.effect == "ask" else (),
+        wanted=_wanted(request, claims),
+        plan=request.plan if is_automatic else None,
+    )
+
+
+def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
+    """One vote of every policy, in their order."""
+    yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)))
+    yield _Vote("deny-rule", *_when("deny", _first_hit(fact, policy)))
+    yield _Vote("protected", *_when("ask", _guarded(fact) if policy.mode != "yolo" else ""))
+    yield _granted(fact, policy)
+    last = _last_rule(fact, policy)
+    for name in ("allow", "ask"):
+        spoken = last if last and last.effect == name else None
+        yield _rule_vote("allow-rule" if name == "allow" else "ask-rule", spoken)
+    yield from _default_votes(fact, policy)
+
+
+def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> ClaimDecision:
+    spoken = [vote for vote in votes if vote.effect]
+    winner = spoken[0]
+    if _is_mode_strong(spoken[-1], policy) and winner.policy not in ("hard-deny", "deny-rule"):
+        winner = spoken[-1]
+    return ClaimDecision(
+        op=fact.op,
+        resource=fact.resource,
+        effect=winner.effect or "ask",
+        policy=winner.policy,
+        reason=winner.reason,
+        real=fact.place.real if isinstance(fact, PathFact) else None,
+    )
+
+
+def _is_mode_strong(default: _Vote, policy: PolicySet) -> bool:
+    return policy.mode == "yolo" or default.effect == "deny"
+
+
+def _forbidden(fact: Fact, policy: PolicySet) -> str:
+    if isinstance(fact, PathFact):
+        return fact.place.forbidden
+    if not isinstance(fact, CommandFact):
+        return ""
+    named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
+    return next(named, "") or (fact.destroys if policy.mode != "yolo" else "")
+
+
+def _first_hit(fact: Fact, policy: PolicySet) -> str:
+    for rule in policy.rules:
+        if rule.effect == "deny":
+            hit = forbids(rule, fact, policy.anchors)
+            if hit:
+                return _said(rule, f"denies {hit}" if hit != fact.resource else "denies it")
+    return ""
+
+
+def _guarded(fact: Fact) -> str:
+    if not isinstance(fact, PathFact):
+        return ""
+    return fact.place.secret if fact.op == "read" else fact.place.protected
+
+
+def _granted(fact: Fact, policy: PolicySet) -> _Vote:
+    # A grant was given for a command seen in the start folder; elsewhere the same words run
+    # another program's files.
+    is_elsewhere = isinstance(fact, CommandFact) and fact.is_moved
+    for grant in policy.grants:
+        if not is_elsewhere and permits(grant, fact, policy.anchors):
+            return _Vote("grant", "allow", f"granted in this session: `{grant}`")
+    return _Vote("grant")
+
+
+def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
+    matches: dict[Effect, Callable[[Rule], bool]] = {
+        "allow": lambda rule: permits(rule, fact, policy.anchors),
+        "ask": lambda rule: bool(forbids(rule, fact, policy.anchors)),
+        "deny": lambda rule: False,
+    }
+    return next((rule for rule in reversed(policy.rules) if matches[rule.effect](rule)), None)
+
+
+def _rule_vote(name: Policy, rule: Rule | None) -> _Vote:
+    if rule is None:
+        return _Vote(name)
+    return _Vote(name, rule.effect, _said(rule, f"{rule.effect}s it"))
+
+
+def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
+    row = row_of(fact, is_sandboxed=policy.is_sandboxed)
+    effect, usual = default_effect(row, policy.mode), default_effect(row, "standard")
+    reason = in_words(row, fact)
+    speaker: Policy = "builtin" if effect == "allow" else "default"
+    if effect != usual:
+        speaker, reason = "mode", f"{policy.mode} mode: {reason}"
+    for name in ("builtin", "mode", "default"):
+        yield _Vote(speaker, effect, reason) if name == speaker else _Vote(name)
+
+
+def _grant(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+    """The rules that would let exactly this pass again; empty if one of its parts must not."""
+    rules: list[str] = []
+    for fact, claim in zip(request.facts, claims, strict=True):
+        if claim.effect != "ask":
+            continue
+        if claim.policy == "protected" or not _is_repeatable(fact):
+            return ()
+        rules.append(exact_rule(fact))
+    return tuple(dict.fromkeys(rules))
+
+
+def _is_repeatable(fact: Fact) -> bool:
+    if isinstance(fact, CommandFact):
+        return fact.is_grantable
+    return not isinstance(fact, PathFact) or fact.place.inside
+
+
+def _wanted(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+    """The allow rules that would have turned every ask into an allow; empty if none could."""
+    rules: list[str] = []
+    for fact, claim in zip(request.facts, claims, strict=True):
+        if claim.effect == "allow":
+            continue
+        is_open = claim.effect == "ask" and claim.policy in ("default", "mode", "ask-rule")
+        if not is_open or (isinstance(fact, CommandFact) and not fact.words):
+            return ()
+        rules.append(exact_rule(fact))
+    return tuple(dict.fromkeys(rules))
+
+
+def exact_rule(fact: Fact) -> str:
+    """The rule that matches this and nothing else."""
+    if isinstance(fact, CommandFact):
+        return f"execute:{quoted_command(fact.words)}"
+    if isinstance(fact, NameFact):
+        return f"{fact.op}:{quoted_name(fact.name)}"
+    return f"{fact.op}:{quoted_path(fact.place.real)}"
+
+
+def _when(effect: Effect, reason: str) -> tuple[Effect | None, str]:
+    return (effect, reason) if reason else (None, "")
+
+
+def _said(rule: Rule, what: str) -> str:
+    where = f" ({rule.source})" if rule.source else ""
+    return f"the rule `{rule}`{where} {what}"

@@ -1,0 +1,107 @@
+"""A decision as a value: its effect, who said so, and every vote that was cast."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from dirge_py.claims import Operation
+from dirge_py.permission.facts import Plan
+from dirge_py.permission.rules import Effect
+
+Policy = Literal[
+    "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
+    "default",
+]  # fmt: skip
+
+_STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimDecision:
+    """The answer for one claim. `real` is the physical path a `read` or `edit` would open."""
+
+    op: Operation
+    resource: str
+    effect: Effect
+    policy: Policy
+    reason: str
+    real: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """One policy's vote on one claim; effect None = it had nothing to say."""
+
+    claim: str
+    policy: Policy
+    effect: Effect | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What may happen with one tool call.
+
+    `grant` are the rules that "allow for this session" stores, exactly; empty = it can be allowed
+    only once. `wanted` are the allow rules that would have allowed it; empty = none could. `plan`
+    is there when a command was allowed because it only looks: run it with `GIT_HARDENING`.
+    """
+
+    effect: Effect
+    policy: Policy
+    reason: str
+    claims: tuple[ClaimDecision, ...] = ()
+    trace: tuple[TraceLine, ...] = ()
+    grant: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape that `dirge why --json` prints."""
+        return {
+            "effect": self.effect,
+            "policy": self.policy,
+            "reason": self.reason,
+            "claims": [
+                {
+                    "op": claim.op,
+                    "resource": claim.resource,
+                    "effect": claim.effect,
+                    "policy": claim.policy,
+                    "reason": claim.reason,
+                }
+                for claim in self.claims
+            ],
+            "trace": [
+                {
+                    "claim": line.claim,
+                    "policy": line.policy,
+                    "effect": line.effect,
+                    "reason": line.reason,
+                }
+                for line in self.trace
+            ],
+        }
+
+
+def strictest(effects: Iterable[Effect]) -> Effect:
+    """The effect that wins among several claims."""
+    return max(effects, key=_STRICTNESS.__getitem__)
+
+
+def explain(decision: Decision, tool: str, input_text: str) -> str:
+    """The decision and its trace as lines of text, for `/why` and `dirge why`."""
+    lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
+    for claim in decision.claims:
+        lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
+        if claim.real and claim.real != claim.resource:
+            lines.append(f"  leads to {claim.real}")
+        name = f"{claim.op} {claim.resource}"
+        lines.extend(_vote_line(line) for line in decision.trace if line.claim == name)
+    if decision.grant:
+        lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
+    return "\n".join(lines)
+
+
+def _vote_line(line: TraceLine) -> str:
+    return f"  {line.policy:<10} {line.effect or 'n/a':<5} {line.reason}".rstrip()

@@ -1,0 +1,98 @@
+"""What a tool call would do, with all that had to be looked up: the input of the pure decision."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dirge_py.claims import Operation
+from dirge_py.permission.words import Part, Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A path as it was found at the time of asking.
+
+    `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
+    reading, or touching it at all is special, or are empty.
+    """
+
+    asked: str
+    real: str
+    inside: bool
+    exists: bool = True
+    protected: str = ""
+    secret: str = ""
+    forbidden: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathFact:
+    """Reading or changing one place."""
+
+    op: Literal["read", "edit"]
+    place: Place
+
+    @property
+    def resource(self) -> str:
+        return self.place.asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandFact:
+    """Running one command.
+
+    `refusal` says why it may not run unasked; empty: the grammar allows it. Only a plain command
+    has `words`; rules that allow are compared with them. `may_run` is what deny rules are compared
+    with: all it might run in turn, guessed high. `raw_words` is the same for text that nothing
+    could parse. `reads` and `touches` are places it names, for rules that deny.
+    `is_grantable`: "the same again" would be as harmless as this time.
+    """
+
+    text: str
+    words: tuple[Word, ...] = ()
+    refusal: str = ""
+    may_run: tuple[tuple[Word, ...], ...] = ()
+    raw_words: tuple[Word, ...] = ()
+    destroys: str = ""
+    is_build: bool = False
+    is_moved: bool = False
+    is_grantable: bool = False
+    reads: tuple[Place, ...] = ()
+    touches: tuple[Place, ...] = ()
+
+    @property
+    def op(self) -> Literal["execute"]:
+        return "execute"
+
+    @property
+    def resource(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NameFact:
+    """Anything that is known by a name: a host, an MCP tool, an agent."""
+
+    op: Operation
+    name: str
+
+    @property
+    def resource(self) -> str:
+        return self.name
+
+
+Fact: TypeAlias = PathFact | CommandFact | NameFact
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The commands of an allowed command line as words, so that they can run without a shell."""
+
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One tool call: everything it would do."""
+
+    facts: tuple[Fact, ...]
+    plan: Plan | None = None

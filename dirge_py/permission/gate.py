@@ -1,0 +1,214 @@
+"""The one place where it is decided what may happen: looks paths up, then asks `decide`."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dirge_py.claims import Claim, Command
+from dirge_py.errors import FileError, UsageError
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.decide import decide
+from dirge_py.permission.decision import ClaimDecision, Decision
+from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Request
+from dirge_py.permission.git_config import hazard, is_bare_repository
+from dirge_py.permission.globs import expand
+from dirge_py.permission.protected import protection, secrecy
+from dirge_py.permission.rules import Anchors, Mode, PolicySet, Rule, parse_rule
+from dirge_py.permission.shell import Surroundings, read_command
+
+_LOG = logging.getLogger(__name__)
+
+
+class Gate:
+    """Judges claims for one session: its rules, its mode, and what was granted in it.
+
+    `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
+    save reading below `own_output_dirs`. Decisions look at the file system but open nothing except
+    git's settings.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        policy: PolicySet,
+        *,
+        state_dirs: Sequence[Path | str] = (),
+        own_output_dirs: Sequence[Path | str] = (),
+        home: Path | str | None = None,
+    ) -> None:
+        self._workspace = workspace
+        self._home = os.path.realpath(os.fspath(home or Path.home()))
+        self._state = _both_spellings(state_dirs)
+        self._outputs = _both_spellings(own_output_dirs)
+        folders = dict.fromkeys((workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots))
+        self._policy = replace(policy, anchors=Anchors(folders=tuple(folders), home=self._home))
+        self._around = Surroundings(
+            place=self._place,
+            is_folder=os.path.isdir,
+            expand=expand,
+            git_hazard=hazard,
+            home=self._home,
+        )
+
+    @property
+    def mode(self) -> Mode:
+        return self._policy.mode
+
+    @mode.setter
+    def mode(self, mode: Mode) -> None:
+        self._policy = replace(self._policy, mode=mode)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self._policy.rules
+
+    @property
+    def grants(self) -> tuple[Rule, ...]:
+        """What was allowed for this session, oldest first."""
+        return self._policy.grants
+
+    def add_grant(self, rule: str) -> Rule:
+        """Allow for this session what `rule` (`op:pattern`) matches.
+
+        Raises:
+            UsageError: it is no rule.
+        """
+        grant = parse_rule(rule, "allow", source="this session")
+        if grant not in self.grants:
+            self._policy = replace(self._policy, grants=(*self.grants, grant))
+        return grant
+
+    def remove_grant(self, index: int) -> Rule:
+        """Take back the grant at `index` (from 0).
+
+        Raises:
+            UsageError: there is none.
+        """
+        if not 0 <= index < len(self.grants):
+            raise UsageError(
+                f"there is no grant {index}.", hint=f"This session has {len(self.grants)} of them."
+            )
+        gone = self.grants[index]
+        kept = self.grants[:index] + self.grants[index + 1 :]
+        self._policy = replace(self._policy, grants=kept)
+        return gone
+
+    def clear_grants(self) -> None:
+        self._policy = replace(self._policy, grants=())
+
+    def add_output_dir(self, folder: Path | str) -> None:
+        """Let what is below `folder` be read: it holds output of this session."""
+        self._outputs = (*self._outputs, *_both_spellings([folder]))
+
+    def decide(self, claims: Sequence[Claim], cwd: str | None = None) -> Decision:
+        """What may happen with a tool call that makes these claims.
+
+        Never raises: what cannot be judged asks.
+        """
+        try:
+            return decide(self._request(claims, cwd or self._workspace.cwd), self._policy)
+        except Exception as error:
+            _LOG.exception("a claim could not be judged")
+            return _unjudged(claims, error)
+
+    def withholds(self, real: str) -> bool:
+        """Whether a search must pass over this file: reading it would not simply be allowed.
+
+        For `Workspace.withheld`.
+        """
+        try:
+            facts = (PathFact("read", self._place(real)),)
+            return decide(Request(facts), self._policy).effect != "allow"
+        except Exception:
+            return True
+
+    def _request(self, claims: Sequence[Claim], cwd: str) -> Request:
+        facts: list[Fact] = []
+        plan = None
+        for claim in claims:
+            if isinstance(claim.resource, Command):
+                request = read_command(claim.resource, self._around)
+                plan = request.plan
+                facts.extend(request.facts)
+            elif claim.op in ("read", "edit"):
+                path = os.path.join(cwd, claim.resource)
+                facts.append(PathFact("read" if claim.op == "read" else "edit", self._place(path)))
+            else:
+                facts.append(NameFact(claim.op, claim.resource))
+        return Request(tuple(dict.fromkeys(facts)), plan if len(claims) == 1 else None)
+
+    def _place(self, path: str) -> Place:
+        try:
+            located = self._workspace.locate(path)
+        except FileError as problem:
+            return _lost(path, problem)
+        real, asked = located.real, os.path.normpath(located.path)
+        roots = self._workspace.roots
+        if asked == real == "/dev/null":
+            return Place(asked=asked, real=real, inside=True)
+        is_output = _is_below(real, self._outputs)
+        is_own = _is_below(real, self._state) or _is_below(asked, self._state)
+        return Place(
+            asked=located.path,
+            real=real,
+            inside=located.inside or is_output,
+            exists=located.exists,
+            protected="it holds what dirge itself wrote"
+            if is_output
+            else protection(real, roots) or protection(asked, roots) or _bare_above(real, roots),
+            secret="" if is_output else secrecy(real, roots) or secrecy(asked, roots),
+            forbidden="" if is_output or not is_own else f"{asked} is dirge's own state or keys",
+        )
+
+
+def suggest(decision: Decision) -> str:
+    """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could."""
+    quoted = ("'" + rule.replace("'", "'\\''") + "'" for rule in decision.wanted)
+    return " ".join(f"--allow {rule}" for rule in quoted)
+
+
+def _lost(path: str, problem: FileError) -> Place:
+    forbidden = f"{path!r} is no path" if "\0" in path or not path else ""
+    return Place(asked=path, real=path, inside=False, protected=str(problem), forbidden=forbidden)
+
+
+def _bare_above(real: str, roots: Sequence[str]) -> str:
+    """Whether one of the folders above, within the workspace, is a repository of its own."""
+    folder = os.path.dirname(real)
+    while any(folder == root or folder.startswith(root.rstrip("/") + "/") for root in roots):
+        if is_bare_repository(folder):
+            return f"{folder} is protected: it is a bare repository"
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def _both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
+    asked = [os.path.abspath(os.fspath(path)) for path in paths]
+    return tuple(dict.fromkeys([*asked, *map(os.path.realpath, asked)]))
+
+
+def _is_below(path: str, places: Sequence[str]) -> bool:
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
+    reason = f"it cannot be judged: {error!r}"
+    return Decision(
+        effect="ask",
+        policy="default",
+        reason=reason,
+        claims=tuple(
+            ClaimDecision(
+                op=claim.op,
+                resource=claim.resource.text
+                if isinstance(claim.resource, Command)
+                else claim.resource,
+                effect="ask",
+                policy="default",
+                reason=reason,
+            )
+            for claim in claims
+        ),
+    )

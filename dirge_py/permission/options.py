@@ -1,0 +1,204 @@
+"""How the words of a known program are read: options by allow-list, then its operands."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dirge_py.permission.words import Word, listed
+
+OperandRule = Literal["path", "text", "revision", "none"]
+"""`revision`: a git revision or a path, nobody can tell which."""
+
+_NUMBER = re.compile(r"-\d+")
+
+
+class Refused(Exception):
+    """The command is not one that may run unasked; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What may be said to a program without asking. Long options count only when spelled in full.
+
+    `flags` take no value, `values` take one, `attached` may have one glued to them. Of the long
+    options `long_values` take the next word if there is no `=`; `long_flags` may be written with
+    or without `=…` when they are in `long_optional`, too. `paths` lists those options, short or
+    long, whose value is a file to read. The first `lead` operands are text (the pattern of a
+    search) unless one of `lead_options` was given. With `needs`, operands are allowed only beside
+    one of these options. `takes_globs`: a file named like any option of it could do no harm.
+    """
+
+    flags: str = ""
+    values: str = ""
+    attached: str = ""
+    long_flags: frozenset[str] = frozenset()
+    long_values: frozenset[str] = frozenset()
+    long_optional: frozenset[str] = frozenset()
+    paths: frozenset[str] = frozenset()
+    operands: OperandRule = "path"
+    lead: int = 0
+    lead_options: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
+    most: int | None = None
+    takes_globs: bool = False
+    takes_numbers: bool = False
+
+
+def program(
+    flags: str = "",
+    *,
+    values: str = "",
+    attached: str = "",
+    long: str = "",
+    long_values: str = "",
+    long_optional: str = "",
+    paths: str = "",
+    operands: OperandRule = "path",
+    lead: int = 0,
+    lead_options: str = "",
+    needs: str = "",
+    most: int | None = None,
+    takes_globs: bool = False,
+    takes_numbers: bool = False,
+) -> Program:
+    """A row of a table; lists of names are written as one text."""
+    return Program(
+        flags=flags,
+        values=values,
+        attached=attached,
+        long_flags=listed(long) | {"help", "version"},
+        long_values=listed(long_values),
+        long_optional=listed(long_optional),
+        paths=listed(paths),
+        operands=operands,
+        lead=lead,
+        lead_options=listed(lead_options),
+        needs=listed(needs),
+        most=most,
+        takes_globs=takes_globs,
+        takes_numbers=takes_numbers,
+    )
+
+
+@dataclass(slots=True)
+class Given:
+    """What was given to a program: option names with their values, and operands in order."""
+
+    seen: list[tuple[str, Word | None]] = field(default_factory=list)
+    operands: list[Word] = field(default_factory=list)
+    guarded: int | None = None
+    """How many operands came before `--`; those behind it cannot be options."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.seen)
+
+
+def read_options(row: Program, arguments: Sequence[Word]) -> Given:
+    """The arguments told apart.
+
+    Raises:
+        Refused: an option is not in the row, or has no value.
+    """
+    given = Given()
+    rest = iter(arguments)
+    for word in rest:
+        text = word.text
+        if given.guarded is not None or text == "-" or not text.startswith("-"):
+            given.operands.append(word)
+        elif text == "--":
+            given.guarded = len(given.operands)
+        elif text.startswith("--"):
+            given.seen.append(_long_option(row, word, rest))
+        elif row.takes_numbers and _NUMBER.fullmatch(text):
+            given.seen.append(("number", None))
+        else:
+            given.seen.extend(_short_options(row, word, rest))
+    return given
+
+
+def files_read(row: Program, given: Given) -> Iterator[Word]:
+    """The operands and option values that name files.
+
+    Raises:
+        Refused: there are more operands than the program may have, or a glob could be an option.
+    """
+    _check_operands(row, given)
+    for name, value in given.seen:
+        if name in row.paths and value is not None:
+            yield value
+    lead = 0 if given.names & row.lead_options else row.lead
+    for index, word in enumerate(given.operands):
+        if index < lead or row.operands == "text":
+            # A pattern may turn into file names, and then they are what the program is given.
+            if word.has_glob:
+                yield word
+        elif word.text != "-":
+            yield word
+            if row.operands == "revision" and ":" in word.text:
+                yield Word(word.text.partition(":")[2] or ".", word.has_glob)
+
+
+def _check_operands(row: Program, given: Given) -> None:
+    count = len(given.operands)
+    if count and row.operands == "none":
+        raise Refused("it takes no arguments when it runs unasked")
+    if count and row.needs and not given.names & row.needs:
+        raise Refused("its arguments could change something")
+    if row.most is not None and count > row.most:
+        raise Refused(f"it has more than {row.most} arguments")
+    for index, word in enumerate(given.operands):
+        if not word.has_glob:
+            continue
+        if row.most is not None:
+            raise Refused(f"{word.text} could become more than one argument")
+        is_behind_dashes = given.guarded is not None and index >= given.guarded
+        if word.text[0] in "*?[" and not row.takes_globs and not is_behind_dashes:
+            raise Refused(f"{word.text} could become an option; put `--` before it")
+
+
+def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, Word | None]:
+    name, has_value, value = word.text[2:].partition("=")
+    if "*" in name or "?" in name or "[" in name:
+        raise Refused(f"{word.text} could become another option")
+    if has_value and (name in row.long_values or name in row.long_optional):
+        if word.has_glob and name in row.paths:
+            raise Refused(f"{word.text} is a pattern")
+        return name, Word(value)
+    if not has_value and (name in row.long_flags or name in row.long_optional):
+        return name, None
+    if not has_value and name in row.long_values:
+        return name, _next_value(word, rest)
+    raise Refused(f"its option --{name} is not on the list of harmless ones")
+
+
+def _short_options(
+    row: Program, word: Word, rest: Iterator[Word]
+) -> Iterator[tuple[str, Word | None]]:
+    if word.has_glob:
+        raise Refused(f"{word.text} could become another option")
+    letters = word.text[1:]
+    for index, letter in enumerate(letters):
+        attached = letters[index + 1 :]
+        if letter in row.values:
+            yield letter, Word(attached) if attached else _next_value(word, rest)
+            return
+        if letter in row.attached:
+            yield letter, Word(attached)
+            return
+        if letter not in row.flags:
+            raise Refused(f"its option -{letter} is not on the list of harmless ones")
+        yield letter, None
+
+
+def _next_value(option: Word, rest: Iterator[Word]) -> Word:
+    value = next(rest, None)
+    if value is None:
+        raise Refused(f"{option.text} has no value")
+    # Were the table wrong about this option, its "value" would be read as an option.
+    if value.text.startswith("-") and value.text != "-" and not _NUMBER.fullmatch(value.text):
+        raise Refused(f"the value of {option.text} looks like an option")
+    if value.has_glob:
+        raise Refused(f"the value of {option.text} is a pattern")
+    return value

@@ -1,0 +1,180 @@
+"""What a rule's pattern matches: words of a command, a path, a name.
+
+Commands: the pattern is split into words as a shell would (quotes and backslash make what they hold
+literal). A word `*` or `**` stands for any number of words, also none; inside a word `*` is any
+text and `?` one character. Paths: `*` and `?` stay within one component, a component `**` is any
+number of them, so `src/**` is `src` and all beneath it; backslash makes the next character literal.
+Names: `*` and `?` over the whole text.
+"""
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dirge_py.permission.words import Word
+
+_OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
+
+
+@dataclass(frozen=True, slots=True)
+class WordPattern:
+    """One word of a command pattern; `is_rest` is the word that stands for any number of words."""
+
+    regex: re.Pattern[str]
+    is_literal: bool
+    is_rest: bool = False
+
+    def matches(self, word: Word, *, is_strict: bool) -> bool:
+        # What an unquoted `*` becomes is decided when the command runs: a rule that grants the
+        # literal star was not meant for it.
+        if is_strict and word.has_glob and self.is_literal:
+            return False
+        return self.regex.fullmatch(word.text) is not None
+
+
+@lru_cache(maxsize=4096)
+def command_pattern(text: str) -> tuple[WordPattern, ...]:
+    """The words of a command pattern.
+
+    Raises:
+        ValueError: in words a person can use.
+    """
+    words: list[WordPattern] = []
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        word, position = _read_word(text, position)
+        words.append(word)
+    if not words:
+        raise ValueError("the pattern is empty")
+    return tuple(words)
+
+
+def match_command(
+    pattern: Sequence[WordPattern], words: Sequence[Word], *, is_strict: bool
+) -> bool:
+    """Whether the whole of `words` fits. `is_strict` is how rules that allow are read."""
+    at, word_at, star, star_word = 0, 0, -1, 0
+    while word_at < len(words):
+        if at < len(pattern) and pattern[at].is_rest:
+            star, star_word = at, word_at
+            at += 1
+        elif at < len(pattern) and pattern[at].matches(words[word_at], is_strict=is_strict):
+            at += 1
+            word_at += 1
+        elif star >= 0:
+            star_word += 1
+            at, word_at = star + 1, star_word
+        else:
+            return False
+    return all(word.is_rest for word in pattern[at:])
+
+
+def quoted_command(words: Sequence[Word]) -> str:
+    """The pattern that matches exactly these words."""
+    return shlex.join([word.text for word in words])
+
+
+@lru_cache(maxsize=4096)
+def path_pattern(text: str) -> re.Pattern[str]:
+    """An absolute path pattern, to be matched in full against a path without a slash at its end.
+
+    Raises:
+        ValueError: in words a person can use.
+    """
+    regex = ""
+    for component in text.split("/"):
+        if component in ("", "."):
+            continue
+        if component == "..":
+            raise ValueError("`..` is not followed in a pattern; write the path itself")
+        regex += "(?:/[^/]+)*" if component == "**" else "/" + _component(component)
+    return re.compile(regex, re.DOTALL)
+
+
+def match_path(pattern: re.Pattern[str], path: str, *, is_strict: bool) -> bool:
+    """Whether `path` fits. Strict reading compares as spelled, else case and form are ignored."""
+    trimmed = path.rstrip("/")
+    if pattern.fullmatch(trimmed):
+        return True
+    if is_strict:
+        return False
+    return path_pattern_folded(pattern.pattern).fullmatch(folded(trimmed)) is not None
+
+
+@lru_cache(maxsize=4096)
+def path_pattern_folded(regex: str) -> re.Pattern[str]:
+    return re.compile(unicodedata.normalize("NFC", regex), re.DOTALL | re.IGNORECASE)
+
+
+def folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path)
+
+
+def quoted_path(path: str) -> str:
+    """The pattern that matches exactly this path."""
+    return re.sub(r"([*?\\])", r"\\\1", path)
+
+
+@lru_cache(maxsize=4096)
+def name_pattern(text: str) -> re.Pattern[str]:
+    """A pattern for a host, a tool, an agent: compared without case."""
+    return re.compile(_wildcards(text, any_text=".*", one=".").lower(), re.DOTALL)
+
+
+def quoted_name(name: str) -> str:
+    """The pattern that matches exactly this name."""
+    return quoted_path(name)
+
+
+def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
+    regex, position, is_literal, quoted = "", start, True, False
+    while position < len(text) and not text[position].isspace():
+        char = text[position]
+        if char in "'\"":
+            end = text.find(char, position + 1)
+            if end < 0:
+                raise ValueError(f"a {char} is not closed")
+            regex += re.escape(text[position + 1 : end])
+            position, quoted = end + 1, True
+        elif char == "\\":
+            if position + 1 >= len(text):
+                raise ValueError("nothing follows the last backslash")
+            regex += re.escape(text[position + 1])
+            position, quoted = position + 2, True
+        else:
+            regex += {"*": ".*", "?": "."}.get(char) or re.escape(char)
+            is_literal = is_literal and char not in "*?"
+            position += 1
+    spelled = text[start:position]
+    if not quoted and spelled in _OPERATORS:
+        raise ValueError(
+            f"`{spelled}` joins commands; a rule is compared with one command at a time"
+        )
+    return WordPattern(
+        re.compile(regex, re.DOTALL), is_literal, not quoted and spelled in ("*", "**")
+    ), position
+
+
+def _component(text: str) -> str:
+    return _wildcards(text, any_text="[^/]*", one="[^/]")
+
+
+def _wildcards(text: str, *, any_text: str, one: str) -> str:
+    regex, position = "", 0
+    while position < len(text):
+        char = text[position]
+        if char == "\\":
+            if position + 1 >= len(text):
+                raise ValueError("nothing follows the last backslash")
+            regex += re.escape(text[position + 1])
+            position += 2
+            continue
+        regex += any_text if char == "*" else one if char == "?" else re.escape(char)
+        position += 1
+    return regex

@@ -1,0 +1,344 @@
+"""Programs that may run unasked: they only look, given these options.
+
+A program is listed with what it may be told, never with what it may not: an option that is not
+here asks. Left out on purpose: whatever writes (`sort -o`), runs something (`rg --pre`), reads a
+list of further files (`wc --files0-from`), follows links while descending (`grep -R`, `diff -r`),
+or does not end (`tail -f`).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dirge_py.permission.git_table import judge_git
+from dirge_py.permission.options import Refused, files_read, program, read_options
+from dirge_py.permission.words import Word, listed
+
+_CONTEXT = "context before-context after-context max-count"
+
+PROGRAMS = {
+    "ls": program(
+        "aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1",
+        values="ITw",
+        long="all almost-all author escape ignore-backups directory dired file-type full-time"
+        " group-directories-first no-group human-readable si inode kibibytes literal"
+        " numeric-uid-gid hide-control-chars show-control-chars quote-name reverse recursive size"
+        " context zero",
+        long_values="block-size format hide indicator-style ignore quoting-style sort time"
+        " time-style tabsize width",
+        long_optional="color classify hyperlink",
+        takes_globs=True,
+    ),
+    "cat": program(
+        "AbeEnstTuv",
+        long="show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
+        takes_globs=True,
+    ),
+    "head": program(
+        "qvz",
+        values="nc",
+        long="quiet silent verbose zero-terminated",
+        long_values="lines bytes",
+        takes_numbers=True,
+        takes_globs=True,
+    ),
+    "tail": program(
+        "qvz",
+        values="nc",
+        long="quiet silent verbose zero-terminated",
+        long_values="lines bytes",
+        takes_numbers=True,
+    ),
+    "wc": program("clLmw", long="bytes chars lines max-line-length words", long_values="total"),
+    "nl": program(
+        "p",
+        values="bdfhilnsvw",
+        long="no-renumber",
+        long_values="body-numbering section-delimiter footer-numbering header-numbering"
+        " line-increment join-blank-lines number-format number-separator starting-line-number"
+        " number-width",
+        takes_globs=True,
+    ),
+    "sort": program(
+        "bcCdfghiMmnrRsuVz",
+        values="kt",
+        long="ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
+        " ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse"
+        " version-sort merge stable unique zero-terminated debug",
+        long_values="key field-separator parallel sort",
+        long_optional="check",
+    ),
+    "uniq": program(
+        "cdDiuz",
+        values="fsw",
+        long="count repeated ignore-case unique zero-terminated",
+        long_values="skip-fields skip-chars check-chars",
+        long_optional="all-repeated group",
+        most=1,
+    ),
+    "cut": program(
+        "nsz",
+        values="bcdf",
+        long="complement only-delimited zero-terminated",
+        long_values="bytes characters delimiter fields output-delimiter",
+        takes_globs=True,
+    ),
+    "tr": program(
+        "cCdst", long="complement delete squeeze-repeats truncate-set1", operands="text", most=2
+    ),
+    "diff": program(
+        "abBdeEinNpqstTuwyZ",
+        values="CUWIFLx",
+        long="normal brief report-identical-files context unified ed rcs side-by-side"
+        " left-column suppress-common-lines show-c-function expand-tabs initial-tab"
+        " suppress-blank-empty new-file ignore-case ignore-tab-expansion ignore-trailing-space"
+        " ignore-space-change ignore-all-space ignore-blank-lines text minimal"
+        " strip-trailing-cr no-dereference speed-large-files",
+        long_values="width label exclude ignore-matching-lines show-function-line tabsize",
+        long_optional="color context unified",
+        most=2,
+    ),
+    "stat": program(
+        "Lft",
+        values="c",
+        long="dereference file-system terse",
+        long_values="format printf",
+        takes_globs=True,
+    ),
+    "file": program(
+        "bhikLNnr0",
+        values="F",
+        long="brief mime mime-type mime-encoding extension keep-going no-dereference raw print0",
+        long_values="separator",
+    ),
+    "basename": program(
+        "az",
+        values="s",
+        long="multiple zero",
+        long_values="suffix",
+        operands="text",
+        takes_globs=True,
+    ),
+    "dirname": program("z", long="zero", operands="text", takes_globs=True),
+    "realpath": program(
+        "eELmPqsz",
+        long="canonicalize-existing canonicalize-missing logical physical quiet strip"
+        " no-symlinks zero",
+        long_values="relative-to relative-base",
+        paths="relative-to relative-base",
+        takes_globs=True,
+    ),
+    "readlink": program(
+        "efmnqsvz",
+        long="canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent"
+        " verbose zero",
+        takes_globs=True,
+    ),
+    "which": program("a", long="all", operands="text"),
+    "type": program("afpPt", operands="text"),
+    "pwd": program("LP", operands="none"),
+    "uname": program(
+        "asnrvmpio",
+        long="all kernel-name nodename kernel-release kernel-version machine processor"
+        " hardware-platform operating-system",
+        operands="none",
+    ),
+    "whoami": program(operands="none"),
+    "hostname": program(operands="none"),
+    "env": program(operands="none"),
+    "du": program(
+        "abchklmsSx0",
+        values="dtB",
+        long="all apparent-size bytes total human-readable separate-dirs si summarize"
+        " one-file-system null inodes count-links",
+        long_values="max-depth exclude threshold block-size time-style",
+        long_optional="time",
+        takes_globs=False,
+    ),
+    "sha256sum": program("btz", long="binary text tag zero"),
+    "md5sum": program("btz", long="binary text tag zero"),
+    "grep": program(
+        "EFGPivywxcLlqsabHhnoTUZzrI",
+        values="eABCm",
+        long="extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case"
+        " invert-match word-regexp line-regexp count files-without-match files-with-matches quiet"
+        " silent no-messages only-matching byte-offset with-filename no-filename line-number"
+        " initial-tab null text recursive null-data line-buffered",
+        long_values=f"regexp label include exclude exclude-dir binary-files {_CONTEXT}",
+        long_optional="color colour",
+        lead=1,
+        lead_options="e regexp",
+        takes_numbers=True,
+    ),
+    "rg": program(
+        "abcFHhIilNnopPqsSUuvVwx0.",
+        values="eABCmMgtTjrd",
+        long="files type-list count count-matches files-with-matches files-without-match"
+        " fixed-strings ignore-case smart-case case-sensitive line-number no-line-number column"
+        " no-column only-matching word-regexp line-regexp invert-match multiline"
+        " multiline-dotall pcre2 hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent"
+        " no-ignore-global heading no-heading with-filename no-filename stats trim json vimgrep"
+        " pretty null text binary passthru quiet no-messages crlf unrestricted one-file-system"
+        " byte-offset no-config no-follow glob-case-insensitive unicode no-unicode",
+        long_values="regexp glob iglob type type-not max-depth max-columns max-filesize threads"
+        f" sort sortr replace color colors type-add encoding engine {_CONTEXT}"
+        " context-separator path-separator field-context-separator field-match-separator",
+        lead=1,
+        lead_options="e regexp files type-list",
+    ),
+}
+
+_FREE_TEXT = frozenset(("echo", "true", "false", ":"))
+
+_FIND_PLAIN = listed(
+    "-print -print0 -ls -prune -depth -xdev -mount -quit -true -false -empty -readable -writable"
+    " -executable -nouser -nogroup -daystart -noleaf -not -a -and -o -or ( ) ! ,"
+)
+_FIND_TEXT = listed(
+    "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -lname -ilname"
+    " -type -xtype -maxdepth -mindepth -size -mtime -mmin -atime -amin -ctime -cmin -newermt -perm"
+    " -user -group -uid -gid -links -inum -printf -used -fstype"
+)
+_FIND_PATH = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
+_DATE = program(
+    "uR",
+    values="dr",
+    attached="I",
+    long="utc universal rfc-email",
+    long_values="date rfc-3339 reference",
+    long_optional="iso-8601",
+    paths="r reference",
+    operands="text",
+    most=1,
+)
+_SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_TEST_UNARY = frozenset(("-f", "-d", "-e"))
+
+_BUILDS = tuple(
+    tuple(line.split())
+    for line in (
+        "pytest", "python -m pytest", "python3 -m pytest", "python -m unittest", "tox", "nox",
+        "ruff", "mypy", "black", "uv run pytest", "cargo build", "cargo check", "cargo test",
+        "cargo clippy", "cargo fmt", "cargo run", "cargo doc", "npm test", "npm run", "yarn test",
+        "yarn run", "pnpm test", "pnpm run", "go build", "go test", "go vet", "go fmt", "make",
+        "just", "ninja", "cmake --build", "ctest", "mvn", "gradle", "tsc", "eslint", "jest",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """A command that only looks: at which files, and whether the next one starts elsewhere."""
+
+    reads: tuple[Word, ...] = ()
+    moves_to: Word | None = None
+    uses_git: bool = False
+
+
+def judge(words: Sequence[Word]) -> Judgement:
+    """What a plain command reads.
+
+    Raises:
+        Refused: it could do more than look.
+    """
+    head, arguments = words[0].text, words[1:]
+    special = _SPECIAL.get(head)
+    if special:
+        return special(arguments)
+    row = PROGRAMS.get(head)
+    if row is None:
+        raise Refused(f"`{head}` is not on the list of programs that only look")
+    return Judgement(reads=tuple(files_read(row, read_options(row, arguments))))
+
+
+def is_build(argv: Sequence[str]) -> bool:
+    """Whether this is a build or a test run, as far as its first words tell."""
+    return any(tuple(argv[: len(build)]) == build for build in _BUILDS)
+
+
+def _free_text(arguments: Sequence[Word]) -> Judgement:
+    return Judgement(reads=tuple(word for word in arguments if word.has_glob))
+
+
+def _printf(arguments: Sequence[Word]) -> Judgement:
+    # `printf -v 'a[$(cmd)]'` runs what is in the brackets.
+    if not arguments or arguments[0].text.startswith("-") or arguments[0].has_glob:
+        raise Refused("its first argument is not a fixed format")
+    return _free_text(arguments)
+
+
+def _cd(arguments: Sequence[Word]) -> Judgement:
+    if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
+        raise Refused("it does not name one folder to go to")
+    return Judgement(moves_to=arguments[0])
+
+
+def _test(arguments: Sequence[Word]) -> Judgement:
+    if len(arguments) != 2 or arguments[0].text not in _TEST_UNARY or arguments[1].has_glob:
+        raise Refused("only `test -f`, `-d` and `-e` with one path run unasked")
+    return Judgement(reads=(arguments[1],))
+
+
+def _sed(arguments: Sequence[Word]) -> Judgement:
+    texts = [word.text for word in arguments]
+    if len(texts) < 2 or texts[0] != "-n" or not _SED_PRINT.fullmatch(texts[1]):
+        raise Refused("only `sed -n 'N,Mp'` runs unasked")
+    for word in arguments[2:]:
+        if word.text.startswith("-") or (word.has_glob and word.text[0] in "*?["):
+            raise Refused(f"{word.text} could be an option")
+    return Judgement(reads=tuple(arguments[2:]))
+
+
+def _date(arguments: Sequence[Word]) -> Judgement:
+    given = read_options(_DATE, arguments)
+    if any(not word.text.startswith("+") for word in given.operands):
+        raise Refused("it would set the clock")
+    return Judgement(reads=tuple(files_read(_DATE, given)))
+
+
+def _find(arguments: Sequence[Word]) -> Judgement:
+    starts: list[Word] = []
+    index = 0
+    while index < len(arguments) and arguments[index].text[:1] not in ("-", "(", "!", ","):
+        starts.append(arguments[index])
+        index += 1
+    for word in starts:
+        if word.has_glob and word.text[0] in "*?[":
+            raise Refused(f"{word.text} could become an option")
+    return Judgement(reads=(*starts, *_find_tests(arguments[index:])))
+
+
+def _find_tests(tests: Sequence[Word]) -> list[Word]:
+    reads: list[Word] = []
+    rest = iter(tests)
+    for test in rest:
+        if test.has_glob:
+            raise Refused(f"{test.text} could become another test")
+        if test.text in _FIND_PLAIN:
+            continue
+        if test.text not in _FIND_TEXT and test.text not in _FIND_PATH:
+            raise Refused(f"its test {test.text} is not on the list of harmless ones")
+        value = next(rest, None)
+        if value is None:
+            raise Refused(f"its test {test.text} has no value")
+        if value.has_glob and (value.text[0] in "*?[-" or test.text in _FIND_PATH):
+            raise Refused(f"{value.text} could become another test; quote it")
+        if value.has_glob or test.text in _FIND_PATH:
+            reads.append(value)
+    return reads
+
+
+def _git(arguments: Sequence[Word]) -> Judgement:
+    return Judgement(reads=judge_git(arguments), uses_git=True)
+
+
+_SPECIAL: Mapping[str, Callable[[Sequence[Word]], Judgement]] = {
+    "cd": _cd,
+    "date": _date,
+    "find": _find,
+    "git": _git,
+    "printf": _printf,
+    "sed": _sed,
+    "test": _test,
+    **dict.fromkeys(_FREE_TEXT, _free_text),
+}

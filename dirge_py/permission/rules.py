@@ -1,0 +1,194 @@
+"""Rules (`op:pattern`), how they are written, and what they match."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from dirge_py.claims import Operation
+from dirge_py.errors import DirgeError, UsageError
+from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place
+from dirge_py.permission.patterns import (
+    WordPattern,
+    command_pattern,
+    match_command,
+    match_path,
+    name_pattern,
+    path_pattern,
+    quoted_path,
+)
+
+Effect = Literal["allow", "ask", "deny"]
+Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]
+RuleOp: TypeAlias = Operation | Literal["*"]
+
+_OPS: tuple[str, ...] = (*get_args(Operation), "*")
+_ANYWHERE = frozenset(("*", "**"))
+_RAW_REACH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An effect for what `op` and `pattern` match. `source` tells a person where it stands."""
+
+    op: RuleOp
+    pattern: str
+    effect: Effect
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op}:{self.pattern}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchors:
+    """What paths in rules are relative to: folders (the start folder and the roots), and home."""
+
+    folders: tuple[str, ...] = ()
+    home: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySet:
+    """Everything a decision depends on but the request.
+
+    `rules` in the order of the files and flags they came from; `grants` are allow rules that a
+    person gave in this session. `is_sandboxed`: commands run in a sandbox that was seen to work.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    grants: tuple[Rule, ...] = ()
+    mode: Mode = "standard"
+    anchors: Anchors = Anchors()
+    is_sandboxed: bool = False
+
+
+def parse_rule(
+    text: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
+) -> Rule:
+    """The rule written as `op:pattern`.
+
+    Raises:
+        UsageError (or `error`): it is no rule; the message says why and how it would be written.
+    """
+    op, colon, pattern = text.partition(":")
+    if not colon:
+        raise error(
+            f"{_where(source)}{text!r} is no rule: it has no `:`.",
+            hint="A rule is `operation:pattern`, like `execute:git *` or `edit:src/**`.",
+        )
+    return make_rule(op.strip(), pattern.strip(), effect, source=source, error=error)
+
+
+def make_rule(
+    op: str, pattern: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
+) -> Rule:
+    """The rule with these parts. Raises as `parse_rule`."""
+    where = _where(source)
+    known: RuleOp | None = next((one for one in get_args(Operation) if one == op), None)
+    if op == "*":
+        known = "*"
+    if known is None:
+        near = difflib.get_close_matches(op, _OPS, 1)
+        raise error(
+            f"{where}`{op}:{pattern}` is no rule: there is no operation `{op}`.",
+            hint=f"Did you mean `{near[0]}`?" if near else "Operations: " + ", ".join(_OPS) + ".",
+        )
+    if not pattern:
+        raise error(f"{where}`{op}:` has no pattern.", hint=f"`{op}:*` matches every {op}.")
+    rule = Rule(known, pattern, effect, source)
+    try:
+        _compile(rule)
+    except ValueError as problem:
+        raise error(f"{where}`{rule}` is no rule: {problem}.") from None
+    return rule
+
+
+def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
+    """Whether a rule that allows covers this: read narrowly."""
+    if rule.op not in ("*", fact.op):
+        return False
+    if isinstance(fact, CommandFact):
+        # A command that is not plain has no words: no rule can allow it.
+        if not fact.words:
+            return False
+        return match_command(command_pattern(rule.pattern), fact.words, is_strict=True)
+    if isinstance(fact, PathFact):
+        return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
+    return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None
+
+
+def forbids(rule: Rule, fact: Fact, anchors: Anchors) -> str:
+    """What of this a rule that asks or denies hits, read widely; "" = nothing."""
+    if isinstance(fact, CommandFact):
+        return _forbids_command(rule, fact, anchors)
+    if rule.op not in ("*", fact.op):
+        return ""
+    if isinstance(fact, PathFact):
+        return fact.resource if _hits_place(rule, fact.place, anchors) else ""
+    matched = name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip("."))
+    return fact.resource if matched else ""
+
+
+def _forbids_command(rule: Rule, fact: CommandFact, anchors: Anchors) -> str:
+    if rule.op in ("*", "execute"):
+        pattern = command_pattern(rule.pattern)
+        for words in (fact.words, *fact.may_run):
+            if words and match_command(pattern, words, is_strict=False):
+                return " ".join(word.text for word in words)
+        if _in_raw_words(pattern, fact):
+            return fact.text
+    places = {"read": fact.reads, "edit": fact.touches, "*": fact.reads + fact.touches}
+    hits = (place for place in places.get(rule.op, ()) if _hits_place(rule, place, anchors))
+    return next((place.asked for place in hits), "")
+
+
+def _in_raw_words(pattern: tuple[WordPattern, ...], fact: CommandFact) -> bool:
+    """Whether the pattern's words stand anywhere in text that could not be taken apart."""
+    words = fact.raw_words
+    if words and pattern[0].is_rest:
+        return True
+    rest = command_pattern("*")
+    return any(
+        pattern[0].matches(words[start], is_strict=False)
+        and match_command(pattern + rest, words[start : start + _RAW_REACH], is_strict=False)
+        for start in range(len(words))
+    )
+
+
+def _hits_place(rule: Rule, place: Place, anchors: Anchors) -> bool:
+    if rule.pattern in _ANYWHERE:
+        return True
+    return _covers_path(rule.pattern, [place.asked, place.real], anchors, is_strict=False)
+
+
+def _covers_path(
+    pattern: str, spellings: Sequence[str], anchors: Anchors, *, is_strict: bool
+) -> bool:
+    return any(
+        match_path(path_pattern(absolute), path, is_strict=is_strict)
+        for absolute in _anchored(pattern, anchors)
+        for path in spellings
+    )
+
+
+def _anchored(pattern: str, anchors: Anchors) -> list[str]:
+    if pattern.startswith("/"):
+        return [pattern]
+    for sign in ("~", "$HOME"):
+        if pattern == sign or pattern.startswith(sign + "/"):
+            return [quoted_path(anchors.home) + pattern[len(sign) :]]
+    return [f"{quoted_path(folder)}/{pattern}" for folder in anchors.folders]
+
+
+def _compile(rule: Rule) -> None:
+    if rule.op in ("execute", "*"):
+        command_pattern(rule.pattern)
+    if rule.op in ("read", "edit", "*"):
+        path_pattern(rule.pattern)
+    if rule.op not in ("execute", "read", "edit"):
+        name_pattern(rule.pattern)
+
+
+def _where(source: str) -> str:
+    return f"{source}: " if source else ""

@@ -1,0 +1,191 @@
+"""A plain command line as words: the strict lexer. What it does not know, it refuses.
+
+It reads the small part of bash in which a word is exactly what is written: no expansion but file
+name globs, no control structure, no redirection that matters. Everything else is `NotPlain`.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_BYTES = 16 * 1024
+MAX_PARTS = 64
+MAX_WORDS = 512
+
+Joint = Literal["", "&&", "||", ";", "|", "\n"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One argument as the program gets it; with `has_glob` the shell may put file names there."""
+
+    text: str
+    has_glob: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One simple command, how it hangs on the one before it, and its text as written."""
+
+    words: tuple[Word, ...]
+    joint: Joint = ""
+    text: str = ""
+    redirects: tuple[str, ...] = ()
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return tuple(word.text for word in self.words)
+
+
+def listed(names: str) -> frozenset[str]:
+    """A set of names that are written as one text."""
+    return frozenset(names.split())
+
+
+class NotPlain(Exception):
+    """The text is more than plain commands; the message says what is in it."""
+
+
+_BARE = r"[A-Za-z0-9_./:@%+=,^~*?\[\]-]"
+_BLANK = re.compile(r"[ \t]+")
+_OPERATOR = re.compile(r"&&|\|\||;|\||\n")
+_REDIRECT = re.compile(
+    r"(?:[12]?>&[12]|(?:[12]|&)?>>?[ \t]*/dev/null|<[ \t]*/dev/null)(?=[ \t\n;|&]|\Z)"
+)
+_WORD = re.compile(rf"(?:{_BARE}+|'[^']*'|\"[^\"$`\\!]*\")+")
+_SEGMENT = re.compile(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
+_TILDE = re.compile(r"(?:\A|[:=])~")
+_HEAD = re.compile(r"[A-Za-z0-9_./+:@%,-]+")
+_OUTSIDE_CHARSET = re.compile(r"[^\x20-\x7e\t\n]")
+_RESERVED = listed(
+    "if then elif else fi for while until do done case esac select function time coproc in"
+)
+
+
+def screen(text: str) -> None:
+    """Return if no parser could be hurt by `text` or mistake it.
+
+    Raises:
+        NotPlain: it is too long or holds characters that parsers read in different ways.
+    """
+    if len(text) > MAX_BYTES:
+        raise NotPlain(f"it is longer than {MAX_BYTES // 1024} KiB")
+    found = _OUTSIDE_CHARSET.search(text)
+    if found:
+        raise NotPlain(f"it holds the character U+{ord(found.group()):04X}")
+
+
+def lex(text: str) -> tuple[Part, ...]:
+    """The simple commands of a plain command line, in order.
+
+    Raises:
+        NotPlain: anything in it means more than it says.
+    """
+    screen(text)
+    parts: list[Part] = []
+    joint: Joint = ""
+    position = 0
+    while True:
+        part, position = _read_part(text, position, joint)
+        if part:
+            parts.append(part)
+        elif joint in ("&&", "||", "|") or position < len(text):
+            raise NotPlain("an operator has no command beside it")
+        if len(parts) > MAX_PARTS or sum(len(part.words) for part in parts) > MAX_WORDS:
+            raise NotPlain(f"it has more than {MAX_PARTS} commands or {MAX_WORDS} words")
+        if position >= len(text):
+            break
+        joint, position = _read_joint(text, position)
+    if not parts:
+        raise NotPlain("it is empty")
+    return tuple(parts)
+
+
+def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
+    position = _skip_blank(text, start, newlines=joint != ";" or start == 0)
+    begin = end = position
+    words: list[Word] = []
+    redirects: list[str] = []
+    while position < len(text) and not _OPERATOR.match(text, position):
+        redirect = _REDIRECT.match(text, position)
+        if redirect and words:
+            redirects.append(redirect.group())
+            end = redirect.end()
+        else:
+            word, end = _read_word(text, position, is_head=not words)
+            words.append(word)
+        position = _skip_blank(text, end)
+    if not words:
+        return None, position
+    part = Part(words=tuple(words), joint=joint, text=text[begin:end], redirects=tuple(redirects))
+    return part, position
+
+
+def _read_joint(text: str, position: int) -> tuple[Joint, int]:
+    found = _OPERATOR.match(text, position)
+    if not found:
+        raise NotPlain(_strange(text, position))
+    operator: Joint = found.group()  # type: ignore[assignment]
+    end = found.end()
+    if operator in (";", "\n"):
+        # A separator followed by blank lines is still one separator.
+        end = _skip_blank(text, end, newlines=True)
+    return operator, end
+
+
+def _read_word(text: str, position: int, *, is_head: bool) -> tuple[Word, int]:
+    found = _WORD.match(text, position)
+    if not found:
+        raise NotPlain(_strange(text, position))
+    raw, end = found.group(), found.end()
+    follower = text[end : end + 1]
+    if follower and follower not in " \t\n;|&<>":
+        raise NotPlain(_strange(text, end))
+    if follower in ("<", ">") and raw.isdigit():
+        raise NotPlain("it redirects to somewhere other than /dev/null")
+    if is_head:
+        _check_head(raw)
+    value, has_glob = "", False
+    for bare, single, double in _SEGMENT.findall(raw):
+        if _TILDE.search(bare):
+            raise NotPlain("a `~` stands for a folder in it")
+        has_glob = has_glob or any(char in bare for char in "*?[")
+        value += bare or single or double
+    return Word(value, has_glob), end
+
+
+def _check_head(raw: str) -> None:
+    if raw in _RESERVED:
+        raise NotPlain(f"`{raw}` is a control structure")
+    if "=" in raw:
+        raise NotPlain("it sets a variable")
+    if not _HEAD.fullmatch(raw):
+        raise NotPlain("the name of a program is quoted or a pattern")
+
+
+def _skip_blank(text: str, position: int, *, newlines: bool = False) -> int:
+    while position < len(text) and text[position] in (" \t\n" if newlines else " \t"):
+        position += 1
+    return position
+
+
+def _strange(text: str, position: int) -> str:
+    """Why the character at `position` is not plain, for people."""
+    rest = text[position:]
+    if rest[0] in "<>" or rest.startswith("&>"):
+        return "it redirects to somewhere other than /dev/null"
+    meaning = {
+        "$": "it expands a variable or substitutes a command (`$`)",
+        "`": "it substitutes a command (a backtick)",
+        "\\": "it holds a backslash outside of single quotes",
+        "{": "it holds a brace",
+        "}": "it holds a brace",
+        "(": "it starts a subshell or function",
+        ")": "it starts a subshell or function",
+        "&": "it runs something in the background (`&`)",
+        "#": "it holds a comment",
+        "!": "it holds a `!`",
+        "'": "a quote is not closed",
+        '"': "double quotes hold `$`, a backtick, a backslash or `!`, or are not closed",
+    }
+    return meaning.get(rest[0], f"it holds {rest[0]!r}")
