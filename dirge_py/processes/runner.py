@@ -62,7 +62,9 @@ class Runner:
         if signal is not None and signal.aborted:
             return Finished(aborted=True)
         adopt_orphans()
-        started, tree = self._start(command, cwd, call_id, {**prepared, **(extra_env or {})})
+        started, tree = self._start(
+            command, cwd=cwd, call_id=call_id, extra_env={**prepared, **(extra_env or {})}
+        )
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output)
         return await self._see_through(running, min(timeout_s, MAX_TIMEOUT_S), signal)
@@ -83,7 +85,12 @@ class Runner:
             running.kill_now()
 
     def _start(
-        self, command: str | Sequence[str], cwd: str, call_id: str, extra_env: Mapping[str, str]
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str,
+        call_id: str,
+        extra_env: Mapping[str, str],
     ) -> tuple[Started, CommandTree]:
         # Call ids are the model's words and may come twice, so the marker is not made of them.
         marker = f"{os.getpid()}-{secrets.token_hex(8)}"

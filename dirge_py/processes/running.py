@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from dirge_py.processes.launch import Started
 from dirge_py.processes.output import BoundedOutput, Capture
-from dirge_py.processes.tree import CommandTree, Ended, end, kill
+from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait
 
 OnOutput: TypeAlias = Callable[[str, int], None]
 """Given the last few KiB of output and its size so far; at most 20 times a second."""
@@ -22,6 +22,8 @@ STOP_GRACE_S = 0.3
 
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 0.25
+# A last writer closes the pipe a moment before it is gone; that one was not left behind.
+_LINGER_S = 0.1
 _UPDATE_S = 0.05
 _EXIT_POLL_S = 0.01
 
@@ -83,6 +85,7 @@ class RunningCommand:
             ended_by = await self._wait_for_end(timeout_s)
             if ended_by == "exit":
                 await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
+                await wait(self._tree, limit_s=_LINGER_S)
                 ended = await end(self._tree, grace_s=STOP_GRACE_S)
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S

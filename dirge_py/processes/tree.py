@@ -106,11 +106,17 @@ class CommandTree:
                 os.waitpid(entry.pid, os.WNOHANG)
 
 
+async def wait(tree: CommandTree, *, limit_s: float) -> None:
+    """Wait until no process of the tree runs, at most `limit_s`."""
+    for pause_s in _pauses(tree, limit_s):
+        await asyncio.sleep(pause_s)
+
+
 async def end(tree: CommandTree, *, grace_s: float) -> Ended:
     """Ask every process of the tree to stop; after `grace_s` kill what is left."""
     running = tree.send(signal.SIGTERM)
-    for wait_s in _dying(tree, grace_s if running else 0):
-        await asyncio.sleep(wait_s)
+    if running:
+        await wait(tree, limit_s=grace_s)
     left = 0
     for left in _killing(tree):
         await asyncio.sleep(_RESCAN_S if left else 0)
@@ -123,9 +129,9 @@ def kill(tree: CommandTree) -> None:
         time.sleep(_RESCAN_S if left else 0)
 
 
-def _dying(tree: CommandTree, grace_s: float) -> Iterator[float]:
-    """Pauses to take, ever longer ones, while members still run and `grace_s` is not over."""
-    deadline = time.monotonic() + grace_s
+def _pauses(tree: CommandTree, limit_s: float) -> Iterator[float]:
+    """Pauses to take, ever longer ones, while members still run and `limit_s` is not over."""
+    deadline = time.monotonic() + limit_s
     pause_s = _RESCAN_S
     while (rest_s := deadline - time.monotonic()) > 0 and tree.running():
         yield min(pause_s, rest_s)
