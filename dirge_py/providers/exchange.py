@@ -11,7 +11,6 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProviderError
@@ -19,20 +18,21 @@ from dirge_py.providers import failures
 from dirge_py.providers.base import Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.endpoint import Endpoint
+from dirge_py.providers.patience import Patience
 from dirge_py.providers.sse import EventTooLong, ServerEvent, SseDecoder
 from dirge_py.providers.translator import ServiceError, Translator
 from dirge_py.streams import StreamError, StreamEvent
 
-if TYPE_CHECKING:
-    from dirge_py.providers.transport import Answer
-
 MAX_BODY_BYTES = 32 * 1024 * 1024
 _MAX_ERROR_BODY_BYTES = 64 * 1024
+_ERROR_BODY_S = 5.0
 _BATCHES_AHEAD = 256
 # A service that said everything but does not hang up is not waited for.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
 _BLANK = b" \t\r\n\xef\xbb\xbf"
+# What `json.loads` does, without its look at blanks around: a third of the cost of a small event.
+_read_json = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,9 @@ async def streamed(
     loop = asyncio.get_running_loop()
 
     def cut() -> None:
-        task.cancel()
+        # Once only: a second cancellation would interrupt the closing of the connection.
+        if not task.cancelling():
+            task.cancel()
         exchange.wake()
 
     forget = signal.on_abort(lambda: _call_in(loop, cut))
@@ -76,7 +78,7 @@ async def streamed(
         if translator.is_done:
             http.linger(task)
         else:
-            task.cancel()
+            cut()
             # Its end closes the connection. It is given a moment, never waited for.
             await asyncio.wait({task}, timeout=0.05)
 
@@ -96,8 +98,8 @@ class _Exchange:
         self._translator = translator
         self._outbox: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BATCHES_AHEAD)
-        self._clock = asyncio.timeout(None)
-        self._began_at = asyncio.get_running_loop().time()
+        self._time_out = asyncio.timeout(None)
+        self._patience = Patience(self._give_up, request.total_s)
         self._is_established = False
         self._is_closed = False
 
@@ -119,18 +121,21 @@ class _Exchange:
 
     async def run(self) -> None:
         """Do it all, and put an error where others would raise one."""
+        last: Sequence[StreamEvent] = [StreamError(failures.aborted())]
         try:
-            async with self._clock:
+            async with self._time_out:
+                self._patience.allow(self._request.timeouts.establish_s)
                 last = await self._exchanged()
         except TimeoutError:
             last = self._said_all() or [StreamError(self._too_long())]
         except Exception as error:  # the loop reads whatever it is as an event
             last = self._said_all() or [StreamError(self._explained(error))]
-        self._close(last)
+        finally:
+            self._patience.stop()
+            self._close(last)
 
     async def _exchanged(self) -> Sequence[StreamEvent]:
         """Put every batch but the last, which is returned."""
-        self._wind(self._request.timeouts.establish_s)
         answer = await self._http.post(
             self._at.url,
             headers=self._request.headers,
@@ -138,15 +143,15 @@ class _Exchange:
             connect_s=self._request.timeouts.connect_s,
         )
         try:
-            if answer.status == 200:
-                return await self._read(answer)
-            text = (await _joined(answer.chunks(), _MAX_ERROR_BODY_BYTES)).decode(errors="replace")
-            raise failures.from_status(self._at, answer.status, answer.headers, text)
+            async with contextlib.aclosing(answer.chunks()) as chunks:
+                if answer.status == 200:
+                    return await self._read(chunks)
+                text = await _error_text(chunks)
+                raise failures.from_status(self._at, answer.status, answer.headers, text)
         finally:
             await answer.aclose()
 
-    async def _read(self, answer: "Answer") -> Sequence[StreamEvent]:
-        chunks = answer.chunks()
+    async def _read(self, chunks: AsyncIterator[bytes]) -> Sequence[StreamEvent]:
         head = b""
         async for chunk in chunks:
             head += chunk
@@ -185,13 +190,13 @@ class _Exchange:
                 await self._put(batch)
         if self._translator.is_done:
             self._close(())
-        self._wind(self._patience())
+        self._patience.allow(self._longest_silence())
 
     def _translate(self, name: str, text: str) -> Sequence[StreamEvent]:
         if text == "[DONE]":
             return self._translator.finish()
         try:
-            payload = json.loads(text)
+            payload, _ = _read_json(text)
         except (ValueError, RecursionError):
             payload = None
         if not isinstance(payload, dict):
@@ -213,7 +218,7 @@ class _Exchange:
     async def _put(self, batch: Sequence[StreamEvent]) -> None:
         if self._room.locked():
             # Whoever reads is slower than the service, which is not the service's fault.
-            self._clock.reschedule(None)
+            self._patience.pause()
         await self._room.acquire()
         self._outbox.put_nowait(batch)
 
@@ -228,7 +233,7 @@ class _Exchange:
 
     # The clocks.
 
-    def _patience(self) -> float:
+    def _longest_silence(self) -> float:
         """Seconds that the service may be silent now."""
         limits = self._request.timeouts
         if self._is_closed:
@@ -239,23 +244,20 @@ class _Exchange:
             return min(limits.tool_call_gap_s, limits.chunk_s)
         return limits.chunk_s
 
-    def _wind(self, seconds: float) -> None:
-        ends_at = asyncio.get_running_loop().time() + seconds
-        if self._request.total_s is not None:
-            ends_at = min(ends_at, self._began_at + self._request.total_s)
-        self._clock.reschedule(ends_at)
+    def _give_up(self) -> None:
+        self._time_out.reschedule(asyncio.get_running_loop().time())
 
     def _too_long(self) -> ProviderError:
         total_s = self._request.total_s
         limits = self._request.timeouts
-        if total_s is not None and asyncio.get_running_loop().time() >= self._began_at + total_s:
+        if self._patience.total_is_over:
             what = f"the whole answer took more than {total_s:g} s"
         elif not self._is_established:
             what = f"establishing the stream took more than {limits.establish_s:g} s"
         elif self._translator.call_is_open:
-            what = f"a tool call stood half-written for {self._patience():g} s"
+            what = f"a tool call stood half-written for {self._longest_silence():g} s"
         else:
-            what = f"nothing came for {self._patience():g} s"
+            what = f"nothing came for {self._longest_silence():g} s"
         return failures.timed_out(self._at, what, self._phase)
 
     # The errors.
@@ -283,6 +285,18 @@ class _Exchange:
         raw = head[:500].decode(errors="replace")
         why = "it holds no event" if head else "it is empty"
         return failures.unreadable(self._at, why, raw, "establish")
+
+
+async def _error_text(chunks: AsyncIterator[bytes]) -> str:
+    """The body of a refusal, as much of it as comes: the status says the most."""
+    parts: list[bytes] = []
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_ERROR_BODY_S):
+            async for chunk in chunks:
+                parts.append(chunk)
+                if sum(map(len, parts)) > _MAX_ERROR_BODY_BYTES:
+                    break
+    return b"".join(parts).decode(errors="replace")
 
 
 async def _joined(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:

@@ -77,7 +77,8 @@ class ChatAnswer:
         usage = payload.get("usage")
         if isinstance(usage, dict):
             self._usage = _usage(usage)
-        for choice in as_objects(payload.get("choices"))[:1]:
+        choices = payload.get("choices")
+        for choice in as_objects(choices[:1] if isinstance(choices, list) else None):
             self._delta(as_object(choice.get("delta")), events)
             if "message" in choice:
                 self._message(as_object(choice["message"]), events)
@@ -98,7 +99,7 @@ class ChatAnswer:
         if self._finish in {"content_filter", "refusal"} or self._refusal:
             return [StreamError(_refused(self._refusal))]
         if self._finish == "error":
-            raise ServiceError({"error": {"message": "the model stopped with an error"}})
+            return [StreamError(_stopped_with_an_error())]
         ends: list[StreamEvent] = []
         self._end_thinking(ends)
         ends += [_ended(call) for call in self._calls]
@@ -112,6 +113,8 @@ class ChatAnswer:
         text = delta.get("content")
         if text and isinstance(text, str):
             self._text(text, events)
+            if len(delta) == 1:
+                return
         # Services differ in the name, and some send both.
         thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
         if thinking:
@@ -216,6 +219,10 @@ def _refused(words: str) -> ProviderError:
         hint="Ask differently, or choose another model with `dirge --model`.",
         phase="stream",
     )
+
+
+def _stopped_with_an_error() -> ProviderError:
+    return ProviderError("The model stopped with an error.", kind="server", phase="stream")
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

