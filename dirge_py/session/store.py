@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import SessionError
+from dirge_py.errors import SessionBusy, SessionError
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import Clock, Journal, read_journal
 from dirge_py.session.listing import SessionSummary, list_sessions
@@ -15,6 +15,10 @@ from dirge_py.session.names import check_session_id, new_session_id, project_id
 from dirge_py.session.tree import records_to_fork
 
 _SHOWN_CANDIDATES = 5
+
+
+class _Taken(SessionError):
+    """There is a session of this id."""
 
 
 class Store:
@@ -148,20 +152,21 @@ class Store:
 
     def _create(self, session_id: str | None, header: dict[str, Any]) -> Journal:
         self._make_folder(self.folder)
-        chosen = check_session_id(session_id or self._free_id())
-        journal = Journal.open(self._path(chosen), header=header, clock=self._clock)
+        if session_id is not None:
+            return self._create_named(check_session_id(session_id), header)
+        while True:
+            # Two programs started at once may think of the same id, however rarely.
+            with contextlib.suppress(SessionBusy, _Taken):
+                return self._create_named(new_session_id(self._clock()), header)
+
+    def _create_named(self, session_id: str, header: dict[str, Any]) -> Journal:
+        journal = Journal.open(self._path(session_id), header=header, clock=self._clock)
         if not journal.is_new:
             journal.close()
-            raise SessionError(
-                f"Session {chosen} exists already.", hint="Open it, or choose another id."
+            raise _Taken(
+                f"Session {session_id} exists already.", hint="Open it, or choose another id."
             )
         return journal
-
-    def _free_id(self) -> str:
-        while True:
-            session_id = new_session_id(self._clock())
-            if not os.path.lexists(self._path(session_id)):
-                return session_id
 
     def _header(self, cwd: Path | None) -> dict[str, Any]:
         return {

@@ -162,9 +162,9 @@ def test_ids_sort_by_time(moments):
 
 
 def test_ids_made_at_one_instant_differ(store):
-    journals = [store.create() for _ in range(20)]
+    journals = [store.create() for _ in range(60)]
 
-    assert len({journal.id for journal in journals}) == 20
+    assert len({journal.id for journal in journals}) == 60
     for journal in journals:
         journal.close()
 
@@ -319,18 +319,6 @@ def test_a_fork_has_the_pictures_of_its_original(store):
     store.fork("s", "f").close()
 
     assert (store.asset_dir("f") / "a1").read_bytes() == b"png"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_state_folder_that_cannot_be_written_is_explained(store, tmp_path):
-    tmp_path.chmod(0o500)
-    try:
-        with pytest.raises(SessionError) as refused:
-            store.create()
-    finally:
-        tmp_path.chmod(0o700)
-
-    assert "--no-session" in refused.value.hint
 
 
 def test_a_state_folder_that_cannot_be_made_is_explained(project, tmp_path):
