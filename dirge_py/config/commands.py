@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dirge_py.config.access import has_access, key_place, provider_access
+from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import all_entries
 from dirge_py.config.lines import Path as KeyPath
 from dirge_py.config.lines import dotted
@@ -66,10 +66,13 @@ def config_check(
     lines += [_provider_line(config, alias) for alias in all_entries(config)]
     problems = list(_model_problems(config))
     try:
-        lines.append(f"model    {main_model(config).name}")
+        choice = main_model(config)
+        lines.append(f"model {choice.name}")
+        if choice.alias not in config.providers:
+            provider_access(config, choice.alias, is_main=True)
     except ConfigError as error:
         problems.insert(0, error)
-    lines += [f"problem  {error} {error.hint}".rstrip() for error in problems]
+    lines += [f"problem: {error} {error.hint}".rstrip() for error in problems]
     return Report("\n".join(lines), exit_code=2 if problems else 0)
 
 
@@ -111,11 +114,10 @@ def _provider_line(config: Config, alias: str) -> str:
 def _model_problems(config: Config) -> Iterator[ConfigError]:
     """What the configured providers and roles lack; the built-in ones may lack everything."""
     for alias in config.providers:
-        if not has_access(config, alias):
-            try:
-                provider_access(config, alias)
-            except ConfigError as error:
-                yield error
+        try:
+            provider_access(config, alias)
+        except ConfigError as error:
+            yield error
     for role, spec in config.roles.model_dump(exclude_none=True).items():
         try:
             provider_access(config, role_model(config, role).alias)

@@ -3,7 +3,7 @@
 import difflib
 from dataclasses import dataclass
 
-from dirge_py.config.access import has_access, is_custom, key_place
+from dirge_py.config.access import has_access, is_custom
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.schema import Config, ProviderEntry
@@ -112,7 +112,15 @@ def _default_alias(config: Config) -> tuple[str, str]:
             "and no provider is configured.",
             hint="Set one of them, or run `dirge config init`. `dirge demo` needs neither.",
         )
-    return usable[0], f"{usable[0]}: {key_place(config, usable[0])} is set"
+    return usable[0], _reason(config, usable[0])
+
+
+def _reason(config: Config, alias: str) -> str:
+    if alias in config.providers:
+        return f"{alias}: the first provider that has its key"
+    service = SERVICE_OF[alias]
+    has_key = bool(config.origin.environment.get(service.key_env))
+    return f"{alias}: {service.key_env if has_key else service.base_url_env} is set"
 
 
 def _nameable(config: Config) -> list[str]:

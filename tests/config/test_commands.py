@@ -70,6 +70,13 @@ def test_check_tells_each_providers_state(environment, file):
     assert "sk-1" not in found.text
 
 
+def test_check_finds_that_the_chosen_model_has_no_key(environment):
+    report = config_check(environment={**environment, "DIRGE_MODEL": "anthropic/x"})
+
+    assert report.exit_code == 2
+    assert "ANTHROPIC_API_KEY" in report.text.splitlines()[-1]
+
+
 def test_check_tries_the_roles(environment, file):
     file.write_text('[roles]\nreview = "opnai/x"\n')
 

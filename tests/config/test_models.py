@@ -76,9 +76,16 @@ def test_the_environment_alone_can_name_model_and_address(configured):
     assert (access.base_url, access.api_key) == ("http://127.0.0.1:9/v1", "sk-1")
 
 
+def test_a_local_address_in_the_environment_is_enough(configured):
+    choice = main_model(configured("", {"OPENAI_BASE_URL": "http://localhost:1/v1"}))
+
+    assert choice.because == "openai: OPENAI_BASE_URL is set"
+
+
 def test_an_unsafe_address_in_the_environment_is_refused(configured):
     config = configured("", {**KEY, "OPENAI_BASE_URL": "http://evil.example/v1"})
 
+    assert main_model(config).alias == "openai"
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL"):
         provider_access(config, "openai")
 
