@@ -1,0 +1,292 @@
+import asyncio
+import threading
+import time
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import AfterToolCallResult, Answer, LoopConfig
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.errors import ModelRetry, ToolFailed
+from dirge_py.events import ToolExecutionEnd, ToolExecutionUpdate
+from dirge_py.messages import ImageBlock, TextBlock
+from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced
+from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
+
+
+def strict(_tool, arguments):
+    if not isinstance(arguments.get("path"), str):
+        raise ValueError("path: a string is required.")
+    return arguments
+
+
+def asking(*calls):
+    return ScriptedModel().will_call_all(*calls).will_say("done")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "outcome", "words"),
+    [
+        pytest.param("raed", {}, "unknown_tool", "`read`", id="25-26 a slip"),
+        pytest.param("READ", {}, "unknown_tool", "`read`", id="26 wrong case"),
+        pytest.param("search_filesystem", {}, "unknown_tool", "There are: read", id="26 no slip"),
+        pytest.param("read", {"path": 1}, "invalid", "path: a string", id="89 invalid"),
+        pytest.param("read", '{"path": "a', "invalid", "cut off", id="truncated"),
+        pytest.param("read", "[1]", "invalid", "JSON object", id="no object"),
+    ],
+)
+async def test_a_call_that_cannot_run_is_answered_with_words(name, arguments, outcome, words):
+    tool = Tool("read")
+    seen = []
+    config = LoopConfig(
+        validate=strict, before_tool_call=lambda _i, call: seen.append(call.problem)
+    )
+    run = await ran(asking((name, arguments)), "go", tools=[tool], config=config)
+
+    assert tool.ran == []
+    assert run.outcomes == [outcome]
+    assert words in run.results[0].text
+    assert run.results[0].is_error
+    assert None not in seen
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "words"),
+    [
+        (LookupError("nothing matched"), "error", "nothing matched"),
+        (KeyError(), "error", "KeyError"),
+        (ToolFailed("Do this.", outcome="failed_command"), "failed_command", "Do this."),
+        (ModelRetry("Other way."), "invalid", "Other way."),
+        (TimeoutError(), "timeout", "It timed out."),
+        (SystemExit(3), "error", "tried to exit"),
+        (asyncio.CancelledError(), "error", "cancelled itself"),
+    ],
+)
+async def test_a_raising_tool_is_an_error_result(error, outcome, words):
+    async def body(*_):
+        raise error
+
+    tools = [Tool("bad", body), Tool()]
+    run = await ran(asking(("bad", {}), ("echo", {})), "go", tools=tools)
+
+    assert run.outcomes == [outcome, "ok"]
+    assert words in run.results[0].text
+
+
+async def test_a_tool_that_returns_nonsense_is_an_error_result():
+    async def body(*_):
+        return "text"
+
+    run = await ran(asking(("bad", {})), "go", tools=[Tool("bad", body)])
+    assert run.outcomes == ["error"]
+
+
+async def test_old_arguments_are_reshaped_before_they_are_validated():
+    tool = Tool("read", prepare=lambda given: {"path": given["file"]})
+    run = await ran(
+        asking(("read", {"file": "a"})), "go", tools=[tool], config=LoopConfig(validate=strict)
+    )
+    assert (tool.ran, run.outcomes) == ([{"path": "a"}], ["ok"])
+
+
+async def test_a_block_without_words_is_a_generic_refusal():
+    config = LoopConfig(before_tool_call=lambda *_: Answer())
+    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    assert (run.results[0].text, run.outcomes) == ("This call was blocked.", ["denied"])
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"content": (TextBlock("new"),)}, ("new", {"outcome": "ok", "k": 1}, False)),
+        ({"is_error": True}, ("old", {"outcome": "error", "k": 1}, True)),
+        ({"details": {"outcome": "ok"}}, ("old", {"outcome": "ok"}, False)),
+    ],
+)
+async def test_what_the_after_hook_names_is_replaced_in_full(change, expected):
+    async def body(*_):
+        return text_result("old", k=1)
+
+    config = LoopConfig(after_tool_call=lambda *_: AfterToolCallResult(**change))
+    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
+    result = run.results[0]
+    assert (result.text, dict(result.details), result.is_error) == expected
+
+
+async def test_images_stay_images():
+    image = ImageBlock(asset_id="a", media_type="image/png")
+
+    async def body(*_):
+        return LoopToolResult(content=(image,))
+
+    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)])
+    assert run.results[0].content == (image,)
+
+
+@pytest.mark.parametrize(
+    ("mode", "other", "most"),
+    [("parallel", None, 3), ("sequential", None, 1), ("parallel", "sequential", 1)],
+)
+async def test_one_sequential_tool_serialises_the_batch(mode, other, most):
+    echo = Tool(body=a_breath)
+    tools = [echo, Tool("seq", a_breath, execution_mode=other)]
+    calls = [("echo", {}), ("echo", {}), ("seq", {}), ("echo", {})]
+    run = await ran(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
+
+    assert echo.most_running == most
+    assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "seq#0", "echo#2"]
+    if most == 1:
+        tool_part = [kind for kind in run.recorder.types if kind.startswith("tool_execution")]
+        assert tool_part == ["tool_execution_start", "tool_execution_end"] * 4
+
+
+async def test_at_most_so_many_bodies_run_at_once():
+    echo = Tool(body=a_breath)
+    await ran(asking(*[("echo", {})] * 6), "go", tools=[echo], config=LoopConfig(max_parallel=2))
+    assert (echo.most_running, len(echo.ran)) == (2, 6)
+
+
+async def test_ends_come_as_they_happen_and_results_in_source_order():
+    second_done = asyncio.Event()
+
+    async def body(call_id, *_):
+        if call_id == "echo#1":
+            second_done.set()
+        else:
+            await second_done.wait()
+        return text_result(call_id)
+
+    calls = [("echo", {}), ("echo", {}), ("nonexistent", {})]
+    run = await ran(asking(*calls), "go", tools=[Tool(body=body)])
+
+    ends = [event.tool_call_id for event in run.recorder.of(ToolExecutionEnd)]
+    assert ends == ["nonexistent#0", "echo#1", "echo#0"]
+    assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "nonexistent#0"]
+
+
+async def test_no_body_runs_before_the_last_preflight():
+    order = []
+
+    async def body(call_id, *_):
+        order.append(f"run {call_id}")
+        return text_result("ok")
+
+    async def before(info, call):
+        await asyncio.sleep(0)
+        order.append(f"ask {call.id} of {len(info.calls)}")
+
+    await ran(
+        asking(("echo", {}), ("echo", {})),
+        "go",
+        tools=[Tool(body=body)],
+        config=LoopConfig(before_tool_call=before),
+    )
+    assert order == ["ask echo#0 of 2", "ask echo#1 of 2", "run echo#0", "run echo#1"]
+
+
+async def test_updates_are_told_until_the_tool_ends_also_from_threads():
+    late = []
+
+    async def body(_id, _arguments, _signal, on_update):
+        on_update(text_result("1"))
+        thread = threading.Thread(target=on_update, args=(text_result("2"),))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        late.append(on_update)
+        return text_result("ok")
+
+    recorder = EventRecorder()
+    await ran(asking(("echo", {"a": 1})), "go", tools=[Tool(body=body)], recorder=recorder)
+    late[0](text_result("3"))
+
+    updates = recorder.of(ToolExecutionUpdate)
+    assert [(u.partial_result.text, u.args) for u in updates] == [("1", {"a": 1}), ("2", {"a": 1})]
+
+
+async def test_the_first_interceptor_is_the_outermost():
+    order = []
+
+    def around(name):
+        async def interceptor(_call, proceed):
+            order.append(f"in {name}")
+            result = await proceed()
+            order.append(f"out {name}")
+            return result
+
+        return interceptor
+
+    config = LoopConfig(interceptors=[around("a"), around("b")])
+    await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    assert order == ["in a", "in b", "out b", "out a"]
+
+
+async def test_a_failing_interceptor_keeps_the_tool_from_running():
+    async def cannot_write(_call, _proceed):
+        raise OSError("disk full")
+
+    echo = Tool()
+    run = await ran(
+        asking(("echo", {})), "go", tools=[echo], config=LoopConfig(interceptors=[cannot_write])
+    )
+    assert (echo.ran, run.outcomes) == ([], ["error"])
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+@pytest.mark.parametrize("body", [forever, stubborn], ids=["cooperative", "swallows"])
+async def test_an_abort_answers_every_call_within_the_grace_period(body, mode):
+    signal, at = AbortSignal(), []
+
+    def stop():
+        at.append(time.monotonic())
+        signal.abort()
+
+    async def started(*arguments):
+        asyncio.get_running_loop().call_soon(stop)
+        return await body(*arguments)
+
+    model = asking(*[("echo", {})] * 3)
+    run = await ran(
+        model,
+        "go",
+        tools=[Tool(body=started)],
+        signal=signal,
+        config=LoopConfig(tool_execution=mode),
+    )
+
+    assert time.monotonic() - at[0] < 0.2
+    assert run.outcomes == ["aborted"] * 3
+    assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "echo#2"]
+    assert_balanced(run.new)
+    assert len(model.seen) == 1
+
+
+async def test_a_tool_that_blocks_a_thread_is_left_behind():
+    signal, release = AbortSignal(), threading.Event()
+
+    async def body(*_):
+        asyncio.get_running_loop().call_soon(signal.abort)
+        await asyncio.to_thread(release.wait, 5)
+        return text_result("late")
+
+    began = time.monotonic()
+    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], signal=signal)
+    took = time.monotonic() - began
+    release.set()
+
+    assert (run.outcomes, took < 1) == (["aborted"], True)
+
+
+async def test_an_abort_before_dispatch_starts_no_body():
+    signal, echo = AbortSignal(), Tool()
+    config = LoopConfig(before_tool_call=lambda *_: signal.abort())
+    run = await ran(
+        asking(("echo", {}), ("echo", {})), "go", tools=[echo], config=config, signal=signal
+    )
+    assert (echo.ran, run.outcomes) == ([], ["aborted", "aborted"])
+    assert run.results[0].details["synthetic"] == "aborted"
+
+
+async def test_one_failure_leaves_its_neighbours_alone():
+    tools = [Tool("bad", boom), Tool(body=a_breath)]
+    run = await ran(asking(("echo", {}), ("bad", {}), ("echo", {})), "go", tools=tools)
+    assert run.outcomes == ["ok", "error", "ok"]

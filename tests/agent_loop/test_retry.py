@@ -1,0 +1,151 @@
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import RecoveryPolicy, retrying_stream_fn
+from dirge_py.agent_loop.retry import NUDGE
+from dirge_py.errors import ProviderError
+from dirge_py.messages import user_text
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamOptions,
+    StreamRetry,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from dirge_py.testing import FakeClock, ScriptedModel
+
+CALL = ToolCallDelta(key="1", id="1", name="x")
+
+
+def error(kind="network", message="gone", **fields):
+    return StreamError(ProviderError(message, kind=kind, **fields))
+
+
+async def heard(model, *, policy=None, signal=None, clock=None, seen=None):
+    clock = clock or FakeClock(is_eager=True)
+    stream = retrying_stream_fn(model.stream_fn, policy, sleep=clock.sleep, random=lambda: 0.0)
+    context = LlmContext(system_prompt="", messages=[user_text("go")])
+    return [event async for event in stream(context, StreamOptions(), signal or AbortSignal())]
+
+
+async def test_without_an_error_everything_passes():
+    events = [TextDelta("a"), StreamDone()]
+    assert await heard(ScriptedModel().will_stream(*events)) == events
+
+
+@pytest.mark.parametrize(
+    "kind", ["auth", "context_length", "other", "usage_cap", "invalid_request", "refused"]
+)
+async def test_what_will_not_pass_is_not_retried(kind):
+    model = ScriptedModel().will_stream(error(kind))
+    assert [type(event) for event in await heard(model)] == [StreamError]
+    assert len(model.seen) == 1
+
+
+async def test_the_wait_doubles_and_the_sixth_error_surfaces():
+    model, clock = ScriptedModel(), FakeClock(is_eager=True)
+    for _ in range(6):
+        model.will_stream(error())
+
+    events = await heard(model, clock=clock)
+
+    assert clock.slept == [1, 2, 4, 8, 16]
+    assert [e.attempt for e in events if isinstance(e, StreamRetry)] == [1, 2, 3, 4, 5]
+    assert isinstance(events[-1], StreamError)
+    assert len(model.seen) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked_s", "waited"),
+    [
+        ("rate_limit", 0.05, [1]),
+        ("rate_limit", 30, [30]),
+        ("rate_limit", 301, []),
+        ("server", 900, [300]),
+    ],
+)
+async def test_a_server_that_asks_for_time_gets_it_up_to_a_cap(kind, asked_s, waited):
+    clock = FakeClock(is_eager=True)
+    model = ScriptedModel().will_stream(error(kind, retry_after_s=asked_s)).will_say("ok")
+
+    events = await heard(model, clock=clock)
+
+    assert clock.slept == waited
+    if not waited:
+        assert events[-1].error.kind == "usage_cap"
+
+
+def test_jitter_only_lengthens_the_wait():
+    policy, gone = RecoveryPolicy(), ProviderError("gone", kind="network")
+    assert policy.delay_s(2, gone, lambda: 0.0) == 4
+    assert policy.delay_s(2, gone, lambda: 1.0) == 5
+    assert policy.delay_s(50, gone, lambda: 0.0) == 64
+
+
+@pytest.mark.parametrize(
+    ("policy", "delta", "calls"),
+    [
+        (RecoveryPolicy(), TextDelta("a"), 1),
+        (RecoveryPolicy(), ThinkingDelta("a"), 1),
+        (RecoveryPolicy(), CALL, 2),
+        (RecoveryPolicy(commit_on="seed"), TextDelta("a"), 1),
+        (RecoveryPolicy(commit_on="seed"), ThinkingDelta("a"), 2),
+        (RecoveryPolicy(commit_on="seed"), CALL, 1),
+    ],
+)
+async def test_what_was_seen_forbids_a_retry(policy, delta, calls):
+    model = ScriptedModel().will_stream(delta, error()).will_say("ok")
+    await heard(model, policy=policy)
+    assert len(model.seen) == calls
+
+
+@pytest.mark.parametrize(
+    ("message", "phase", "nudges"),
+    [
+        ("The request timed out.", "stream", 1),
+        ("503 service unavailable", "stream", 0),
+        ("Timed out: silently dropped connection.", "stream", 0),
+        ("Timed out before the first byte.", "establish", 0),
+    ],
+)
+async def test_only_a_model_that_stalled_is_told_to_act(message, phase, nudges):
+    model = ScriptedModel()
+    model.will_stream(error("network", message, phase=phase))
+    model.will_stream(error("network", message, phase=phase)).will_say("ok")
+
+    await heard(model)
+
+    texts = [[m.text for m in seen.messages].count(NUDGE) for seen in model.seen]
+    assert texts == [0, nudges, nudges]
+
+
+async def test_the_retry_is_announced_before_the_wait_and_an_abort_ends_it():
+    model, clock, signal = ScriptedModel().will_stream(error()), FakeClock(), AbortSignal()
+    stream = retrying_stream_fn(model.stream_fn, sleep=clock.sleep)
+    events = stream(LlmContext(system_prompt="", messages=[]), StreamOptions(), signal)
+
+    assert isinstance(await anext(events), StreamRetry)
+    rest = asyncio.ensure_future(anext(events))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert clock.sleepers == 1
+    signal.abort()
+    last = await rest
+
+    assert last.error.kind == "aborted"
+    with suppress(StopAsyncIteration):
+        await anext(events)
+    assert len(model.seen) == 1
+
+
+async def test_nothing_is_asked_after_an_abort():
+    model, signal = ScriptedModel(), AbortSignal()
+    signal.abort()
+    (event,) = await heard(model, signal=signal)
+    assert (event.error.kind, model.seen) == ("aborted", [])
