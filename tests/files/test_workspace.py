@@ -1,4 +1,6 @@
+import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,11 +137,13 @@ def test_a_path_that_flips_while_we_write_never_leads_outside(workspace, project
     stop = threading.Event()
 
     def swap() -> None:
+        steps = [(inner, "kept"), ("link", "folder"), ("folder", "link"), ("kept", "folder")]
         while not stop.is_set():
-            os.rename(inner, project / "kept")
-            os.rename(project / "link", inner)
-            os.rename(inner, project / "link")
-            os.rename(project / "kept", inner)
+            # The writer may have made the folder anew in between; then this round is lost.
+            shutil.rmtree(project / "kept", ignore_errors=True)
+            for old, new in steps:
+                with contextlib.suppress(OSError):
+                    os.rename(project / old, project / new)
 
     thread = threading.Thread(target=swap)
     thread.start()

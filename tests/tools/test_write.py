@@ -1,0 +1,75 @@
+from dirge_py.claims import Claim
+
+
+async def test_d23_missing_folders_are_made_and_the_size_is_told(bench):
+    text = await bench.text("write", path="x/y/z.txt", content="one\ntwo\n")
+
+    assert text == "Created x/y/z.txt: 8 bytes (2 lines)."
+    assert (bench.folder / "x/y/z.txt").read_text() == "one\ntwo\n"
+
+
+async def test_an_unread_file_is_not_overwritten(bench):
+    file = bench.put("a", "theirs")
+
+    assert "not been read" in await bench.refusal("write", path="a", content="ours")
+    assert file.read_text() == "theirs"
+
+
+async def test_a_read_file_is_replaced(bench):
+    file = bench.put("a", "one\ntwo\n")
+    await bench.text("read", path="a")
+
+    result = await bench.call("write", path="a", content="one\n2")
+
+    assert result.text == "Wrote a: 5 bytes (2 lines)."
+    assert file.read_text() == "one\n2"
+    assert (result.details["added"], result.details["removed"]) == (1, 1)
+
+
+async def test_writing_counts_as_having_read(bench):
+    await bench.text("write", path="a", content="one")
+    await bench.text("write", path="a", content="two")
+    await bench.text("edit", path="a", old_text="two", new_text="three")
+
+    assert (bench.folder / "a").read_text() == "three"
+
+
+async def test_d25_a_link_is_kept_and_its_target_written(bench):
+    file = bench.put("real", "old")
+    (bench.folder / "link").symlink_to("real")
+    await bench.text("read", path="link")
+
+    await bench.text("write", path="link", content="new")
+
+    assert (bench.folder / "link").is_symlink()
+    assert file.read_text() == "new"
+
+
+async def test_a_folder_is_refused(bench):
+    (bench.folder / "src").mkdir()
+
+    assert "folder" in await bench.refusal("write", path="src", content="x")
+
+
+async def test_a_path_outside_needs_an_approval(bench):
+    outside = bench.folder.parent / "outside"
+
+    assert "may not open" in await bench.refusal("write", path="../outside", content="x")
+    assert not outside.exists()
+
+    bench.workspace.approve("call", [str(outside)])
+    await bench.text("write", path="../outside", content="x")
+    assert outside.read_text() == "x"
+
+
+async def test_the_preview_of_a_new_file_shows_all_of_it(bench):
+    preview = bench.preview("write", path="a", content="one\n")
+
+    assert preview.text == "--- /dev/null\n+++ a\n@@ -0,0 +1,1 @@\n+one"
+    assert not (bench.folder / "a").exists()
+
+
+def test_both_changing_tools_claim_an_edit_of_the_absolute_path(bench):
+    claims = bench.toolbox.claims("write", {"path": "x/../a", "content": ""})
+
+    assert claims == [Claim("edit", f"{bench.folder}/x/../a")]
