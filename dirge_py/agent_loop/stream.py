@@ -98,6 +98,8 @@ class _Answer:
         """Take in the stream until it ends, breaks, or the run is aborted."""
         try:
             options = await until_aborted(_options(self._run), self._run.signal)
+            if self._run.signal.aborted:
+                return
             stream = self._run.stream_fn(context, options, self._run.signal)
             await until_aborted(self._consume(stream), self._run.signal)
         except Aborted:

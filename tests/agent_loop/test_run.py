@@ -451,6 +451,14 @@ class TestAborting:
         assert_balanced(run.new)
         assert isinstance(run.outcome, Done if hook == "get_followup_messages" else Cancelled)
 
+    async def test_while_the_key_is_fetched_no_model_is_called(self):
+        signal, model = AbortSignal(), ScriptedModel()
+        config = LoopConfig(get_api_key=lambda _: signal.abort())
+
+        run = await ran(model, "go", config=config, signal=signal)
+
+        assert (model.seen, run.outcome) == ([], Cancelled(reason="user"))
+
     async def test_a_cancelled_task_says_its_last_words_and_stays_cancelled(self):
         heard, began = EventRecorder(), asyncio.Event()
 
