@@ -26,8 +26,8 @@ class ChoiceList(Widget, can_focus=False):
     ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
     """
 
-    def __init__(self, ink: Ink, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, ink: Ink, name: str) -> None:
+        super().__init__(id=name)
         self._ink = ink
         self._choices: Sequence[Choice] = ()
         self._cursor = 0
@@ -95,7 +95,7 @@ class Picker(ChoiceList, can_focus=True):
     """A list that waits for an answer. Typing narrows it."""
 
     def __init__(self, ink: Ink, keymap: Keymap) -> None:
-        super().__init__(ink, id="picker")
+        super().__init__(ink, "picker")
         self._keymap = keymap
         self._all: Sequence[Choice] = ()
         self._question = ""

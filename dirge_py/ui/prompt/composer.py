@@ -45,13 +45,20 @@ class Composer(TextArea, inherit_bindings=False):
 
         action: str
 
+    @dataclass
+    class Chosen(Message):
+        """A key for the list of proposals was pressed while it was open."""
+
+        action: str
+
     def __init__(self, keymap: Keymap, placeholder: str) -> None:
         super().__init__(id="composer", placeholder=placeholder, highlight_cursor_line=False)
         self.cursor_blink = False
-        self.history = History()
+        self.prompts = History()
         self.pastes = Pastes()
         self._keymap = keymap
         self._cut = ""
+        self.has_proposals = False
 
     # -- what others ask of it
 
@@ -76,6 +83,12 @@ class Composer(TextArea, inherit_bindings=False):
     # -- keys
 
     async def _on_key(self, event: events.Key) -> None:
+        for_list = self._keymap.action(event.key, "list") if self.has_proposals else None
+        if for_list is not None and for_list[1] != "erase":
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Chosen(for_list[1]))
+            return
         found = self._keymap.action(event.key, "composer", "screen")
         if found is None:
             await super()._on_key(event)
@@ -127,12 +140,12 @@ class Composer(TextArea, inherit_bindings=False):
             self.action_cursor_down()
 
     def key_action_history_older(self) -> None:
-        older = self.history.older(self.text)
+        older = self.prompts.older(self.text)
         if older is not None:
             self.put(older)
 
     def key_action_history_newer(self) -> None:
-        newer = self.history.newer()
+        newer = self.prompts.newer()
         if newer is not None:
             self.put(newer)
 

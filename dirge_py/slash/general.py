@@ -1,0 +1,42 @@
+"""`/help` and `/quit`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.slash.base import FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+
+async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    rows = [(_typed(command), command.summary) for command in front.commands]
+    parts = ["Commands", *_aligned(rows)]
+    if front.keys:
+        parts += ["", "Keys", *_aligned(front.keys)]
+    parts += ["", "@path attaches a file, a folder or an image. A line that begins with // is sent"]
+    parts[-1] += " as a prompt that begins with /."
+    front.show("\n".join(parts))
+
+
+async def leave(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    front.quit()
+
+
+def _typed(command: Command) -> str:
+    names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
+    return f"{names} {command.usage}".rstrip()
+
+
+def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+    width = max((len(left) for left, _ in rows), default=0)
+    return [f"  {left:<{width}}  {right}" for left, right in rows]
+
+
+COMMANDS = (
+    Command(name="help", summary="what can be typed here, and the keys", run=show_help),
+    Command(
+        name="quit", summary="leave; the session is kept", run=leave, aliases=("exit", "q", ":q")
+    ),
+)

@@ -1,0 +1,128 @@
+"""`/mode`, `/why` and `/allow`: what may happen without a question, and why."""
+
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.slash.base import Choice, FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.permission.rules import Decision
+
+_MODES = {
+    "standard": "reads and edits in the workspace; asks before commands that act",
+    "accept": "like standard, and edits without asking",
+    "restrictive": "asks before every edit",
+    "plan": "reads only",
+    "yolo": "asks nothing",
+}
+
+
+async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    chosen: str | None = args
+    if not args:
+        choices = [Choice(id=name, label=name, detail=words) for name, words in _MODES.items()]
+        chosen = await front.pick("Permission mode", choices, current=conversation.mode)
+    if chosen is None:
+        return
+    if chosen not in _MODES:
+        raise UsageError(f"There is no mode {chosen!r}.", hint=f"Modes: {', '.join(_MODES)}.")
+    conversation.set_mode(chosen)  # type: ignore[arg-type]
+    front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone="warning" if chosen == "yolo" else "good")
+
+
+async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    tool, _, call = args.partition(" ")
+    if not tool or not call.strip():
+        raise UsageError("Which call?", hint="For example: /why bash git push")
+    front.show(explain(conversation.why(tool, call.strip())))
+
+
+def explain(decision: "Decision") -> str:
+    """A decision as lines: the verdict, its claims, and every rule that was looked at."""
+    lines = [f"{decision.effect}, by {decision.policy}: {decision.reason}"]
+    for claim in decision.claims:
+        lines.append(f"  {claim.op} {claim.resource}: {claim.effect}, by {claim.policy}")
+        lines.append(f"    {claim.reason}")
+    if decision.trace:
+        lines.append("  looked at:")
+        lines += [
+            f"    {step.claim}: {step.policy} → {step.effect or 'says nothing'}"
+            + (f" ({step.reason})" if step.reason else "")
+            for step in decision.trace
+        ]
+    return "\n".join(lines)
+
+
+async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    verb, _, rest = args.partition(" ")
+    rest = rest.strip()
+    match verb:
+        case "" | "list":
+            front.show(_listed(conversation))
+        case "add" if rest:
+            conversation.add_grant(rest)
+            front.show(f"Allowed for this session: {rest}", tone="good")
+        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.grants):
+            conversation.remove_grant(int(rest) - 1)
+            front.show(_listed(conversation))
+        case "remove":
+            raise UsageError(
+                f"There is no grant {rest or 'without a number'}.", hint=_listed(conversation)
+            )
+        case "clear":
+            conversation.clear_grants()
+            front.show("Nothing is allowed beyond the rules any more.", tone="good")
+        case _:
+            raise UsageError(
+                "/allow wants list, add RULE, remove NUMBER or clear.",
+                hint="A rule is op:pattern, such as execute:make *",
+            )
+
+
+def _listed(conversation: "Conversation") -> str:
+    if not conversation.grants:
+        return "Nothing is allowed for this session beyond the rules."
+    rows = [f"  {number}  {grant.text}" for number, grant in enumerate(conversation.grants, 1)]
+    return "\n".join(["Allowed for this session", *rows])
+
+
+def modes(conversation: "Conversation") -> list[str]:
+    return list(_MODES)
+
+
+def verbs(conversation: "Conversation") -> list[str]:
+    return ["list", "add ", "remove ", "clear"]
+
+
+def tools(conversation: "Conversation") -> list[str]:
+    return [f"{name} " for name in conversation.tool_names]
+
+
+COMMANDS = (
+    Command(
+        name="mode",
+        summary="show or set the permission mode",
+        usage="[standard|accept|restrictive|plan|yolo]",
+        run=mode,
+        complete=modes,
+    ),
+    Command(
+        name="why",
+        summary="what would be decided about a call, and by which rule; runs nothing",
+        usage="TOOL INPUT",
+        run=why,
+        headless=True,
+        complete=tools,
+    ),
+    Command(
+        name="allow",
+        summary="what is allowed for this session",
+        usage="[list|add RULE|remove NUMBER|clear]",
+        run=allow,
+        aliases=("permissions", "approvals", "allowed-tools"),
+        while_running="listing",
+        complete=verbs,
+    ),
+)

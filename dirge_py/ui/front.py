@@ -1,0 +1,58 @@
+"""What slash commands may ask of the terminal UI."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.errors import UsageError
+from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.registry import Registry
+from dirge_py.ui.editor import edit_in_editor
+from dirge_py.ui.ink import theme_names
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.ui.app import DirgeApp
+
+
+class TuiFront:
+    """The `slash.base.FrontEnd` of the terminal UI; everything is done by the app."""
+
+    def __init__(self, app: "DirgeApp", commands: Registry) -> None:
+        self._app = app
+        self._commands = commands
+
+    @property
+    def commands(self) -> Registry:
+        return self._commands
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        return self._app.keymap.described()
+
+    def show(self, text: str, *, tone: Tone = "plain") -> None:
+        self._app.say(text, tone=tone)
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        return await self._app.pick(title, choices, current)
+
+    async def edit_text(self, text: str) -> str | None:
+        return edit_in_editor(self._app, text)
+
+    def set_input(self, text: str) -> None:
+        self._app.composer.put(text)
+
+    async def open(self, session_id: str | None) -> "Conversation":
+        return await self._app.switch_to(session_id)
+
+    def quit(self) -> None:
+        self._app.leave(0)
+
+    def theme(self, name: str) -> None:
+        if name not in theme_names():
+            raise UsageError(
+                f"There is no theme {name!r}.", hint=f"Themes: {', '.join(theme_names())}."
+            )
+        self._app.set_colors(name)
+
+    def copy(self, text: str) -> None:
+        self._app.copy_to_clipboard(text)

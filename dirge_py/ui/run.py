@@ -1,0 +1,61 @@
+"""Starting the terminal UI, and ending it in good order however it ends."""
+
+import asyncio
+import os
+import signal
+import sys
+
+from textual import constants
+
+from dirge_py.ui.app import DirgeApp
+from dirge_py.ui.start import TuiStart
+
+_ESCAPE_DELAY_S = 0.03
+"""How long a lone Esc waits for more: terminals send sequences in one piece, people do not."""
+
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_tui(start: TuiStart) -> int:
+    """Run the UI until the person leaves; returns the exit code.
+
+    A signal ends it like a person would, with exit code 128 + its number. The terminal is restored
+    first, then the conversation is closed.
+
+    Raises:
+        DirgeError: the conversation could not be opened. Nothing is left on the screen then.
+    """
+    vars(constants)["ESCAPE_DELAY"] = _ESCAPE_DELAY_S
+    return asyncio.run(_run(start))
+
+
+async def _run(start: TuiStart) -> int:
+    no_color = bool(os.environ.get("NO_COLOR"))
+    app = DirgeApp(start, no_color=no_color)
+    if no_color:
+        # Textual takes the variable out of the environment; our children want to see it too.
+        os.environ["NO_COLOR"] = "1"
+    loop = asyncio.get_running_loop()
+    for number in _ENDING_SIGNALS:
+        loop.add_signal_handler(number, app.leave, 128 + number)
+    way_back = ""
+    try:
+        code = await app.run_async()
+        way_back = _way_back(app)
+    finally:
+        await app.talk.close()
+        for number in _ENDING_SIGNALS:
+            loop.remove_signal_handler(number)
+    if app.failure is not None:
+        raise app.failure
+    if way_back:
+        sys.stdout.write(way_back + "\n")
+    return code if code is not None else app.return_code or 0
+
+
+def _way_back(app: DirgeApp) -> str:
+    """How to come back to this session, if there is anything to come back to."""
+    conversation = app.talk.conversation
+    if conversation is None or conversation.session_id is None or not conversation.messages:
+        return ""
+    return f"To come back: dirge -r {conversation.session_id}"

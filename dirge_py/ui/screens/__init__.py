@@ -1,1 +1,0 @@
-"""Panels that take the whole screen."""

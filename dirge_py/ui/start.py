@@ -1,0 +1,78 @@
+"""What the terminal UI is started with: callables and plain values, made by whoever wires."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from dirge_py.questions import Asker
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+
+class OpenFirst(Protocol):
+    """Opens the conversation that the command line asks for. Raises NoProvider, SessionError, …"""
+
+    def __call__(self, asker: Asker) -> "Conversation": ...
+
+
+class OpenOther(Protocol):
+    """Opens a stored session by its id, or a new one for None. Raises SessionError, …"""
+
+    def __call__(self, asker: Asker, session_id: str | None) -> "Conversation": ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A kind of provider that could be set up. `key_env`: variables that usually hold its key."""
+
+    type: str
+    label: str
+    base_url: str = ""
+    key_env: tuple[str, ...] = ()
+    needs_key: bool = True
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """What was filled in. Either `key_env` names a variable, or `key` is the key, or neither."""
+
+    type: str
+    model: str
+    base_url: str = ""
+    key_env: str = ""
+    key: str = field(default="", repr=False)
+
+
+class SetupService(Protocol):
+    """Writes the first provider into the configuration."""
+
+    def offers(self) -> Sequence[Offer]:
+        """What can be set up, the likeliest first."""
+
+    async def try_out(self, draft: Draft) -> str:
+        """Make one small request; returns what to tell the person. Raises DirgeError."""
+
+    def save(self, draft: Draft) -> str:
+        """Store it, a key in a file that only its owner reads; returns where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuiStart:
+    """How one start of the terminal UI goes.
+
+    `open_first` and `open_other` are called after the first frame, on the event loop; what they
+    import should be imported by `warm_up`, which runs in a thread before. `pick_session`: show the
+    list of sessions first (`-r` without an id).
+    """
+
+    open_first: OpenFirst
+    open_other: OpenOther
+    warm_up: Callable[[], object] | None = None
+    setup: SetupService | None = None
+    first_prompt: str = ""
+    pick_session: bool = False
+    theme: str = "dark"
+    show_thinking: bool = False
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)

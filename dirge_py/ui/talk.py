@@ -1,0 +1,165 @@
+"""The conversation as the screen drives it: sending, steering, queueing, interrupting."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from dirge_py.errors import DirgeError
+from dirge_py.messages import TextBlock, UserMessage
+from dirge_py.outcomes import Cancelled
+from dirge_py.slash.base import FrontEnd, Tone
+from dirge_py.slash.registry import Registry, as_prompt
+from dirge_py.ui.panels.queue import Waiting
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.events import Sink
+    from dirge_py.runs import Run
+
+State = Literal["starting", "ready", "working", "asking", "interrupting"]
+
+
+class Stage(Protocol):
+    """What the talk needs of the screen."""
+
+    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
+    def give_back(self, text: str) -> None: ...
+    def catch_up(self) -> None: ...
+    def standing_changed(self) -> None: ...
+
+
+class Talk:
+    """Holds the conversation and knows what it is doing. Whatever was typed ends up somewhere."""
+
+    def __init__(self, stage: Stage, registry: Registry, front: FrontEnd) -> None:
+        self.conversation: Conversation | None = None
+        self._stage = stage
+        self._registry = registry
+        self._front = front
+        self._typed: dict[int, str] = {}
+        self._is_interrupting = False
+        self._unsubscribe: Callable[[], None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.is_asking = False
+        self._runs = 0
+
+    @property
+    def state(self) -> State:
+        if self.conversation is None:
+            return "starting"
+        if self._is_interrupting:
+            return "interrupting"
+        if self.is_asking:
+            return "asking"
+        return "working" if self.is_running else "ready"
+
+    @property
+    def is_running(self) -> bool:
+        return self._runs > 0
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        """What is queued, as it was typed."""
+        if self.conversation is None:
+            return ()
+        return [
+            Waiting(kind=item.kind, text=self._typed.get(item.id) or _first_text(item.message))
+            for item in self.conversation.queued()
+        ]
+
+    def adopt(self, conversation: "Conversation", sink: "Sink") -> None:
+        """Go on with this conversation; the one before is left to whoever closes it."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self.conversation = conversation
+        self._typed.clear()
+        self._unsubscribe = conversation.subscribe(sink)
+        self._stage.standing_changed()
+
+    # -- what was typed
+
+    async def say(self, text: str, how: Literal["now", "later"]) -> None:
+        """Do what a line asks for: run a command, start a run, steer or queue."""
+        conversation = self.conversation
+        if not text.strip():
+            return
+        try:
+            if conversation is None:
+                raise DirgeError("the conversation is not open yet.", hint="In a moment.")
+            typed = self._registry.read(text)
+            if typed is not None:
+                await self._registry.run(typed, conversation, self._front)
+            else:
+                await self._prompt(conversation, as_prompt(text), how)
+        except DirgeError as error:
+            self._stage.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
+            self._stage.give_back(text)
+        finally:
+            self._stage.standing_changed()
+
+    async def _prompt(
+        self, conversation: "Conversation", text: str, how: Literal["now", "later"]
+    ) -> None:
+        message = await conversation.attach(text)
+        if not conversation.is_running:
+            self._watch(conversation, conversation.send(message))
+            return
+        queue = conversation.steer if how == "now" else conversation.follow_up
+        self._typed[queue(message).id] = text
+
+    # -- runs
+
+    def _watch(self, conversation: "Conversation", run: "Run") -> None:
+        self._runs += 1
+        task = asyncio.get_running_loop().create_task(self._see_to_its_end(conversation, run))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _see_to_its_end(self, conversation: "Conversation", run: "Run") -> None:
+        try:
+            outcome = await run
+        finally:
+            self._runs -= 1
+            self._is_interrupting = False
+        self._stage.catch_up()
+        if isinstance(outcome, Cancelled):
+            self.take_queue_back()
+        elif conversation is self.conversation:
+            # Typed in the last moment, when the loop had already looked into its queues.
+            late = conversation.resume_queued()
+            if late is not None:
+                self._watch(conversation, late)
+        self._stage.standing_changed()
+
+    def interrupt(self) -> bool:
+        """Stop the run; what is queued goes back to the input. False when nothing runs."""
+        if self.conversation is None or not self.is_running:
+            return False
+        self.take_queue_back()
+        self._is_interrupting = True
+        self.conversation.abort("user")
+        self._stage.standing_changed()
+        return True
+
+    def take_queue_back(self) -> bool:
+        """Put what is queued back into the input. False when nothing was."""
+        if self.conversation is None:
+            return False
+        taken = self.conversation.take_back()
+        if taken:
+            texts = [self._typed.pop(item.id, "") or _first_text(item.message) for item in taken]
+            self._stage.give_back("\n".join(texts))
+            self._stage.standing_changed()
+        return bool(taken)
+
+    async def close(self) -> None:
+        """Stop what runs and close the conversation."""
+        conversation, self.conversation = self.conversation, None
+        if conversation is not None:
+            await conversation.close()
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def _first_text(message: UserMessage) -> str:
+    return next((block.text for block in message.content if isinstance(block, TextBlock)), "")
