@@ -1,0 +1,329 @@
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.claims import Claim, Operation
+from dirge_py.permission.decision import explain
+from dirge_py.permission.gate import suggest
+from dirge_py.permission.rules import Effect, Mode, Rule
+
+from .conftest import Project, allow, ask, deny
+
+MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
+TABLE = [
+    ("read", "README.md", "allow allow allow allow allow"),
+    ("read", "/etc/hosts", "ask ask ask ask allow"),
+    ("read", ".env", "ask ask ask ask allow"),
+    ("edit", "src/a.py", "allow allow ask deny allow"),
+    ("edit", ".git/config", "ask ask ask deny allow"),
+    ("edit", ".github/workflows/ci.yml", "ask ask ask deny allow"),
+    ("edit", "/etc/hosts", "ask ask ask deny allow"),
+    ("execute", "git status", "allow allow allow allow allow"),
+    ("execute", "make test", "ask ask ask deny allow"),
+    ("execute", "if true; then ls; fi", "ask ask ask deny allow"),
+    ("execute", "rm -rf /", "deny deny deny deny allow"),
+    ("execute", "sudo dd if=x of=/dev/sda", "deny deny deny deny allow"),
+    ("network", "example.com", "ask ask ask deny allow"),
+    ("mcp", "server.tool", "ask ask ask deny allow"),
+    ("plugin", "thing", "ask ask ask deny allow"),
+    ("agent", "reviewer", "ask ask ask deny allow"),
+    ("memory", "add", "ask allow ask deny allow"),
+    ("skill", "create", "ask allow ask deny allow"),
+    ("other", "thing", "ask allow ask deny allow"),
+    ("memory", "view notes", "allow allow allow allow allow"),
+    ("skill", "load:x", "allow allow allow allow allow"),
+    ("meta", "todo", "allow allow allow allow allow"),
+    ("read", "STATE/trust.json", "deny deny deny deny deny"),
+    ("edit", "STATE/trust.json", "deny deny deny deny deny"),
+    ("execute", "cat STATE/trust.json", "deny deny deny deny deny"),
+    ("execute", "python -c 'open(1)' STATE/trust.json", "deny deny deny deny deny"),
+    ("execute", "x=$(cat ~/.local/state/dirge/trust.json)", "deny deny deny deny deny"),
+    ("read", "STATE/sessions/p/1/output/call.txt", "allow allow allow allow allow"),
+]
+
+
+def claim(project: Project, op: Operation, resource: str) -> Claim:
+    resource = resource.replace("STATE", str(project.state))
+    return project.execute(resource) if op == "execute" else project.claim(op, resource)
+
+
+@pytest.mark.parametrize(("op", "resource", "effects"), TABLE)
+def test_default_is_as_in_the_table(
+    project: Project, op: Operation, resource: str, effects: str
+) -> None:
+    given = [project.gate(mode=mode).decide([claim(project, op, resource)]) for mode in MODES]
+
+    assert [decision.effect for decision in given] == effects.split()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_wins_wherever_it_stands(project: Project, mode: Mode) -> None:
+    for rules in (
+        (deny("execute:git log *"), allow("execute:*")),
+        (allow("execute:*"), deny("execute:git log *")),
+    ):
+        decision = project.run("git log -1", *rules, mode=mode)
+        assert (decision.effect, decision.policy) == ("deny", "deny-rule")
+
+
+def test_of_allow_and_ask_rules_the_last_match_counts(project: Project) -> None:
+    assert project.run("make x", ask("execute:make *"), allow("execute:make x")).effect == "allow"
+    assert project.run("make x", allow("execute:make x"), ask("execute:make *")).effect == "ask"
+
+
+def test_an_ask_rule_beats_what_is_built_in(project: Project) -> None:
+    decision = project.run("git log", ask("execute:git log *"))
+
+    assert (decision.effect, decision.policy) == ("ask", "ask-rule")
+
+
+def test_a_grant_stands_above_an_ask_rule(project: Project) -> None:
+    gate = project.gate(ask("execute:make *"))
+    gate.add_grant("execute:make test")
+
+    assert gate.decide([project.execute("make test")]).policy == "grant"
+
+
+def test_neither_rule_nor_grant_opens_a_protected_name(project: Project) -> None:
+    gate = project.gate(allow("edit:**"), allow("edit:/**"))
+    gate.add_grant("edit:/**")
+
+    decision = gate.decide([project.claim("edit", ".git/hooks/pre-commit")])
+
+    assert (decision.effect, decision.policy, decision.grant) == ("ask", "protected", ())
+
+
+def test_a_grant_does_not_unlock_plan_mode(project: Project) -> None:
+    gate = project.gate(allow("edit:**"), mode="plan")
+    gate.add_grant("edit:src/a.py")
+
+    decision = gate.decide([project.claim("edit", "src/a.py")])
+
+    assert (decision.effect, decision.policy) == ("deny", "mode")
+
+
+def test_the_strictest_of_several_claims_wins(project: Project) -> None:
+    claims = [
+        project.claim("read", "README.md"),
+        project.claim("edit", "../x"),
+        project.claim("edit", "a"),
+    ]
+
+    decision = project.gate().decide(claims)
+
+    assert [one.effect for one in decision.claims] == ["allow", "ask", "allow"]
+    assert (decision.effect, decision.reason) == ("ask", decision.claims[1].reason)
+
+
+def test_an_allow_rule_covers_each_part_on_its_own(project: Project) -> None:
+    rule = allow("execute:make *")
+
+    assert project.run("make && make x", rule).effect == "allow"
+    assert project.run("make && cargo build", rule).effect == "ask"
+    assert project.run("make > log", rule).effect == "ask"
+    assert project.run("make $(id)", rule).effect == "ask"
+    assert project.run("export PATH=.; make", allow("execute:export *"), rule).effect == "ask"
+
+
+def test_an_allow_rule_does_not_reach_outside_paths(project: Project) -> None:
+    assert project.run("touch src/new", allow("execute:touch *")).effect == "allow"
+    assert project.run("touch /tmp/x", allow("execute:touch *")).effect == "ask"
+    assert project.run("touch .git/x", allow("execute:touch *")).effect == "ask"
+    assert project.run("cat /etc/hosts", allow("execute:cat *")).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push", "git push -f", "  git   push", "git -C . push", "git -c a=b push x", "\\git push",
+        "g'it' pu\"sh\"", "/usr/bin/git push", "sudo git push", "sudo -u root git push",
+        "env -i A=1 git push", "nohup git push", "timeout 5 git push", "xargs git push",
+        "bash -c 'git push'", "sh -xc \"cd . && git push\"", "eval git push", "eval 'git push'",
+        "A=1 git push", "if true; then git push; fi", "(git push)", "{ git push; }",
+        "echo $(git push)", "echo `git push`", "echo \"$(git push)\"", "cat <(git push)",
+        "ls && git push", "ls\ngit push", "f() { git push; }; f", "git push &", "! git push",
+        "find . -exec git push ;", "sudo env nice -n 3 git push", "git \\\npush", "$'git' push",
+        "cat <<EOF\n$(git push)\nEOF", "echo 'unclosed; git push", "{git,push}", "git${IFS}push",
+        "bash -c \"bash -c 'git push'\"", "ls # git push", "case x in x) git push;; esac",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["standard", "yolo"])
+def test_a_deny_rule_looks_through_whatever_stands_around(
+    project: Project, command: str, mode: Mode
+) -> None:
+    decision = project.run(command, deny("execute:git push *"), allow("execute:*"), mode=mode)
+
+    assert (decision.effect, decision.policy) == ("deny", "deny-rule")
+
+
+@pytest.mark.parametrize(
+    "command", ["git status", "echo git push", "git log --grep='git push'", "grep 'git push' f"]
+)
+def test_a_deny_rule_leaves_other_commands_alone(project: Project, command: str) -> None:
+    assert project.run(command, deny("execute:git push *")).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "command", ["rm notes.txt", "cp a notes.txt", "echo $X > notes.txt", "X=1 tee notes.txt"]
+)
+def test_a_deny_of_edits_holds_for_commands(project: Project, command: str) -> None:
+    assert project.run(command, deny("edit:notes.txt"), mode="yolo").effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat notes.txt", "cat *.txt", "python x notes.txt", "X=1 cat < notes.txt; a notes.txt"]
+)
+def test_a_deny_of_reads_holds_for_commands(project: Project, command: str) -> None:
+    assert project.run(command, deny("read:notes.txt"), mode="yolo").effect == "deny"
+
+
+def test_json_has_exactly_the_documented_shape(project: Project) -> None:
+    decision = project.run("cat /etc/hosts").as_json()
+
+    assert list(decision) == ["effect", "policy", "reason", "claims", "trace"]
+    assert [list(one) for one in decision["claims"]] == [
+        ["op", "resource", "effect", "policy", "reason"]
+    ] * 2
+    assert {tuple(line) for line in decision["trace"]} == {("claim", "policy", "effect", "reason")}
+    assert json.loads(json.dumps(decision)) == decision
+
+
+def test_trace_holds_every_policy_once_per_claim(project: Project) -> None:
+    trace = project.run("cat README.md").trace
+
+    assert [line.policy for line in trace] == [
+        "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",
+        "default",
+    ] * 2  # fmt: skip
+
+
+def test_explanation_shows_effect_reason_and_every_vote(project: Project) -> None:
+    rule = deny("execute:git push *")
+
+    text = explain(project.run("git push", rule), "bash", "git push")
+
+    assert text.splitlines()[:2] == [
+        "bash git push",
+        "deny: the rule `execute:git push *` denies it [deny-rule]",
+    ]
+    assert "  default    ask" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "grant"),
+    [
+        ("pytest -q tests", ("execute:pytest -q tests",)),
+        ("make && npm test", ("execute:make", "execute:npm test")),
+        ("ls | make 'a*b'", ("execute:make 'a*b'",)),
+        ("make $(id)", ()),
+        ("make > log", ()),
+        ("make *", ()),
+        ("python -c 'x'", ()),
+        ("bash -c make", ()),
+        ("sudo bash -c make", ()),
+        ("node --eval x", ()),
+        ("touch /tmp/x", ()),
+        ("cat .env", ()),
+        ("cp a .git/x", ()),
+        ("cd src && make", ()),
+        ("python /tmp/x.py", ()),
+        ("ls", ()),
+    ],
+)
+def test_grant_is_exactly_what_was_shown_or_nothing(
+    project: Project, command: str, grant: tuple[str, ...]
+) -> None:
+    assert project.run(command).grant == grant
+
+
+def test_a_grant_with_a_quoted_star_does_not_cover_the_star(project: Project) -> None:
+    gate = project.gate()
+    gate.add_grant("execute:make 'a*'")
+
+    assert gate.decide([project.execute("make 'a*'")]).effect == "allow"
+    assert gate.decide([project.execute("make a*")]).effect == "ask"
+    assert gate.decide([project.execute("make ab")]).effect == "ask"
+
+
+def test_a_grant_does_not_follow_into_another_folder(project: Project) -> None:
+    gate = project.gate()
+    gate.add_grant("execute:make")
+
+    assert gate.decide([project.execute("cd src && make")]).effect == "ask"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "command", ["make test", "touch /tmp/x", "cat /etc/hosts | make", "it's", "cat .env", "make 'a b'"]
+)
+def test_the_suggested_flags_would_have_allowed_it(
+    project: Project, command: str, mode: Mode
+) -> None:
+    decision = project.run(command, mode=mode)
+    again = project.run(command, *(allow(rule) for rule in decision.wanted), mode=mode)
+
+    assert suggest(decision).count("--allow ") == len(decision.wanted)
+    assert again.effect == "allow" or not decision.wanted
+
+
+def test_only_looking_commands_come_with_a_plan(project: Project) -> None:
+    plan = project.run("ls -la | head -5").plan
+
+    assert plan is not None
+    assert [part.argv for part in plan.parts] == [("ls", "-la"), ("head", "-5")]
+    assert project.run("make", allow("execute:make")).plan is None
+    assert project.run("make", mode="yolo").plan is None
+
+
+def test_builds_are_allowed_inside_a_sandbox(project: Project) -> None:
+    gate = project.gate(is_sandboxed=True)
+
+    assert gate.decide([project.execute("pytest -q && cargo test")]).effect == "allow"
+    assert gate.decide([project.execute("curl x")]).effect == "ask"
+
+
+rules = st.builds(
+    Rule,
+    st.sampled_from(["execute", "read", "edit", "network", "*"]),
+    st.sampled_from(
+        ["*", "git *", "make", "make *", "**", "src/**", "/etc/**", "README.md", "example.com", "ls *"]
+    ),
+    st.sampled_from(["allow", "ask", "deny"]),
+)
+actions = st.sampled_from(
+    [
+        ("execute", "git status"), ("execute", "make && ls"), ("execute", "x=$(make)"),
+        ("read", "README.md"), ("read", "/etc/hosts"), ("edit", "src/a.py"), ("network", "example.com"),
+        ("execute", "cat README.md | make"), ("execute", "rm -rf /"),
+    ]
+)  # fmt: skip
+RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(rules, max_size=5), rules, st.integers(0, 5), st.lists(rules, max_size=2), actions,
+    st.sampled_from(MODES),
+)  # fmt: skip
+def test_adding_a_deny_never_loosens(
+    project: Project,
+    before: list[Rule],
+    added: Rule,
+    at: int,
+    grants: list[Rule],
+    action: tuple[Operation, str],
+    mode: Mode,
+) -> None:
+    added = Rule(added.op, added.pattern, "deny")
+    effects = []
+    for given_rules in (before, [*before[:at], added, *before[at:]]):
+        gate = project.gate(*given_rules, mode=mode)
+        for grant in grants:
+            gate.add_grant(str(grant))
+        effects.append(gate.decide([claim(project, *action)]).effect)
+
+    assert RANK[effects[0]] <= RANK[effects[1]]
