@@ -7,8 +7,8 @@ Order, with the grammar of a run (`→` reads "then"):
     turn   := injected* assistant Usage? tools TurnEnd
     assistant := RetryNotice* MessageStart MessageUpdate* MessageEnd
 
-Every TurnStart has one TurnEnd, every tool call one ToolExecutionStart, one ToolExecutionEnd and one
-result message. AgentEnd is last on every path out.
+Every TurnStart has one TurnEnd, every tool call one ToolExecutionStart, one ToolExecutionEnd and
+one result message. AgentEnd is last on every path out.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The recorded units of history: messages, and the blocks they are made of.
 
 All are immutable values. The stored form (session/codec.py) and the provider forms (providers/) are
-derived from these; role and block names on the wire are `user`, `assistant`, `toolResult`, `system`,
-`custom` and `text`, `thinking`, `toolCall`, `image`.
+derived from these; role and block names on the wire are `user`, `assistant`, `toolResult`,
+`system`, `custom` and `text`, `thinking`, `toolCall`, `image`.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class ToolCallBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageBlock:
-    """A picture, by reference: `asset_id` (`[A-Za-z0-9_-]+`) names a file in the session's assets."""
+    """A picture by reference: `asset_id` (`[A-Za-z0-9_-]+`) names a file of the session."""
 
     asset_id: str
     media_type: str
@@ -155,7 +155,9 @@ class CustomMessage:
     role: Literal["custom"] = "custom"
 
 
-Message: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage | SystemMessage | CustomMessage
+Message: TypeAlias = (
+    UserMessage | AssistantMessage | ToolResultMessage | SystemMessage | CustomMessage
+)
 
 
 def joined_text(blocks: tuple[Any, ...]) -> str:

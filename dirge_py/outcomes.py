@@ -1,6 +1,6 @@
 """How a run can end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from dirge_py.messages import Message, Usage
@@ -12,7 +12,7 @@ class AgentResult:
 
     response: str
     messages: tuple[Message, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     turns: int = 0
 
 
@@ -80,5 +80,12 @@ class Failed:
 
 
 Outcome: TypeAlias = (
-    Done | MaxTurns | LimitExceeded | AwaitingConfirmation | Cancelled | Refused | HookTerminated | Failed
+    Done
+    | MaxTurns
+    | LimitExceeded
+    | AwaitingConfirmation
+    | Cancelled
+    | Refused
+    | HookTerminated
+    | Failed
 )

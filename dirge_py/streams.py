@@ -77,7 +77,7 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnd:
-    """Closes the open thinking block. `text` is the whole of it if the service repeats it at the end."""
+    """Closes the open thinking block. `text` is the whole of it, if the service repeats it."""
 
     text: str | None = None
     signature: str | None = None

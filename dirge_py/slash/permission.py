@@ -8,7 +8,7 @@ from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.permission.rules import Decision
+    from dirge_py.permission.decision import Decision
 
 _MODES = {
     "standard": "reads and edits in the workspace; asks before commands that act",
@@ -84,7 +84,7 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 def _listed(conversation: "Conversation") -> str:
     if not conversation.grants:
         return "Nothing is allowed for this session beyond the rules."
-    rows = [f"  {number}  {grant.text}" for number, grant in enumerate(conversation.grants, 1)]
+    rows = [f"  {number}  {grant}" for number, grant in enumerate(conversation.grants, 1)]
     return "\n".join(["Allowed for this session", *rows])
 
 

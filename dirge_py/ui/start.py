@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.questions import Asker
+from dirge_py.wiring.offers import Draft, Offer
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -20,29 +21,6 @@ class OpenOther(Protocol):
     """Opens a stored session by its id, or a new one for None. Raises SessionError, …"""
 
     def __call__(self, asker: Asker, session_id: str | None) -> "Conversation": ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A kind of provider that could be set up. `key_env`: variables that usually hold its key."""
-
-    type: str
-    label: str
-    base_url: str = ""
-    key_env: tuple[str, ...] = ()
-    needs_key: bool = True
-    model: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What was filled in. Either `key_env` names a variable, or `key` is the key, or neither."""
-
-    type: str
-    model: str
-    base_url: str = ""
-    key_env: str = ""
-    key: str = field(default="", repr=False)
 
 
 class SetupService(Protocol):

@@ -7,7 +7,8 @@ from typing import Protocol
 
 from dirge_py.errors import DirgeError
 from dirge_py.slash.base import Choice, Tone
-from dirge_py.ui.start import Draft, Offer, SetupService
+from dirge_py.ui.start import SetupService
+from dirge_py.wiring.offers import Draft, Offer
 
 _TYPE_IT = "type"
 

@@ -1,0 +1,1 @@
+"""The command line: flags, subcommands, and which front end they start."""

@@ -1,0 +1,194 @@
+"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from dirge_py import __version__
+from dirge_py.errors import UsageError
+
+MODES = ("standard", "accept", "restrictive", "plan", "yolo")
+LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
+
+EPILOG = """\
+subcommands:
+  dirge demo [--print]              watch it mend a small project, without a provider
+  dirge why TOOL INPUT…             what the permission engine would decide, and why
+  dirge config init|check|show|path|prompt
+
+`@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
+it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
+11 awaiting confirmation, 53 turn limit, 54 other limit, 55 stopped by --on-ask abort, 75 try again
+later, 130 and 143 interrupted. More: docs/cli.md."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises UsageError and knows what was nearly typed."""
+
+    def error(self, message: str) -> NoReturn:
+        hint = f"`{self.prog} --help` lists every flag."
+        prefix = "unrecognized arguments: "
+        if message.startswith(prefix):
+            flag = message.removeprefix(prefix).split(" ")[0].split("=")[0]
+            near = get_close_matches(flag, self._option_string_actions, 1)
+            message = f"no flag `{flag}`."
+            if near:
+                hint = f"Did you mean `{near[0]}`?"
+        raise UsageError(message, hint=hint)
+
+
+def build_parser() -> Parser:
+    """Every flag that is built; what is absent here is unknown (exit 2)."""
+    parser = Parser(
+        prog="dirge",
+        usage="dirge [options] [prompt…]",
+        description="A terminal coding agent: steer it while it works, or call it with -p.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("prompt", nargs="*", help="the (first) prompt")
+    _output_flags(parser.add_argument_group("headless"))
+    _session_flags(parser.add_argument_group("sessions"))
+    _model_flags(parser.add_argument_group("model"))
+    _permission_flags(parser.add_argument_group("what it may do"))
+    _limit_flags(parser.add_argument_group("limits"))
+    _other_flags(parser.add_argument_group("other"))
+    _hidden_aliases(parser)
+    return parser
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The flags as attributes. Raises UsageError; `--help` prints and exits 0."""
+    return build_parser().parse_intermixed_args(list(argv))
+
+
+def _output_flags(group: Any) -> None:
+    add = group.add_argument
+    add("-p", "--print", action="store_true", help="one run, print the answer, exit")
+    add(
+        "--output-format",
+        choices=("text", "json", "stream-json"),
+        help="with -p: text (default), one JSON object, or JSON lines",
+    )
+    add(
+        "--input-format",
+        choices=("text", "stream-json"),
+        help="with -p: stream-json reads user messages as lines; one during a run steers it",
+    )
+    add(
+        "--event-format", choices=("claude", "native"), help="shape of stream-json (default claude)"
+    )
+    add("--include-partial-messages", action="store_true", help="deltas too, in stream-json")
+    add("-o", metavar="FILE", dest="output_file", help="with -p: the final text also into FILE")
+
+
+def _session_flags(group: Any) -> None:
+    add = group.add_argument
+    add("-c", "--continue", action="store_true", dest="continue_", help="newest session here")
+    add(
+        "-r",
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="pick a session, or resume this one (an id or its beginning)",
+    )
+    add("--session", metavar="ID", help="open this session, or create it")
+    add("--fork-session", action="store_true", help="branch off into a new session")
+    add("--no-session", action="store_true", help="keep nothing")
+
+
+def _model_flags(group: Any) -> None:
+    add = group.add_argument
+    add("-m", "--model", metavar="MODEL", help="[provider/]id[:level]")
+    add("--provider", metavar="NAME", help="a provider's alias or type")
+    add("--base-url", metavar="URL", help="where the provider answers")
+    add("--thinking", metavar="LEVEL", choices=LEVELS, help=", ".join(LEVELS))
+    add("--api-key-file", metavar="FILE", help="read the key from FILE")
+    add("--api-key-stdin", action="store_true", help="read the key from the first line of stdin")
+    add("--system-prompt", metavar="TEXT", help="instead of dirge's own instructions")
+    add("--system-prompt-file", metavar="FILE", help="the same, from FILE")
+    add("--append-system-prompt", metavar="TEXT", help="in addition to them")
+    add("--append-system-prompt-file", metavar="FILE", help="the same, from FILE")
+    add("--no-context-files", action="store_true", help="do not send AGENTS.md and CLAUDE.md")
+
+
+def _permission_flags(group: Any) -> None:
+    add = group.add_argument
+    add("--permission-mode", metavar="MODE", choices=MODES, help=", ".join(MODES))
+    add("--yolo", action="store_true", help="allow everything but what is always denied")
+    add("--accept-all", action="store_true", help="the mode accept")
+    add("--restrictive", action="store_true", help="the mode restrictive")
+    add("--allow", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
+    add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
+    add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(git *)")
+    add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="likewise")
+    add("--on-ask", choices=("deny", "defer", "abort"), help="with -p: the answer to a question")
+    add("--tools", metavar="A,B", help="only these tools")
+    add("--no-tools", action="store_true", help="no tools at all")
+    add("--add-dir", metavar="DIR", action="append", default=[], help="another folder to work in")
+    add("-C", "--cwd", metavar="DIR", help="start in DIR")
+
+
+def _limit_flags(group: Any) -> None:
+    add = group.add_argument
+    add("--max-turns", metavar="N", type=_positive_int, help="model calls in one run")
+    add("--max-cost", metavar="USD", type=_positive, help="money, where prices are known")
+    add("--max-tokens", metavar="N", type=_positive_int, help="tokens, in and out")
+    add("--timeout", metavar="S", type=_positive, help="seconds")
+
+
+def _hidden_aliases(parser: Parser) -> None:
+    """What users of other agents type; works, and is not advertised."""
+    add = parser.add_argument
+    hide = argparse.SUPPRESS
+    add("--session-id", dest="session", help=hide)
+    add("--effort", dest="thinking", choices=LEVELS, help=hide)
+    add("--max-budget-usd", dest="max_cost", type=_positive, help=hide)
+    add("--max-agent-turns", dest="max_turns", type=_positive_int, help=hide)
+    add("--dangerously-skip-permissions", dest="yolo", action="store_true", help=hide)
+
+
+def _other_flags(group: Any) -> None:
+    add = group.add_argument
+    add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
+    add("--no-color", action="store_true", help="no colours")
+    add("-v", "--verbose", action="store_true", help="write a log file")
+    add("--version", action=_Version, help="print the version")
+    add("-h", "--help", action=_Help, help="print this")
+
+
+class _Help(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(parser.format_help())
+        sys.stdout.flush()
+        raise SystemExit(0)
+
+
+class _Version(_Help):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        sys.stdout.write(f"dirge {__version__}\n")
+        raise SystemExit(0)
+
+
+def _positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return value
+
+
+def _positive_int(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)

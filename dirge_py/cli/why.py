@@ -1,0 +1,113 @@
+"""`dirge why`: what the permission engine would decide. Executes nothing, needs no provider."""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dirge_py.cli.arguments import MODES, Parser
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
+from dirge_py.errors import DirgeError, UsageError
+from dirge_py.permission.decision import Decision
+from dirge_py.tools.registry import names
+from dirge_py.wiring.explain import Explainer, open_explainer
+from dirge_py.wiring.options import BuildOptions
+
+
+def build_parser() -> Parser:
+    parser = Parser(prog="dirge why", allow_abbrev=False)
+    add = parser.add_argument
+    add("words", nargs="*", metavar="TOOL INPUT", help="a tool, and its first argument or JSON")
+    add("--json", action="store_true", help="the decision as one JSON object")
+    add("--jsonl", action="store_true", help='answer {"id","tool","input"} lines from stdin')
+    add("--permission-mode", choices=MODES)
+    add("--yolo", dest="permission_mode", action="store_const", const="yolo")
+    add("--accept-all", dest="permission_mode", action="store_const", const="accept")
+    add("--restrictive", dest="permission_mode", action="store_const", const="restrictive")
+    for flag in ("--allow", "--deny", "--allowedTools", "--disallowedTools", "--add-dir"):
+        add(flag, action="append", default=[])
+    add("-C", "--cwd", metavar="DIR", default=".")
+    add("--config", metavar="FILE")
+    return parser
+
+
+def fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `why` ask the engine; `why does it fail` is a prompt."""
+    if any(word in ("--jsonl", "--help", "-h") for word in rest):
+        return True
+    try:
+        flags = build_parser().parse_intermixed_args(list(rest))
+    except UsageError:
+        return rest[0] in names()
+    return bool(flags.words) and flags.words[0] in names()
+
+
+def why(rest: Sequence[str]) -> int:
+    """Answer one question, or with `--jsonl` one a line; returns the exit code."""
+    flags = build_parser().parse_intermixed_args(list(rest))
+    explainer = _open(flags)
+    try:
+        if flags.jsonl:
+            return _answer_lines(explainer)
+        if len(flags.words) < 2:
+            raise UsageError(
+                f"`dirge why {flags.words[0]}` needs an input.",
+                hint="As in `dirge why bash 'git status'`.",
+            )
+        tool, given = flags.words[0], " ".join(flags.words[1:])
+        decision = explainer.decide(tool, given)
+        if flags.json:
+            print(json.dumps(decision.as_json(), ensure_ascii=False))
+        else:
+            print(explainer.text(decision, tool, given))
+        return 0
+    finally:
+        explainer.close()
+
+
+def _open(flags: Namespace) -> Explainer:
+    config = load(
+        Overrides(permission_mode=flags.permission_mode),
+        path=flags.config,
+    )
+    options = BuildOptions(
+        add_dirs=tuple(flags.add_dir),
+        allow=tuple(flags.allow),
+        deny=tuple(flags.deny),
+        allowed_tools=tuple(flags.allowedTools),
+        disallowed_tools=tuple(flags.disallowedTools),
+    )
+    return open_explainer(config, options, cwd=flags.cwd)
+
+
+def _answer_lines(explainer: Explainer) -> int:
+    """One answer a line, in order, flushed. A bad line is answered too; exit 1 at the end then."""
+    exit_code = 0
+    for line in sys.stdin:
+        if not line.strip():
+            continue
+        answer, good = _answer_line(explainer, line)
+        exit_code = exit_code if good else 1
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    return exit_code
+
+
+def _answer_line(explainer: Explainer, line: str) -> tuple[Mapping[str, Any], bool]:
+    identity: Any = None
+    try:
+        question = json.loads(line)
+        if not isinstance(question, dict):
+            return {"id": None, "error": "the line is no JSON object"}, False
+        identity = question.get("id")
+        tool, given = question.get("tool"), question.get("input")
+        if not isinstance(tool, str) or not isinstance(given, dict | str):
+            return {"id": identity, "error": "`tool` and `input` are needed"}, False
+        decision: Decision = explainer.decide(tool, given)
+    except ValueError as error:
+        return {"id": identity, "error": f"not JSON: {error}"}, False
+    except DirgeError as error:
+        return {"id": identity, "error": error.message}, False
+    return {"id": identity, **decision.as_json()}, True

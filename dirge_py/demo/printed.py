@@ -1,0 +1,52 @@
+"""The demo as plain text: what the agent says, runs and changes, as it happens."""
+
+import sys
+
+from dirge_py.events import LoopEvent, MessageEnd, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.lib.clean import clean
+from dirge_py.messages import AssistantMessage, ThinkingBlock
+
+MOST_LINES = 14
+
+
+class Storyteller:
+    """A sink that prints a run for people to read."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, str] = {}
+
+    def sink(self, event: LoopEvent) -> None:
+        match event:
+            case MessageEnd(message=AssistantMessage() as message):
+                for block in message.content:
+                    if isinstance(block, ThinkingBlock):
+                        say(f"  (thinking) {block.text}")
+                if message.text:
+                    say(f"\n{message.text}")
+            case ToolExecutionStart():
+                self._running[event.tool_call_id] = _main_argument(event.args)
+            case ToolExecutionEnd(result=result):
+                say(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
+                say(_indented(str(result.details.get("diff") or result.text)))
+
+
+def say(text: str) -> None:
+    sys.stdout.write(clean(text) + "\n")
+    sys.stdout.flush()
+
+
+def _main_argument(args: object) -> str:
+    if not isinstance(args, dict):
+        return str(args)
+    for name in ("command", "pattern", "path"):
+        if name in args:
+            return str(args[name])
+    return ""
+
+
+def _indented(text: str) -> str:
+    lines = text.rstrip("\n").split("\n")
+    shown = lines[:MOST_LINES]
+    if len(lines) > MOST_LINES:
+        shown.append(f"… {len(lines) - MOST_LINES} more lines")
+    return "\n".join(f"  │ {line}" for line in shown)

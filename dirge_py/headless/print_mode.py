@@ -1,0 +1,272 @@
+"""`dirge --print`: run a prompt, print what came of it, and leave with its exit code."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dirge_py.conversation import Conversation
+from dirge_py.errors import UsageError
+from dirge_py.events import (
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    RetryNotice,
+    SystemNotice,
+)
+from dirge_py.headless.front import PrintFront
+from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
+from dirge_py.headless.result import ending_of, result_object
+from dirge_py.headless.stdin import BadLine, user_lines
+from dirge_py.headless.writer import Stdout, on_signals
+from dirge_py.lib.clean import clean
+from dirge_py.messages import AssistantMessage, UserMessage
+from dirge_py.runs import Run
+from dirge_py.slash.registry import Registry
+
+OutputFormat = Literal["text", "json", "stream-json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintOptions:
+    """How to print. `output_file` gets the final text as well."""
+
+    output: OutputFormat = "text"
+    events: EventFormat = "claude"
+    partial: bool = False
+    output_file: Path | None = None
+
+
+class Printer:
+    """Prints the runs of one conversation, one after the other."""
+
+    def __init__(
+        self, conversation: Conversation, options: PrintOptions, commands: Registry
+    ) -> None:
+        self.conversation = conversation
+        self.options = options
+        self.commands = commands
+        self.stdout = Stdout()
+        self._denials: list[PermissionAnswered] = []
+        self._response = ""
+        self._lines = _lines_for(conversation, options, self.stdout, commands)
+        conversation.subscribe(self._hear)
+
+    async def run(self, prompt: UserMessage) -> int:
+        """Run one prompt and whatever was queued meanwhile; returns the exit code."""
+        run: Run | None = self._begin(self.conversation.send(prompt))
+        exit_code = 0
+        while run is not None:
+            exit_code = await self._end(run)
+            run = self.conversation.resume_queued() if exit_code == 0 else None
+            if run is not None:
+                self._begin(run)
+        return exit_code
+
+    def _begin(self, run: Run) -> Run:
+        self._denials.clear()
+        self._response = ""
+        if self._lines is not None:
+            self._lines.start()
+        return run
+
+    async def _end(self, run: Run) -> int:
+        outcome = await run
+        ending = ending_of(outcome)
+        text = self._response
+        if self.options.output == "text":
+            self._print_text(text)
+        else:
+            result = result_object(
+                run,
+                outcome,
+                response=text,
+                session_id=self.conversation.session_id,
+                model=self.conversation.model,
+                denials=self._denials,
+            )
+            if self._lines is not None:
+                self._lines.end(result)
+            else:
+                self.stdout.write(one_line(result))
+        if ending.message:
+            complain(ending.message, ending.hint)
+        self._save_text(text)
+        return ending.exit_code
+
+    def _hear(self, event: LoopEvent) -> None:
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
+            self._response = event.message.text
+        elif isinstance(event, PermissionAnswered) and event.effect == "deny":
+            self._denials.append(event)
+            hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""
+            complain(f"denied {event.tool_name}: {event.reason}", hint)
+        elif isinstance(event, SystemNotice):
+            complain(event.content)
+        elif isinstance(event, RetryNotice):
+            delay_s = event.delay_ms / 1000
+            complain(f"retrying in {delay_s:g} s (attempt {event.attempt}): {event.error}")
+        if self._lines is not None:
+            self._lines.sink(event)
+
+    def _print_text(self, text: str) -> None:
+        if text:
+            shown = clean(text) if sys.stdout.isatty() else text
+            self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
+
+    def _save_text(self, text: str) -> None:
+        path = self.options.output_file
+        if path is None:
+            return
+        try:
+            path.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            complain(f"{path} was not written: {error.strerror}.")
+
+
+def _lines_for(
+    conversation: Conversation, options: PrintOptions, stdout: Stdout, commands: Registry
+) -> ClaudeLines | NativeLines | None:
+    if options.output != "stream-json":
+        return None
+    if options.events == "native":
+        return NativeLines(conversation, stdout.write, partial=options.partial)
+    names = [command.name for command in commands if command.headless]
+    return ClaudeLines(conversation, stdout.write, partial=options.partial, commands=names)
+
+
+async def print_prompt(printer: Printer, text: str) -> int:
+    """Run a prompt as typed: a command, or a message with its attachments."""
+    typed = printer.commands.read(text)
+    if typed is not None and typed.command is not None:
+        if not typed.command.headless:
+            raise UsageError(
+                f"/{typed.name} needs the terminal UI.", hint="`//` begins a prompt with a slash."
+            )
+        return await _print_command(printer, text)
+    if text.startswith("//"):
+        text = text[1:]
+    return await _stoppable(printer, printer.run(await printer.conversation.attach(text)))
+
+
+async def print_stream(printer: Printer) -> int:
+    """Run the messages that come as JSON lines; one that comes during a run steers it."""
+    return await _stoppable(printer, _stream(printer))
+
+
+async def _stream(printer: Printer) -> int:
+    conversation = printer.conversation
+    exit_code, had_bad_line = 0, False
+    task: asyncio.Task[int] | None = None
+    async for line in user_lines():
+        if isinstance(line, BadLine):
+            complain(f"a line of stdin was skipped: {line}.")
+            had_bad_line = True
+        elif conversation.is_running:
+            conversation.steer(line)
+        else:
+            if task is not None:
+                exit_code = max(exit_code, await task)
+            task = asyncio.ensure_future(printer.run(line))
+            # Let the run begin, so that the next line steers it.
+            await asyncio.sleep(0)
+    if task is not None:
+        exit_code = max(exit_code, await task)
+    elif not had_bad_line:
+        raise UsageError("no message came on stdin.", hint="See --input-format in `dirge --help`.")
+    return exit_code or (1 if had_bad_line else 0)
+
+
+async def _print_command(printer: Printer, text: str) -> int:
+    front = PrintFront(printer.commands)
+    typed = printer.commands.read(text)
+    assert typed is not None
+    await printer.commands.run(typed, printer.conversation, front)
+    shown = "\n".join(front.shown)
+    if printer.options.output == "text":
+        printer.stdout.write(shown + "\n" if shown else "")
+    else:
+        printer.stdout.write(one_line(_command_result(printer.conversation, shown, front.failed)))
+    return 1 if front.failed else 0
+
+
+def _command_result(conversation: Conversation, shown: str, failed: bool) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "type": "result",
+        "subtype": "error_during_execution" if failed else "success",
+        "is_error": failed,
+        "exit_code": 1 if failed else 0,
+        "result": shown,
+        "session_id": conversation.session_id,
+        "num_turns": 0,
+        "permission_denials": [],
+    }
+    if failed:
+        result["error"] = {"kind": "command", "message": shown, "hint": ""}
+    return result
+
+
+async def _stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
+    """Run `work`; SIGINT and SIGTERM abort the run, which then ends in good order."""
+    loop = asyncio.get_running_loop()
+    task: asyncio.Task[int] = asyncio.ensure_future(work)
+    stopped: list[str] = []
+
+    def stop(name: str) -> None:
+        stopped.append(name)
+        loop.call_soon_threadsafe(_stop, printer.conversation, name, task)
+
+    undo = on_signals(printer.stdout, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+        return {"SIGINT": 130, "SIGTERM": 143}.get(stopped[0], 129)
+    finally:
+        undo()
+
+
+def _stop(conversation: Conversation, name: str, task: asyncio.Task[int]) -> None:
+    if conversation.is_running:
+        conversation.take_back()
+        conversation.abort(name)
+    else:
+        task.cancel()
+
+
+def complain(message: str, hint: str = "") -> None:
+    """One line, or two, for the person, on stderr."""
+    lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
+    try:
+        sys.stderr.write(clean(lines))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Nobody reads stderr; what matters is on stdout.
+        return
+
+
+def print_all(
+    open_conversation: Callable[[], Conversation],
+    *,
+    prompt: str | None,
+    options: PrintOptions,
+    commands: Registry,
+) -> int:
+    """Run the prompt (None: lines from stdin) in a new conversation; returns the exit code."""
+
+    async def main() -> int:
+        conversation = open_conversation()
+        try:
+            for notice in conversation.notices:
+                complain(notice)
+            printer = Printer(conversation, options, commands)
+            if prompt is None:
+                return await print_stream(printer)
+            return await print_prompt(printer, prompt)
+        finally:
+            await conversation.close()
+
+    return asyncio.run(main())

@@ -1,0 +1,168 @@
+"""The result object: how a run ended, for machines. One table gives exit codes and subtypes."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dirge_py.errors import RETRYABLE_KINDS, DirgeError
+from dirge_py.events import PermissionAnswered
+from dirge_py.messages import Usage
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    Outcome,
+    Refused,
+)
+from dirge_py.runs import Run
+
+EXIT_USAGE = 2
+_CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What an outcome means to a script. `message` is empty when it is no error."""
+
+    exit_code: int
+    subtype: str
+    kind: str = ""
+    message: str = ""
+    hint: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.message)
+
+
+def ending_of(outcome: Outcome) -> Ending:
+    """Exit code, subtype and words for this outcome."""
+    match outcome:
+        case Done():
+            return Ending(exit_code=0, subtype="success")
+        case MaxTurns(max=most):
+            return Ending(
+                exit_code=53,
+                subtype="error_max_turns",
+                kind="max_turns",
+                message=f"stopped after {most} turns, the limit.",
+                hint="Raise --max-turns, or go on with `dirge -c`.",
+            )
+        case LimitExceeded():
+            return _limit(outcome)
+        case AwaitingConfirmation():
+            return Ending(exit_code=11, subtype="awaiting_confirmation")
+        case Cancelled(reason=reason):
+            return Ending(
+                exit_code=_CANCELLED.get(reason, 130),
+                subtype="error_aborted",
+                kind="aborted",
+                message=f"stopped: {reason}.",
+            )
+        case Refused(reason=reason):
+            return _failed("refused", reason, "")
+        case HookTerminated(point=point, reason=reason):
+            return _failed("hook", f"a hook ended the run at {point}: {reason}", "")
+        case Failed(kind=kind, message=message, hint=hint):
+            return _failed(kind, message, hint)
+
+
+def _limit(outcome: LimitExceeded) -> Ending:
+    return Ending(
+        exit_code=54,
+        subtype="error_max_budget",
+        kind=f"limit_{outcome.name}",
+        message=f"{outcome.name} limit exceeded: {outcome.used:g} > {outcome.max:g}.",
+        hint="Raise the limit, or go on with `dirge -c`.",
+    )
+
+
+def _failed(kind: str, message: str, hint: str) -> Ending:
+    exit_code, subtype = 1, "error_during_execution"
+    if kind == "usage_cap":
+        exit_code, subtype = 54, "error_usage_cap"
+    elif kind in RETRYABLE_KINDS:
+        exit_code = 75
+    return Ending(
+        exit_code=exit_code, subtype=subtype, kind=kind, message=message or kind, hint=hint
+    )
+
+
+def result_object(
+    run: Run,
+    outcome: Outcome,
+    *,
+    response: str,
+    session_id: str | None,
+    model: str,
+    denials: Sequence[PermissionAnswered],
+) -> dict[str, Any]:
+    """The one object that ends every machine-readable output."""
+    ending = ending_of(outcome)
+    provider, _, model_id = model.partition("/")
+    result: dict[str, Any] = {
+        "type": "result",
+        "subtype": ending.subtype,
+        "is_error": ending.is_error,
+        "exit_code": ending.exit_code,
+        "result": response,
+        "session_id": session_id,
+        "model": model_id,
+        "provider": provider,
+        "num_turns": run.turns,
+        "duration_ms": round((time.monotonic() - run.started_at) * 1000),
+        "duration_api_ms": round(run.api_s * 1000),
+        "total_cost_usd": None if run.cost_usd is None else round(run.cost_usd, 6),
+        "usage": usage_object(run.usage),
+        "permission_denials": [_denial(event) for event in denials],
+    }
+    if ending.is_error:
+        result["error"] = {"kind": ending.kind, "message": ending.message, "hint": ending.hint}
+    if isinstance(outcome, LimitExceeded):
+        result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
+    return result
+
+
+def error_object(error: DirgeError) -> dict[str, Any]:
+    """The result object of a start that failed: nothing ran, nothing is stored."""
+    return {
+        "type": "result",
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "exit_code": EXIT_USAGE,
+        "result": "",
+        "session_id": None,
+        "model": None,
+        "provider": None,
+        "num_turns": 0,
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "total_cost_usd": 0.0,
+        "usage": usage_object(Usage()),
+        "permission_denials": [],
+        "error": {"kind": "config", "message": error.message, "hint": error.hint},
+    }
+
+
+def usage_object(usage: Usage) -> Mapping[str, int]:
+    """Tokens under the names scripts know; cached input is counted apart from `input_tokens`."""
+    return {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "output_tokens": usage.output,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation_input_tokens": usage.cache_write,
+    }
+
+
+def _denial(event: PermissionAnswered) -> dict[str, Any]:
+    return {
+        "tool_name": event.tool_name,
+        "tool_use_id": event.tool_call_id,
+        "tool_input": event.tool_input,
+        "reason": event.reason,
+    }

@@ -1,0 +1,129 @@
+"""What comes in on stdin: a prompt, or a stream of messages. Nothing here waits for ever."""
+
+import asyncio
+import json
+import os
+import select
+import stat
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from dirge_py.errors import UsageError
+from dirge_py.messages import TextBlock, UserMessage
+
+FIRST_BYTE_S = 3.0
+ALONE_FIRST_BYTE_S = 30.0
+MOST_BYTES = 16 * 1024 * 1024
+_CHUNK = 65536
+
+
+def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
+    """The text on stdin, and a notice for stderr (either may be empty).
+
+    A terminal is not read. A pipe that stays silent is given up after 3 s when the prompt has words
+    already, else after 30 s; once something came, all of it is read.
+
+    Raises:
+        UsageError: more than 16 MiB came.
+    """
+    try:
+        if os.isatty(fd):
+            return "", ""
+        kind = os.fstat(fd).st_mode
+    except OSError:
+        return "", ""
+    patience_s = FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S
+    if not stat.S_ISREG(kind) and not _wait_readable(fd, patience_s):
+        return "", f"nothing came on stdin for {patience_s:g} s; going on without it."
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := os.read(fd, _CHUNK):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MOST_BYTES:
+            raise UsageError(
+                "stdin holds more than 16 MiB.", hint="Put it into a file and name it with @path."
+            )
+    return b"".join(chunks).decode("utf-8", "replace").strip("\n"), ""
+
+
+def _wait_readable(fd: int, patience_s: float) -> bool:
+    until = time.monotonic() + patience_s
+    while (left := until - time.monotonic()) > 0:
+        if select.select([fd], [], [], left)[0]:
+            return True
+    return False
+
+
+class BadLine(Exception):
+    """A line of `--input-format stream-json` that is no user message."""
+
+
+async def user_lines(fd: int = 0) -> AsyncIterator[UserMessage | BadLine]:
+    """User messages from JSON lines, as they come, until end of file."""
+    reader = asyncio.StreamReader(limit=MOST_BYTES)
+    loop = asyncio.get_running_loop()
+    pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
+    try:
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+    except ValueError:
+        # A regular file cannot be waited on, nor need it be.
+        for line in pipe:
+            if line.strip():
+                yield read_line(line)
+        pipe.close()
+        return
+    try:
+        async for line in _lines(reader):
+            if line.strip():
+                yield read_line(line)
+    finally:
+        transport.close()
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    # Not readline(): its limit would end the stream at the first long line.
+    rest = b""
+    while chunk := await reader.read(_CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+def read_line(line: bytes) -> UserMessage | BadLine:
+    """`{"type":"user","message":{"role":"user","content":str|blocks}}` as a message."""
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        return BadLine(f"not JSON: {error}")
+    if not isinstance(value, dict) or value.get("type") != "user":
+        return BadLine('`type` is not "user"')
+    message = value.get("message")
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return BadLine('`message` is no object with the role "user"')
+    texts = _texts(message.get("content"))
+    if texts is None:
+        return BadLine("`content` is neither text nor a list of text blocks")
+    if not any(text.strip() for text in texts):
+        return BadLine("`content` is empty")
+    return UserMessage(content=tuple(TextBlock(text) for text in texts))
+
+
+def _texts(content: Any) -> list[str] | None:
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return None
+    texts = []
+    for block in content:
+        if not isinstance(block, dict) or block.get("type") != "text":
+            return None
+        if not isinstance(block.get("text"), str):
+            return None
+        texts.append(block["text"])
+    return texts

@@ -1,0 +1,98 @@
+"""What a conversation is made of, and what it asks of whoever builds it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from dirge_py.agent_loop.hooks import Bundle, LoopConfig
+from dirge_py.agent_loop.queues import QueueMode
+from dirge_py.calls import LoopTool
+from dirge_py.events import Sink
+from dirge_py.messages import Message, Usage, UserMessage
+from dirge_py.permission.decision import Decision
+from dirge_py.permission.gate import Gate
+from dirge_py.session.listing import SessionSummary
+from dirge_py.session.recorder import Recorder
+from dirge_py.streams import StreamFn, ThinkingLevel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """A model that could be switched to. `price` is for people, and empty where unknown."""
+
+    spec: str
+    window_tokens: int
+    price: str = ""
+
+
+class Models(Protocol):
+    """The models that are configured. Specs are `[alias/]id[:level]`; resolved ones `alias/id`."""
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        """The model and the thinking level it asks for. Raises ConfigError for an unknown alias."""
+
+    def choices(self) -> Sequence[ModelChoice]: ...
+    def window_tokens(self, model: str) -> int: ...
+    def cost_usd(self, model: str, usage: Usage) -> float | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """How a fork differs from its parent.
+
+    `frozen` history starts from a copy of the parent's, `empty` from nothing. A fork keeps no
+    journal of its own and asks through the parent's asker; it never may do more than its parent.
+    """
+
+    history: Literal["frozen", "empty"] = "frozen"
+    tools: Sequence[str] | None = None
+    model: str | None = None
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What wiring needs to know to configure one run."""
+
+    model: str
+    thinking: ThinkingLevel
+    bundle: Bundle
+    max_turns: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a conversation is made of. Built by wiring; a fork replaces some of it.
+
+    `configure` makes the loop configuration of one run, with fresh guards. `system_prompt` gets the
+    tools' names and is read once a run, so that it stays the same, byte for byte, within it.
+    `notices` are for the start, `late_notices` is where services put what comes up later; it is
+    emptied into events.
+    """
+
+    cwd: Path
+    model: str
+    thinking: ThinkingLevel
+    models: Models
+    tools: Sequence[LoopTool]
+    stream_fn: StreamFn
+    configure: Callable[[RunSettings], LoopConfig]
+    system_prompt: Callable[[Sequence[str]], str]
+    attach: Callable[[str], Awaitable[UserMessage]]
+    explain: Callable[[str, str], Decision] | None = None
+    gate: Gate | None = None
+    recorder: Recorder | None = None
+    list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
+    instruction_files: Sequence[str] = ()
+    notices: Sequence[str] = ()
+    late_notices: list[str] = field(default_factory=list)
+    history: Sequence[Message] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    steering_mode: QueueMode = "all"
+    follow_up_mode: QueueMode = "one-at-a-time"
+    max_turns: int | None = None
+    time_limit_s: float | None = None
+    sinks: Sequence[Sink] = ()
+    on_close: Sequence[Callable[[], Awaitable[None]]] = ()

@@ -1,0 +1,65 @@
+"""What would be decided about a call, and why: `/why` and `dirge why` ask the real engine."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dirge_py.config.schema import Config
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.decision import Decision, explain
+from dirge_py.permission.gate import Gate
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.tools.base import Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.rules import open_gate
+
+
+def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    # `{ echo hi; }` begins like an object too, and is a command.
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            parsed = json.loads(given)
+        except ValueError:
+            return given
+        return parsed if isinstance(parsed, dict) else given
+    return given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explainer:
+    """A gate and the tools whose claims it judges. Executes nothing."""
+
+    gate: Gate
+    toolbox: Toolbox
+    workspace: Workspace
+    cwd: str
+
+    def decide(self, tool: str, given: str | Mapping[str, Any]) -> Decision:
+        """The decision about a call. A string beginning with `{` is JSON, else the first argument.
+
+        Raises:
+            UsageError: no such tool, or the input does not fit it.
+        """
+        return self.gate.decide(self.toolbox.claims(tool, _as_input(given)), self.cwd)
+
+    def text(self, decision: Decision, tool: str, given: str) -> str:
+        return explain(decision, tool, given)
+
+    def close(self) -> None:
+        self.workspace.close()
+
+
+def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explainer:
+    """An explainer that needs no provider, key, network or session, and writes nothing."""
+    folder = Path(os.path.abspath(cwd))
+    workspace = Workspace([folder, *options.add_dirs], folder)
+    gate = open_gate(config, options, workspace, None)
+    services = Services(files=workspace, processes=Runner(EnvironmentPolicy()))
+    toolbox = Toolbox(discover(), services, str(folder))
+    return Explainer(gate=gate, toolbox=toolbox, workspace=workspace, cwd=str(folder))

@@ -1,0 +1,132 @@
+"""Models by name: which provider serves one, what it costs, and a stream function that routes."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import cast, get_args
+
+from dirge_py.abort import AbortSignal
+from dirge_py.config.access import provider_access
+from dirge_py.config.models import main_model, offered_models, resolve_model
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.messages import Usage
+from dirge_py.parts import ModelChoice
+from dirge_py.providers.base import ProviderSettings, Timeouts
+from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.session.history import Loaded
+from dirge_py.streams import (
+    LlmContext,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    ThinkingLevel,
+)
+
+
+class ModelDirectory:
+    """The configured models; implements `parts.Models`. Providers are imported on first use."""
+
+    def __init__(
+        self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False
+    ) -> None:
+        """`is_scripted`: something else answers, so no provider has to be usable."""
+        self._config = config
+        self._client = client
+        self._redactor = redactor
+        self._streams: dict[str, StreamFn] = {}
+        self.main = main_model(config)
+        if not is_scripted:
+            self.settings(self.main.alias)
+
+    def start_with(self, loaded: Loaded) -> tuple[str, ThinkingLevel]:
+        """The model to begin with: a resumed session's own, unless this start names another."""
+        if loaded.model and self._config.origin.chosen.model is None:
+            try:
+                model, _ = self.resolve(loaded.model)
+            except ConfigError:
+                return self.main.name, self.main.level
+            level = self._config.origin.chosen.thinking or _level(loaded.thinking)
+            return model, level or self.main.level
+        return self.main.name, self.main.level
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        choice = resolve_model(self._config, spec)
+        self.settings(choice.alias)
+        return choice.name, choice.level
+
+    def choices(self) -> Sequence[ModelChoice]:
+        names = dict.fromkeys([self.main.name, *offered_models(self._config)])
+        return [
+            ModelChoice(spec=name, window_tokens=self.window_tokens(name), price=self._price(name))
+            for name in names
+        ]
+
+    def window_tokens(self, model: str) -> int:
+        return self.card(model).window_tokens
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        return cost_usd(self.card(model), usage)
+
+    def card(self, model: str) -> ModelCard:
+        alias, _, model_id = model.partition("/")
+        entry = self._config.providers.get(alias)
+        return lookup(entry.type if entry else alias, model_id)
+
+    async def stream(
+        self, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        """A `StreamFn` that hands the call to the provider which `options.model` names."""
+        alias = options.model.partition("/")[0]
+        try:
+            stream_fn = self._stream_of(alias)
+        except ConfigError as error:
+            yield StreamError(ProviderError(error.message, kind="auth", hint=error.hint))
+            return
+        events = stream_fn(context, options, signal)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
+    def _stream_of(self, alias: str) -> StreamFn:
+        if alias not in self._streams:
+            settings = self.settings(alias)
+            self._streams[alias] = provider(settings.type).make(settings, self._client)
+        return self._streams[alias]
+
+    def settings(self, alias: str) -> ProviderSettings:
+        """How to reach a provider. Raises ConfigError: its key or address is missing or wrong."""
+        access = provider_access(self._config, alias, is_main=alias == self.main.alias)
+        self._redactor.add(access.api_key)
+        timeouts = self._config.timeouts
+        return ProviderSettings(
+            alias=alias,
+            type=access.type,
+            base_url=access.base_url or provider(access.type).default_base_url,
+            api_key=access.api_key,
+            headers=access.headers,
+            allow_insecure=access.allow_insecure,
+            max_output_tokens=access.max_output_tokens,
+            timeouts=Timeouts(
+                establish_s=timeouts.establish_s,
+                chunk_s=timeouts.chunk_s,
+                tool_call_gap_s=timeouts.tool_call_gap_s,
+            ),
+            script=access.script,
+            redact=self._redactor.redact,
+        )
+
+    def _price(self, model: str) -> str:
+        card = self.card(model)
+        if card.price_in is None or card.price_out is None:
+            return ""
+        return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
+
+
+def _level(word: str) -> ThinkingLevel | None:
+    return cast(ThinkingLevel, word) if word in get_args(ThinkingLevel) else None

@@ -1,0 +1,28 @@
+"""What one start asks for besides its settings: which session, which folders, which rules."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionChoice:
+    """Which session to work in. `named` opens or creates; `none` keeps nothing."""
+
+    kind: Literal["new", "newest", "resume", "named", "none"] = "new"
+    id: str = ""
+    fork: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling."""
+
+    session: SessionChoice = SessionChoice()
+    add_dirs: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    log: bool = False

@@ -1,0 +1,70 @@
+"""The permission gate of a start: settings and flags turned into rules."""
+
+from pathlib import Path
+
+from dirge_py.config.entries import all_entries
+from dirge_py.config.paths import config_dir, state_dir
+from dirge_py.config.schema import Config
+from dirge_py.config.services import SERVICES
+from dirge_py.errors import ConfigError
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.claude import from_claude
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import PolicySet, Rule, make_rule, parse_rule
+from dirge_py.wiring.options import BuildOptions
+
+
+def open_gate(
+    config: Config, options: BuildOptions, workspace: Workspace, output_dir: Path | None
+) -> Gate:
+    """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
+
+    Raises:
+        UsageError: a flag holds no rule.
+        ConfigError: a `[[permission.rule]]` is none.
+    """
+    environment = config.origin.environment
+    gate = Gate(
+        workspace,
+        PolicySet(rules=_rules(config, options), mode=config.permission.mode),
+        state_dirs=[state_dir(environment), config_dir(environment) / "keys", *_key_files(config)],
+        own_output_dirs=[output_dir] if output_dir is not None else [],
+    )
+    workspace.withheld = gate.withholds
+    return gate
+
+
+def key_variables(config: Config) -> list[str]:
+    """The environment variables that may hold a key: they never reach a command."""
+    usual = [service.key_env for service in SERVICES]
+    named = [entry.api_key_env for entry in config.providers.values() if entry.api_key_env]
+    written = [
+        entry.api_key.removeprefix("${").removesuffix("}")
+        for entry in config.providers.values()
+        if entry.api_key
+    ]
+    return [*usual, *named, *written]
+
+
+def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
+    """The settings' rules first, then those of the flags, in the order they were given."""
+    source = config.origin.path or "settings"
+    rules = [
+        make_rule(rule.op, rule.match, rule.effect, source=source, error=ConfigError)
+        for rule in config.permission.rule
+    ]
+    rules += [parse_rule(text, "allow", source="--allow") for text in options.allow]
+    for text in options.allowed_tools:
+        rules += from_claude(text, "allow", source="--allowedTools")
+    rules += [parse_rule(text, "deny", source="--deny") for text in options.deny]
+    for text in options.disallowed_tools:
+        rules += from_claude(text, "deny", source="--disallowedTools")
+    return tuple(rules)
+
+
+def _key_files(config: Config) -> list[Path]:
+    folder = Path(config.origin.path).parent if config.origin.path else Path()
+    named = [entry.api_key_file for entry in all_entries(config).values() if entry.api_key_file]
+    if config.origin.chosen.api_key_file:
+        named.append(config.origin.chosen.api_key_file)
+    return [folder / Path(name).expanduser() for name in named]

@@ -1,0 +1,27 @@
+"""Which of the built-in tools a conversation offers."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.tools.base import Tool
+from dirge_py.tools.registry import discover, names
+
+
+def chosen_tools(config: Config) -> list[Tool[Any]]:
+    """The tools that `[tools]` and the flags leave. Raises ConfigError for a name that is none."""
+    known = names()
+    for name in (*(config.tools.enabled or ()), *config.tools.disabled):
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(known)}."
+            raise ConfigError(f"there is no tool `{name}`.", hint=hint)
+    if config.tools.enabled == []:
+        return []
+    return [
+        tool
+        for tool in discover()
+        if (config.tools.enabled is None or tool.name in config.tools.enabled)
+        and tool.name not in config.tools.disabled
+    ]

@@ -1,0 +1,94 @@
+"""What a start loads. Heavy libraries are paid for only by whoever needs them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+PROBE = """
+import json, sys
+sys.argv = ["dirge", *json.loads(sys.argv[1])]
+from dirge_py.entry import main
+try:
+    code = main()
+except SystemExit as end:
+    code = end.code
+sys.stdout.flush()
+print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
+"""
+
+
+def loaded(tmp_path: Path, *argv: str) -> set[str]:
+    """The top-level modules in the process after `dirge ARGV` ended well."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "DIRGE_CONFIG_DIR": str(tmp_path / "config"),
+        "DIRGE_STATE_DIR": str(tmp_path / "state"),
+        "PYTHONPATH": str(ROOT),
+    }
+    child = subprocess.run(
+        [sys.executable, "-c", PROBE, json.dumps(argv)],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert child.returncode == 0, child.stderr
+    report = json.loads(child.stdout.splitlines()[-1])
+    assert report["code"] == 0, child.stderr
+    return set(report["modules"])
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> Path:
+    """A configuration whose model reads a file and answers."""
+    (tmp_path / "note.txt").write_text("a line\n", encoding="utf-8")
+    (tmp_path / "replies.toml").write_text(
+        '[[replies]]\ncalls = [{ name = "read", arguments = { path = "note.txt" } }]\n'
+        '[[replies]]\ntext = "Read."\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        '[providers.s]\ntype = "scripted"\nscript = "../replies.toml"\n', encoding="utf-8"
+    )
+    return tmp_path
+
+
+def test_the_version_loads_nothing_but_dirge_itself(tmp_path: Path) -> None:
+    bare = set(json.loads(_python("import sys, json; print(json.dumps(sorted(sys.modules)))")))
+    more = loaded(tmp_path, "--version") - bare
+    assert {name for name in more if not name.startswith(("dirge_py", "json"))} <= {"_json"}
+
+
+def test_help_loads_no_event_loop_no_models_and_no_http(tmp_path: Path) -> None:
+    modules = loaded(tmp_path, "--help")
+    assert modules.isdisjoint({"asyncio", "pydantic", "httpx", "textual", "rich", "tree_sitter"})
+
+
+def test_print_draws_nothing_and_parses_no_shell(scripted: Path) -> None:
+    modules = loaded(scripted, "-p", "read the note")
+    unwanted = {
+        "textual",
+        "rich",
+        "prompt_toolkit",
+        "tree_sitter",
+        "watchfiles",
+        "tomlkit",
+        "click",
+    }
+    assert modules.isdisjoint(unwanted)
+
+
+def _python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
