@@ -1,0 +1,1 @@
+"""Settings in, a conversation out: the only place that knows every part."""
