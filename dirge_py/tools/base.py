@@ -128,6 +128,8 @@ async def in_thread(
     Raises:
         ToolFailed: aborted first.
     """
+    if signal.aborted:
+        raise ToolFailed("Aborted.", outcome="aborted")
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[R] = loop.create_future()
 

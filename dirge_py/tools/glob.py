@@ -12,7 +12,7 @@ from dirge_py.files.globs import mentions_hidden, path_matcher
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.places import shown_under, withheld_note
+from dirge_py.tools.searching.places import counted, shown_under, withheld_note
 
 MAX_SHOWN = 200
 
@@ -51,7 +51,7 @@ def _find(args: GlobArgs, path: str, files: CallFiles, is_aborted: Callable[[], 
         return f"No files match {args.pattern}.{withheld_note(search)}"
     newest = heapq.nsmallest(MAX_SHOWN, found, key=lambda each: (-each.mtime_ns, each.path))
     more = len(found) - len(newest)
-    title = f"{len(found)} files, newest first"
+    title = f"{counted(len(found), 'file')}, newest first"
     lines = [
         (f"{title} ({MAX_SHOWN} shown):" if more else f"{title}:"),
         *(shown_under(args.path, each.path) for each in newest),

@@ -21,7 +21,7 @@ from dirge_py.tools.searching.matching_lines import (
     find_ripgrep,
     matching_lines,
 )
-from dirge_py.tools.searching.places import shown_under, withheld_note
+from dirge_py.tools.searching.places import counted, shown_under, withheld_note
 
 MAX_LINES = 200
 MAX_CHARACTERS = 64 * 1024
@@ -109,13 +109,16 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
 def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -> str:
     matches = sum(line.is_match for line in lines)
     if not matches:
-        return f"No matches found (searched {searched} files)."
+        return f"No matches found (searched {counted(searched, 'file')})."
     kept = _within_limits(lines)
-    header = f"{matches} matches ({len(kept)} output lines, searched {searched} files):"
+    header = (
+        f"{counted(matches, 'match')} ({counted(len(kept), 'output line')}, "
+        f"searched {counted(searched, 'file')}):"
+    )
     body = [header, *_rendered(kept, shown)]
     missing = matches - sum(line.is_match for line in kept)
     if missing:
-        body.append(f"… {missing} more matches; narrow the pattern, the path or the include.")
+        body.append(f"… {missing} more; narrow the pattern, the path or the include.")
     return "\n".join(body)
 
 

@@ -8,6 +8,7 @@ from dirge_py.errors import FileError
 from dirge_py.files.walk import Entry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.searching.places import counted
 
 MAX_SHOWN = 200
 
@@ -38,7 +39,7 @@ def _list(shown: str, path: str, files: CallFiles) -> str:
     entries = files.entries(path)
     folders = [entry for entry in entries if entry.kind == "dir"]
     others = [entry for entry in entries if entry.kind != "dir"]
-    lines = [f"{shown}: {len(folders)} folders, {len(others)} files"]
+    lines = [f"{shown}: {counted(len(folders), 'folder')}, {counted(len(others), 'file')}"]
     lines += map(_line, (folders + others)[:MAX_SHOWN])
     if len(entries) > MAX_SHOWN:
         lines.append(f"… {len(entries) - MAX_SHOWN} more; narrow them down with `glob`.")

@@ -40,7 +40,7 @@ def diff_of_texts(old: bytes, new: bytes, *, path: str, created: bool = False) -
 
 
 def diff_of_replacements(
-    old: bytes, new: bytes, replacements: Sequence[Replacement], *, path: str
+    old: bytes, new: bytes, replacements: Iterable[Replacement], *, path: str
 ) -> Diff:
     """How `new` differs from `old` when it came about by `replacements`, in ascending order."""
     changes = _changed_lines(old, replacements)
@@ -54,8 +54,9 @@ def _lines(text: bytes) -> list[bytes]:
     return lines
 
 
-def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> list[_Change]:
-    changes: list[_Change] = []
+def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> Iterator[_Change]:
+    """The changed lines; replacements that touch the same line are one change."""
+    last: _Change | None = None
     line = position = shift = 0
     for each in replacements:
         line += old.count(b"\n", position, each.start)
@@ -63,15 +64,16 @@ def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> list[_Cha
         removed = old.count(b"\n", each.start, each.end)
         delta = each.text.count(b"\n") - removed
         old_end = line + removed + 1
-        if changes and changes[-1].old_end > line:
-            last = changes.pop()
-            changes.append(
-                _Change(last.old_start, old_end, last.new_start, old_end + shift + delta)
-            )
+        new_end = old_end + shift + delta
+        if last and last.old_end > line:
+            last = _Change(last.old_start, old_end, last.new_start, new_end)
         else:
-            changes.append(_Change(line, old_end, line + shift, old_end + shift + delta))
+            if last:
+                yield last
+            last = _Change(line, old_end, line + shift, new_end)
         shift += delta
-    return changes
+    if last:
+        yield last
 
 
 def _render(
@@ -82,19 +84,25 @@ def _render(
     path: str,
     created: bool,
 ) -> Diff:
-    small = [part for change in changes for part in _refined(old, new, _clipped(change, old, new))]
-    removed = sum(change.old_end - change.old_start for change in small)
-    added = sum(change.new_end - change.new_start for change in small)
+    # Each has a line at least, so more of them would never be shown.
+    first: list[_Change] = []
+    removed = added = 0
+    for change in changes:
+        for part in _refined(old, new, _clipped(change, old, new)):
+            removed += part.old_end - part.old_start
+            added += part.new_end - part.new_start
+            if len(first) < 2 * MAX_LINES_A_SIDE:
+                first.append(part)
     lines = [f"--- {'/dev/null' if created else path}", f"+++ {path}"]
     left = {"-": MAX_LINES_A_SIDE, "+": MAX_LINES_A_SIDE}
-    for hunk in _hunks(small):
+    for hunk in _hunks(first):
         if not any(left.values()):
             break
         lines += _hunk_lines(old, new, hunk, left)
     hidden = removed + added - 2 * MAX_LINES_A_SIDE + sum(left.values())
     if hidden > 0:
         lines.append(f"… {hidden} more changed lines are not shown.")
-    return Diff(text="\n".join(lines) if small else "", added=added, removed=removed)
+    return Diff(text="\n".join(lines) if first else "", added=added, removed=removed)
 
 
 def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Change:

@@ -19,6 +19,9 @@ class Replacement:
     end: int
     text: bytes
 
+    def moved(self, distance: int) -> "Replacement":
+        return Replacement(self.start + distance, self.end + distance, self.text)
+
 
 @dataclass(frozen=True, slots=True)
 class Document:

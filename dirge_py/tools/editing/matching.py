@@ -4,7 +4,7 @@ Only the exact strategy may answer with several places. A forgiving one must fin
 because what it changes was not written by the model to the letter.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,11 +18,20 @@ _BLANKS = b" \t"
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """All places found by one strategy: where the text begins, and what to change there."""
+    """All places found by one strategy: where the text begins, and what to change there.
+
+    `change` counts from the start of the place. It is that of the first place, and holds for the
+    others only if the strategy is exact.
+    """
 
     strategy: Strategy
     starts: Sequence[int]
-    replacements: Sequence[Replacement]
+    change: Replacement
+
+    def replacements(self) -> Iterator[Replacement]:
+        """The changes of all places, ascending. Made one by one: there may be 100,000."""
+        for start in self.starts:
+            yield self.change.moved(start)
 
 
 def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
@@ -32,7 +41,7 @@ def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
     """
     starts = list(_occurrences(view, old))
     if starts:
-        return Matches("exact", starts, list(_trimmed(starts, old, new)))
+        return Matches("exact", starts, _trimmed(old, new))
     if not old.strip():
         return None
     wanted = _Lines.of(old, new)
@@ -42,7 +51,7 @@ def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
     ):
         found = list(_line_matches(view, wanted, normal, replace))
         if found:
-            return Matches(strategy, [start for start, _ in found], [each for _, each in found])
+            return Matches(strategy, [start for start, _ in found], found[0][1])
     return None
 
 
@@ -58,15 +67,13 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
         start = view.find(old, start + len(old))
 
 
-def _trimmed(starts: Iterable[int], old: bytes, new: bytes) -> Iterator[Replacement]:
+def _trimmed(old: bytes, new: bytes) -> Replacement:
     """The smallest run of lines that differs, so that lines which stay keep their own line ends."""
     lines = old.split(b"\n")
     head, tail = _common_lines(lines, new.split(b"\n"))
     before = sum(len(line) + 1 for line in lines[:head])
     after = sum(len(line) + 1 for line in lines[len(lines) - tail :])
-    text = new[before : len(new) - after]
-    for start in starts:
-        yield Replacement(start + before, start + len(old) - after, text)
+    return Replacement(before, len(old) - after, new[before : len(new) - after])
 
 
 def _common_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
@@ -118,18 +125,14 @@ def _line_matches(
         standing = lines[line : line + len(wanted.old)]
         new = replace(wanted, standing)
         if new is not None:
-            yield offset, _replacement(offset, standing, new, len(view), takes_end=wanted.takes_end)
+            is_last = line + len(standing) == len(lines)
+            yield offset, _change(standing, new, takes_end=wanted.takes_end and not is_last)
         position = haystack.find(needle, position + 1)
 
 
-def _replacement(
-    offset: int, standing: Sequence[bytes], new: Sequence[bytes], size: int, *, takes_end: bool
-) -> Replacement:
-    old = b"\n".join(standing)
-    if takes_end:
-        end = min(offset + len(old) + 1, size)
-        return Replacement(offset, end, b"\n".join(new))
-    return next(_trimmed([offset], old, b"\n".join(new)))
+def _change(standing: Sequence[bytes], new: Sequence[bytes], *, takes_end: bool) -> Replacement:
+    old, text = b"\n".join(standing), b"\n".join(new)
+    return Replacement(0, len(old) + 1, text) if takes_end else _trimmed(old, text)
 
 
 def _without_trailing_blanks(line: bytes) -> bytes:

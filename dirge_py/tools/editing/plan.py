@@ -43,15 +43,18 @@ def plan_edit(
     if matches is None:
         raise _not_found(document.view, old, path)
     _require_one(document.view, matches, old, path=path, replace_all=replace_all)
-    replacements = matches.replacements
-    changed = document.replaced(replacements)
+    changed = document.replaced(matches.replacements())
+    first = next(matches.replacements()).start
     return EditPlan(
         content=changed,
         strategy=matches.strategy,
-        places=len(replacements),
-        first_line=document.view.count(b"\n", 0, replacements[0].start) + 1,
+        places=len(matches.starts),
+        first_line=document.view.count(b"\n", 0, first) + 1,
         diff=diff_of_replacements(
-            document.view, Document.parse(changed, path).view, replacements, path=path
+            document.view,
+            Document.parse(changed, path).view,
+            matches.replacements(),
+            path=path,
         ),
     )
 

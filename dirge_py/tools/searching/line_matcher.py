@@ -52,7 +52,11 @@ def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, in
 
 
 def decoded(content: bytes) -> str | None:
-    """The file as text; None if it is binary. Bytes that are no UTF-8 become U+FFFD."""
+    """The file as text; None if it is binary.
+
+    Bytes that are no UTF-8 become U+FFFD, which `.` matches; to ripgrep they match nothing. Only
+    there can the two differ.
+    """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content:

@@ -13,4 +13,11 @@ def withheld_note(search: Search) -> str:
     """A line about files the rules keep from the model; empty if there were none."""
     if not search.withheld:
         return ""
-    return f"\n({search.withheld} files were left out: permission rules keep them from being read.)"
+    files = counted(search.withheld, "file")
+    return f"\n({files} left out: permission rules keep them from being read.)"
+
+
+def counted(number: int, noun: str) -> str:
+    """Such as `1 file` and `2 files`, `2 matches`."""
+    ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}{ending}"

@@ -1,0 +1,50 @@
+import subprocess
+import time
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.tools.editing.diff import MAX_LINES_A_SIDE, diff_of_texts
+
+texts = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d\n"]), max_size=30).map("".join)
+tails = st.sampled_from(["", "end", "end\n"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts, tails, texts, tails)
+def test_patch_turns_the_old_text_into_the_new(tmp_path_factory, old, old_tail, new, new_tail):
+    before, after = (old + old_tail).encode(), (new + new_tail).encode()
+    file = tmp_path_factory.mktemp("patch") / "file"
+    file.write_bytes(before)
+
+    diff = diff_of_texts(before, after, path="file")
+
+    if diff.text:
+        done = subprocess.run(
+            ["git", "apply", "--unidiff-zero", "--whitespace=nowarn", "-p0"],
+            input=diff.text.encode() + b"\n",
+            cwd=file.parent,
+            capture_output=True,
+        )
+        assert not done.returncode, (done.stderr, diff.text)
+    assert (file.read_bytes() if file.exists() else b"") == after
+
+
+def test_a_long_diff_says_how_much_is_hidden():
+    diff = diff_of_texts(b"x\n" * 1000, b"y\n" * 500, path="a")
+
+    shown = diff.text.split("\n")
+    assert sum(line.startswith("-x") for line in shown) == MAX_LINES_A_SIDE
+    assert sum(line.startswith("+y") for line in shown) == MAX_LINES_A_SIDE
+    assert shown[-1] == "… 1100 more changed lines are not shown."
+    assert (diff.added, diff.removed) == (500, 1000)
+
+
+def test_two_large_different_texts_are_compared_in_bounded_time():
+    old = b"".join(b"%d\n" % n for n in range(100_000))
+    new = b"".join(b"%d\n" % (n * 7) for n in range(100_000))
+    began = time.perf_counter()
+
+    diff_of_texts(old, new, path="a")
+
+    assert time.perf_counter() - began < 1

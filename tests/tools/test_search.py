@@ -1,0 +1,293 @@
+import asyncio
+import os
+import time
+
+import pytest
+
+from dirge_py.claims import Claim
+from dirge_py.files.globs import path_matcher
+from dirge_py.tools.base import Services
+from dirge_py.tools.grep import Grep
+from dirge_py.tools.searching.matching_lines import find_ripgrep
+from dirge_py.tools.toolbox import Toolbox
+
+no_ripgrep = lambda: None  # noqa: E731
+
+
+def use(bench, ripgrep):
+    """Make the bench's grep use that `rg`, or none."""
+    services = Services(files=bench.workspace, processes=bench.tool("grep")._services.processes)
+    bench.toolbox = Toolbox([Grep(lambda: ripgrep)], services, str(bench.folder))
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def searching(bench, request):
+    """The bench once with ripgrep and once without."""
+    program = find_ripgrep() if request.param == "ripgrep" else None
+    if request.param == "ripgrep" and program is None:
+        if os.environ.get("DIRGE_TEST_REQUIRE") == "all":
+            pytest.fail("ripgrep is required here and missing")
+        pytest.skip("needs ripgrep")
+    use(bench, program)
+    return bench
+
+
+async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
+    searching.put("a", "hit\n" * 300)
+    searching.put("b", "miss\n")
+
+    lines = (await searching.text("grep", pattern="hit")).split("\n")
+
+    assert lines[0] == "300 matches (200 output lines, searched 2 files):"
+    assert lines[1] == "a:1:hit"
+    assert len(lines) == 202
+    assert "100 more" in lines[-1]
+
+
+async def test_d39_no_match_is_no_error(searching):
+    searching.put("a", "x")
+
+    assert "No matches" in await searching.text("grep", pattern="y")
+
+
+async def test_d41_an_include_matches_paths_at_any_depth(searching):
+    for path in ("src/a.py", "src/deep/er/b.py", "src/c.txt", "other/d.py"):
+        searching.put(path, "hit\n")
+
+    text = await searching.text("grep", pattern="hit", include="src/**/*.py")
+
+    assert text.split("\n")[1:] == ["src/a.py:1:hit", "src/deep/er/b.py:1:hit"]
+
+
+async def test_an_include_without_a_slash_matches_names(searching):
+    searching.put("src/deep/a.py", "hit\n")
+
+    assert "src/deep/a.py:1:hit" in await searching.text("grep", pattern="hit", include="*.py")
+
+
+async def test_d43_hidden_files_are_searched_only_when_asked(searching):
+    searching.put(".env", "KEY=1\n")
+    searching.put(".git/config", "KEY=2\n")
+
+    assert "No matches" in await searching.text("grep", pattern="KEY")
+    assert ".env:1:KEY=1" in await searching.text("grep", pattern="KEY", include_hidden=True)
+    assert ".git" not in await searching.text("grep", pattern="KEY", include_hidden=True)
+
+
+async def test_context_lines_and_a_gap_between_groups(searching):
+    searching.put("a", "1\nhit\n3\n4\n5\nhit\n7\n")
+
+    text = await searching.text("grep", pattern="hit", context_lines=1)
+
+    assert text.split("\n")[1:] == [
+        "a-1: 1",
+        "a:2:hit",
+        "a-3: 3",
+        "--",
+        "a-5: 5",
+        "a:6:hit",
+        "a-7: 7",
+    ]
+
+
+async def test_one_file_may_be_searched(searching):
+    searching.put("-odd name", "hit\n")
+
+    assert "-odd name:1:hit" in await searching.text("grep", pattern="hit", path="-odd name")
+
+
+async def test_a_bad_expression_is_refused_with_its_place(searching):
+    assert "position 0" in await searching.refusal("grep", pattern="(x")
+
+
+@pytest.mark.parametrize("pattern", [r"(?=x)", r"(a)\1", r"(?<!x)y", r"(?P=n)"])
+async def test_what_only_one_program_knows_is_refused(searching, pattern):
+    assert "does not know" in await searching.refusal("grep", pattern=pattern)
+
+
+async def test_files_withheld_by_rules_are_not_searched(searching):
+    searching.put("open", "hit\n")
+    secret = searching.put("secret", "hit\n")
+    searching.workspace.withheld = lambda real: real == str(secret)
+
+    text = await searching.text("grep", pattern="hit")
+
+    assert "secret" not in text
+    assert "left out" in text
+
+
+async def test_links_are_not_followed(searching):
+    outside = searching.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("hit\n")
+    (searching.folder / "link").symlink_to(outside)
+    (searching.folder / "file").symlink_to(outside / "a")
+
+    assert "No matches" in await searching.text("grep", pattern="hit")
+
+
+async def test_long_lines_are_cut_visibly(searching):
+    searching.put("a", "hit" + "x" * 10_000 + "\n")
+
+    line = (await searching.text("grep", pattern="hit")).split("\n")[1]
+
+    assert line == "a:1:hit" + "x" * 4093 + "…[truncated]"
+
+
+async def test_searching_can_be_aborted(searching):
+    searching.put("a", "a" * 40 + "\n")
+    use(searching, None)
+    running = asyncio.ensure_future(searching.call("grep", pattern=r"(a|a)*b"))
+    await asyncio.wait([running], timeout=0.3)
+    began = time.perf_counter()
+
+    searching.signal.abort()
+    result = await running
+
+    assert result.details["outcome"] == "aborted"
+    assert time.perf_counter() - began < 1
+
+
+PATTERNS = [
+    "hit",
+    "^x",
+    "x$",
+    r"\bhit\b",
+    "{",
+    "foo() {",
+    "[[]",
+    "[]x]",
+    "[[:upper:]]{2,}",
+    "(?i)HIT",
+    "é+",
+    "h.t",
+    r"\d{2}",
+    "a|b|^$",
+    r"\w+\s+\w+",
+    "x*",
+    r"\{\}",
+    "[a&&b]",
+]
+
+
+async def test_results_are_the_same_with_and_without_ripgrep(bench):
+    ripgrep = find_ripgrep()
+    if ripgrep is None:
+        pytest.skip("needs ripgrep")
+    bench.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
+    bench.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
+    bench.put("late.bin", b"hit\n" * 50_000 + b"\0")
+    bench.put("early.bin", b"\0hit\n")
+    bench.put("latin.txt", "h\xe9\xe9t ]x[ h\n".encode("latin-1") + b"hit\n")
+    bench.put("wide.txt", "hit wide\nÉé\n".encode("utf-16"))
+    bench.put("empty", "")
+    bench.put("no end", "a\x0bhit\x85b\u2028hit")
+    services = bench.tool("grep")._services
+
+    for pattern in PATTERNS:
+        for context in (0, 1):
+            both = []
+            for program in (ripgrep, None):
+                box = Toolbox([Grep(lambda program=program: program)], services, str(bench.folder))
+                bench.toolbox = box
+                both.append(await bench.text("grep", pattern=pattern, context_lines=context))
+            assert both[0] == both[1], pattern
+
+
+async def test_d45_the_newest_of_all_comes_first(bench):
+    for number in range(499):
+        os.utime(bench.put(f"d{number % 7}/{number}.txt", ""), (number, number))
+    os.utime(bench.put("zz/newest.txt", ""), (10_000, 10_000))
+
+    lines = (await bench.text("glob", pattern="**/*.txt")).split("\n")
+
+    assert lines[0] == "500 files, newest first (200 shown):"
+    assert lines[1] == "zz/newest.txt"
+    assert "300 more" in lines[-1]
+
+
+async def test_no_file_is_a_sentence(bench):
+    assert "No files match" in await bench.text("glob", pattern="*.nothing")
+
+
+async def test_ignored_files_are_left_out(bench):
+    bench.put(".git/HEAD", "")
+    bench.put(".git/info/exclude", "excluded\n")
+    bench.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
+    bench.put("src/.gitignore", "/local\n")
+    for path in ("a", "b.log", "keep.log", "build/c", "src/local", "src/deep/local", "excluded"):
+        bench.put(path, "")
+    bench.put("vendor/.git/HEAD", "")
+    bench.put("vendor/x.log", "")
+    bench.put("node_modules/m", "")
+
+    found = (await bench.text("glob", pattern="**")).split("\n")[1:]
+
+    assert sorted(found) == ["a", "keep.log", "src/deep/local", "vendor/x.log"]
+    assert "src/deep/local" in await bench.text("glob", pattern="*", path="src")
+    assert "build/c" in await bench.text("glob", pattern="*", path="build")
+
+
+async def test_a_pattern_with_a_dot_finds_hidden_files(bench):
+    bench.put(".github/workflows/ci.yml", "")
+
+    assert ".github/workflows/ci.yml" in await bench.text("glob", pattern=".github/**/*.yml")
+
+
+async def test_d47_200_of_250_entries_and_the_count_of_the_rest(bench):
+    for number in range(249):
+        bench.put(f"f{number:03}", "xx")
+    (bench.folder / "sub").mkdir()
+
+    lines = (await bench.text("list_dir")).split("\n")
+
+    assert lines[:3] == [".: 1 folder, 249 files", "sub/", "f000 (2 B)"]
+    assert len(lines) == 202
+    assert "50 more" in lines[-1]
+
+
+async def test_a_file_is_no_folder_to_list(bench):
+    bench.put("a", "")
+
+    assert "`read`" in await bench.refusal("list_dir", path="a")
+    assert "does not exist" in await bench.refusal("list_dir", path="b")
+
+
+@pytest.mark.parametrize("tool", ["grep", "glob"])
+def test_searches_claim_reading_the_folder(bench, tool):
+    claims = bench.toolbox.claims(tool, {"pattern": "x", "path": "src"})
+
+    assert claims == [Claim("read", f"{bench.folder}/src")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("*.py", "a/b.py", True),
+        ("src/*.py", "src/a.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("src/**", "src/a/b", True),
+        ("**/x/**/y", "x/y", True),
+        ("**/x/**/y", "a/x/b/c/y", True),
+        ("*.{js,ts}", "a.ts", True),
+        ("{a,b{c,d}}/*", "bd/x", True),
+        ("a?c", "abc", True),
+        ("a?c", "a/c", False),
+        ("[a-c]x", "bx", True),
+        ("[!a-c]x", "bx", False),
+        ("a*b*c", "axbxbc", True),
+        ("a*b*c", "axbxb", False),
+        (r"\*", "*", True),
+        ("[", "[", True),
+    ],
+)
+def test_globs(pattern, path, fits):
+    assert path_matcher(pattern)(path) is fits
+
+
+def test_a_row_of_stars_takes_no_time():
+    began = time.perf_counter()
+
+    assert not path_matcher("*a" * 30 + "*b")("a" * 250)
+
+    assert time.perf_counter() - began < 0.5
