@@ -5,14 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from dirge_py.messages import AssistantMessage, ToolResultMessage
 from dirge_py.session.journal import read_journal
 from dirge_py.session.store import Store
 
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("DIRGE_TEST_KILLS", "24"))
+KILLS = 24
 
 WRITER = """
 import sys
@@ -48,7 +46,9 @@ def run_until_killed(base, moments):
     wanted = moments.randrange(1, 60)
     heard = b""
     while heard.count(b"\n") < wanted:
-        heard += os.read(child.stdout.fileno(), 65536)
+        piece = os.read(child.stdout.fileno(), 65536)
+        assert piece, "the child ended by itself"
+        heard += piece
     select.select([], [], [], moments.random() * 0.002)
     child.kill()
     child.wait()
@@ -98,8 +98,7 @@ def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
     assert set(effects) <= set(started)
 
 
-@pytest.mark.parametrize("count", [6])
-def test_of_many_processes_exactly_one_writes(tmp_path, count):
+def test_of_many_processes_exactly_one_writes(tmp_path, count=6):
     # G05
     path = tmp_path / "s.jsonl"
     children = [start_child("-c", WRITER, path) for _ in range(count)]
