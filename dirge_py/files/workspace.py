@@ -60,7 +60,7 @@ class Workspace:
         self.ledger = ReadLedger()
         self.withheld: Callable[[str], bool] = lambda real: False
         """Set by whoever knows the rules: files that a search must pass over in silence."""
-        self._handles = {root: open_folder_handle(root) for root in (*self.roots, "/")}
+        self._handles = {root: open_folder_handle(root) for root in {*self.roots, "/"}}
         self._approved: dict[str, frozenset[str]] = {}
 
     def close(self) -> None:

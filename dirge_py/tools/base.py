@@ -10,20 +10,35 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, ParamSpec, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dirge_py.abort import AbortSignal
 from dirge_py.calls import LoopToolResult, OnUpdate, Preview, ToolExecutionMode
 from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
-from dirge_py.files.resolve import absolute
+from dirge_py.errors import FileError, ToolFailed
+from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
 
 if TYPE_CHECKING:
     from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
+
+
+def _spelled(path: str) -> str:
+    try:
+        check_spelling(path)
+        path.encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair") from None
+    except FileError as error:
+        raise ValueError(error.message) from None
+    return path
+
+
+PathText = Annotated[str, AfterValidator(_spelled)]
+"""A path as a model wrote it; what no file can be called is refused with the arguments."""
 
 
 class ToolArgs(BaseModel):
@@ -55,6 +70,11 @@ class ToolContext:
     def files(self) -> CallFiles:
         """The files this call may use."""
         return self.services.files.at_call(self.call_id)
+
+    def stop_if_aborted(self) -> None:
+        """For the thread of a call: nothing is changed any more once the run was aborted."""
+        if self.signal.aborted:
+            raise ToolFailed("Aborted.", outcome="aborted")
 
     def absolute(self, path: str) -> str:
         """The path as claims and file services want it: absolute, links not followed."""

@@ -7,13 +7,12 @@ from pydantic import Field
 
 from dirge_py.calls import LoopToolResult, Preview, text_result
 from dirge_py.claims import Claim
-from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.editing.plan import EditPlan, plan_edit
 
 
 class EditArgs(ToolArgs):
-    path: str
+    path: PathText
     old_text: str = Field(description="Text to replace; must occur exactly once.")
     new_text: str
     replace_all: bool = Field(False, description="Replace every occurrence.")
@@ -41,7 +40,7 @@ class Edit(Tool[EditArgs]):
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        plan = await in_thread(ctx.signal, _apply, args, path, ctx.files)
+        plan = await in_thread(ctx.signal, _apply, args, path, ctx)
         return text_result(
             _report(args, plan),
             path=path,
@@ -51,10 +50,12 @@ class Edit(Tool[EditArgs]):
         )
 
 
-def _apply(args: EditArgs, path: str, files: CallFiles) -> EditPlan:
+def _apply(args: EditArgs, path: str, ctx: ToolContext) -> EditPlan:
+    files = ctx.files
     before = files.read(path)
     files.check_fresh(args.path, before)
     plan = _plan(args, before.content)
+    ctx.stop_if_aborted()
     files.write(path, plan.content, expected=before.identity)
     return plan
 

@@ -11,7 +11,7 @@ from dirge_py.errors import FileError
 from dirge_py.files.globs import mentions_hidden, path_matcher
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.places import counted, shown_under, withheld_note
 
 MAX_SHOWN = 200
@@ -19,7 +19,7 @@ MAX_SHOWN = 200
 
 class GlobArgs(ToolArgs):
     pattern: str = Field(description="Such as `src/**/*.py`, `*.{js,ts}`.", min_length=1)
-    path: str = Field(".", description="Folder to search.")
+    path: PathText = Field(".", description="Folder to search.")
 
 
 class Glob(Tool[GlobArgs]):

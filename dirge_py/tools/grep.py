@@ -12,7 +12,7 @@ from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.globs import path_matcher
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.searching.dialect import portable
 from dirge_py.tools.searching.matching_lines import (
     LINE_LIMIT,
@@ -33,7 +33,7 @@ class GrepArgs(ToolArgs):
         description="Regular expression without look-around or back-references; (?i) ignores case.",
         min_length=1,
     )
-    path: str = Field(".", description="Folder or file.")
+    path: PathText = Field(".", description="Folder or file.")
     include: str = Field("", description="Glob of paths to search, such as `src/**/*.py`.")
     context_lines: int = Field(0, ge=0, le=20)
     include_hidden: bool = False

@@ -7,14 +7,14 @@ from dirge_py.claims import Claim
 from dirge_py.errors import FileError
 from dirge_py.files.walk import Entry
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.places import counted
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.searching.places import counted, printable
 
 MAX_SHOWN = 200
 
 
 class ListDirArgs(ToolArgs):
-    path: str = "."
+    path: PathText = "."
 
 
 class ListDir(Tool[ListDirArgs]):
@@ -40,7 +40,7 @@ def _list(shown: str, path: str, files: CallFiles) -> str:
     folders = [entry for entry in entries if entry.kind == "dir"]
     others = [entry for entry in entries if entry.kind != "dir"]
     lines = [f"{shown}: {counted(len(folders), 'folder')}, {counted(len(others), 'file')}"]
-    lines += map(_line, (folders + others)[:MAX_SHOWN])
+    lines += [printable(_line(entry)) for entry in (folders + others)[:MAX_SHOWN]]
     if len(entries) > MAX_SHOWN:
         lines.append(f"… {len(entries) - MAX_SHOWN} more; narrow them down with `glob`.")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from dirge_py.errors import FileError
 from dirge_py.files.identity import Identity
 from dirge_py.files.lines import SNIFFED, LineWindow, Window, looks_binary, scan
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, Located
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 
 DEFAULT_LINES = 2000
 LINE_LIMIT = 16 * 1024
@@ -26,7 +26,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class ReadArgs(ToolArgs):
-    path: str
+    path: PathText
     offset: int = Field(1, ge=1, description="First line, from 1.")
     limit: int = Field(DEFAULT_LINES, ge=1, description="Number of lines.")
 

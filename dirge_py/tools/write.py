@@ -11,13 +11,13 @@ from dirge_py.claims import Claim
 from dirge_py.errors import FileError
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
 from dirge_py.tools.editing.document import encoded
 
 
 class WriteArgs(ToolArgs):
-    path: str
+    path: PathText
     content: str = Field(description="The whole new content.")
 
 
@@ -40,7 +40,7 @@ class Write(Tool[WriteArgs]):
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        plan = await in_thread(ctx.signal, _apply, args, path, ctx.files)
+        plan = await in_thread(ctx.signal, _apply, args, path, ctx)
         return text_result(
             _report(args, plan),
             path=path,
@@ -59,10 +59,12 @@ class _WritePlan:
     diff: Diff
 
 
-def _apply(args: WriteArgs, path: str, files: CallFiles) -> _WritePlan:
+def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> _WritePlan:
+    files = ctx.files
     plan = _plan(args, path, files)
     if plan.before is not None:
         files.check_fresh(args.path, plan.before)
+    ctx.stop_if_aborted()
     expected = plan.before.identity if plan.before else None
     files.write(path, plan.content, expected=expected)
     return plan

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from requirement import require_root_tools, small_disk
+from requirement import lacking, require_root_tools, small_disk
 
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import atomic_write
@@ -65,7 +65,7 @@ def test_extended_attributes_stay(tmp_path: Path):
     try:
         os.setxattr(file, "user.note", b"kept")
     except OSError:
-        pytest.skip("needs a file system with extended attributes")
+        lacking("a file system with extended attributes")
 
     atomic_write(file, b"new")
 

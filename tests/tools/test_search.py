@@ -11,8 +11,6 @@ from dirge_py.tools.grep import Grep
 from dirge_py.tools.searching.matching_lines import find_ripgrep
 from dirge_py.tools.toolbox import Toolbox
 
-no_ripgrep = lambda: None  # noqa: E731
-
 
 def use(bench, ripgrep):
     """Make the bench's grep use that `rg`, or none."""
@@ -23,13 +21,17 @@ def use(bench, ripgrep):
 @pytest.fixture(params=["ripgrep", "python"])
 def searching(bench, request):
     """The bench once with ripgrep and once without."""
-    program = find_ripgrep() if request.param == "ripgrep" else None
-    if request.param == "ripgrep" and program is None:
-        if os.environ.get("DIRGE_TEST_REQUIRE") == "all":
-            pytest.fail("ripgrep is required here and missing")
-        pytest.skip("needs ripgrep")
-    use(bench, program)
+    use(bench, required_ripgrep() if request.param == "ripgrep" else None)
     return bench
+
+
+def required_ripgrep():
+    program = find_ripgrep()
+    if program is None and os.environ.get("DIRGE_TEST_REQUIRE") == "all":
+        pytest.fail("ripgrep is required here and missing")
+    if program is None:
+        pytest.skip("needs ripgrep")
+    return program
 
 
 async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
@@ -171,9 +173,7 @@ PATTERNS = [
 
 
 async def test_results_are_the_same_with_and_without_ripgrep(bench):
-    ripgrep = find_ripgrep()
-    if ripgrep is None:
-        pytest.skip("needs ripgrep")
+    ripgrep = required_ripgrep()
     bench.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
     bench.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
     bench.put("late.bin", b"hit\n" * 50_000 + b"\0")
@@ -244,6 +244,17 @@ async def test_d47_200_of_250_entries_and_the_count_of_the_rest(bench):
     assert lines[:3] == [".: 1 folder, 249 files", "sub/", "f000 (2 B)"]
     assert len(lines) == 202
     assert "50 more" in lines[-1]
+
+
+async def test_names_that_are_no_utf8_can_be_sent(bench):
+    (bench.folder / os.fsdecode(b"caf\xe9")).write_text("hit\n")
+
+    for text in (
+        await bench.text("list_dir"),
+        await bench.text("glob", pattern="caf*"),
+        await bench.text("grep", pattern="hit"),
+    ):
+        assert "caf\ufffd" in text
 
 
 async def test_a_file_is_no_folder_to_list(bench):

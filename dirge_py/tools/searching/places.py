@@ -1,12 +1,20 @@
 """How found files are named to the model."""
 
+import os
+
 from dirge_py.files.walk import Search
 
 
 def shown_under(asked: str, path: str) -> str:
     """`path`, found below the folder `asked`, so that it can be given to another tool."""
+    path = printable(path)
     folder = asked.rstrip("/")
     return path if folder in ("", ".") and not asked.startswith("/") else f"{folder}/{path}"
+
+
+def printable(name: str) -> str:
+    """A file name that can be sent: bytes that are no UTF-8 become U+FFFD."""
+    return os.fsencode(name).decode(errors="replace")
 
 
 def withheld_note(search: Search) -> str:
