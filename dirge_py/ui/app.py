@@ -323,4 +323,4 @@ class DirgeApp(App[int]):
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
-        self.exit(code)
+        self.exit(code, return_code=code)

@@ -6,6 +6,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from dirge_py.errors import DirgeError
 from dirge_py.questions import Asker
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
@@ -17,15 +18,24 @@ _MOST_PAUSES = 400
 class Desk:
     """An app under test, and the conversations it has opened."""
 
-    def __init__(self, scripts: list[Script], settings: dict[str, Any], start: dict[str, Any]):
+    def __init__(
+        self,
+        scripts: list[Script],
+        settings: dict[str, Any],
+        start: dict[str, Any],
+        refusals: list[DirgeError],
+    ) -> None:
         self.scripts = scripts
         self.settings = settings
+        self.refusals = refusals
         self.opened: list[FakeConversation] = []
         options = {"open_first": self._open_first, "open_other": self._open, **start}
         self.app = DirgeApp(TuiStart(**options), guard_s=0.0)
         self.pilot: Pilot[int] = None  # type: ignore[assignment]
 
     def _open_first(self, asker: Asker) -> Any:
+        if self.refusals:
+            raise self.refusals.pop(0)
         return self._open(asker, None)
 
     def _open(self, asker: Asker, session_id: str | None) -> Any:
@@ -75,12 +85,13 @@ async def desk(
     *scripts: Script,
     size: tuple[int, int] = (80, 24),
     start: dict[str, Any] | None = None,
+    refusals: list[DirgeError] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Desk]:
-    """A running app whose conversation plays `scripts`, one per run."""
-    made = Desk(list(scripts), settings, start or {})
+    """A running app whose conversation plays `scripts`; opening it first fails with `refusals`."""
+    made = Desk(list(scripts), settings, start or {}, refusals or [])
     async with made.app.run_test(size=size) as pilot:
         made.pilot = pilot
-        await made.until(lambda: made.opened or made.app.failure or start)
+        await made.until(lambda: made.opened or refusals)
         yield made
     await made.app.talk.close()

@@ -163,7 +163,7 @@ class FakeConversation:
     thinking: str = "off"
     mode: str = "standard"
     messages: list[Message] = field(default_factory=list)
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     context_tokens: int = 0
     window_tokens: int = 200_000
@@ -215,12 +215,11 @@ class FakeConversation:
         work = asyncio.ensure_future(script(play))
         stop = asyncio.ensure_future(run.signal.wait())
         await asyncio.wait([work, stop], return_when=asyncio.FIRST_COMPLETED)
-        outcome: Outcome = Done()
-        if not work.done():
-            work.cancel()
-            outcome = Cancelled(reason=run.signal.reason)
+        work.cancel()
         stop.cancel()
         await asyncio.wait([work, stop])
+        aborted = run.signal.aborted
+        outcome: Outcome = Cancelled(reason=run.signal.reason) if aborted else Done()
         if not work.cancelled() and work.exception():
             raise work.exception()  # type: ignore[misc]
         self.emit(AgentEnd(messages=(), outcome=outcome))
