@@ -31,7 +31,7 @@ GIT_HARDENING: Mapping[str, str] = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_PAGER": "cat",
 }
-"""Environment for git commands that nobody was asked about: it overrides the repository's settings."""
+"""Environment for git commands that nobody was asked about: it beats the repository's settings."""
 
 MAX_CONFIG_BYTES = 256 * 1024
 MAX_INDEX_BYTES = 64 * 1024 * 1024

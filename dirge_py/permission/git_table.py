@@ -1,8 +1,9 @@
 """Git subcommands that may run unasked, each with its own list of options.
 
 Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext-diff`,
-`--textconv`, `--show-signature` and `%G…` (run programs), `--no-index` (reads anything), `-O`, `--contents`,
-`--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other repositories).
+`--textconv`, `--show-signature` and `%G…` (run programs), `--no-index` (reads anything), `-O`,
+`--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
+repositories).
 """
 
 from collections.abc import Sequence
@@ -206,7 +207,10 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
         rest = rest[1:]
     given = read_options(row, rest)
     _check_values(name, [word.text for word in rest])
-    return tuple(files_read(row, given))
+    # `log -L 1,9:FILE` prints lines of a file that is no operand.
+    ranges = [value.text for option, value in given.seen if option == "L" and value]
+    lines_of = (Word(text.rpartition(":")[2]) for text in ranges if ":" in text)
+    return (*files_read(row, given), *lines_of)
 
 
 def _verb_row(name: str, rest: Sequence[Word]) -> Program:
@@ -222,6 +226,8 @@ def _verb_row(name: str, rest: Sequence[Word]) -> Program:
 
 
 def _check_values(name: str, texts: Sequence[str]) -> None:
+    if any(text.startswith(":(") for text in texts):
+        raise Refused("it names files by a pattern of git's own")
     if any("%G" in text for text in texts):
         raise Refused("the format `%G…` runs gpg")
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):

@@ -15,15 +15,15 @@ from typing import Literal
 from dirge_py.permission.words import listed
 
 MAX_SCANNED = 64 * 1024
-MAX_COMMANDS = 4096
+MAX_COMMANDS = 1024
 MAX_DEPTH = 6
 
 Command = tuple[str, ...]
 
 WRAPPERS = listed(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
-    " watch parallel busybox toybox chroot unshare nsenter script strace ltrace gdb su runuser ssh flock"
-    " taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run"
+    " watch parallel busybox toybox chroot unshare nsenter script strace ltrace gdb su runuser ssh"
+    " flock taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run"
 )
 SHELLS = listed("sh bash zsh dash ksh mksh ash fish eval")
 _LEADERS = listed("if then elif else while until do ! { } time in function")
@@ -38,7 +38,10 @@ _RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
 
 @dataclass(frozen=True, slots=True)
 class LooseReading:
-    """`targets` are files it might write to. `is_torn`: quotes or brackets do not match up."""
+    """`targets` are files it might write to.
+
+    `is_torn`: there may be more, for quotes do not match up or it is nested too deeply.
+    """
 
     commands: tuple[Command, ...]
     targets: tuple[str, ...] = ()
@@ -53,11 +56,11 @@ def read_loosely(text: str) -> LooseReading:
     return LooseReading(commands, tuple(dict.fromkeys(found.targets)), found.is_torn)
 
 
-def opened(words: Sequence[str]) -> tuple[Command, ...]:
+def open_command(words: Sequence[str]) -> LooseReading:
     """The command itself and all that it would run in turn, as far as its words tell."""
     found = _Found()
     _open(tuple(words), found, depth=0)
-    return tuple(dict.fromkeys(found.commands))
+    return LooseReading(tuple(dict.fromkeys(found.commands)), (), found.is_torn)
 
 
 def raw_words(text: str) -> tuple[str, ...]:

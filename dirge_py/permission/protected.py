@@ -97,7 +97,7 @@ def secrecy(path: str, roots: Sequence[str]) -> str:
     last = names[-1] if names else ""
     if last in _EXAMPLES:
         return ""
-    if last == ".env" or last.startswith((".env.", ".envrc", ".env-", ".env_")):
+    if last.startswith(".env"):
         return f"{last} may hold secrets"
     if last in _SECRET_FILES or any(fnmatch.fnmatchcase(last, one) for one in _SECRET_PATTERNS):
         return f"{last} may hold keys or credentials"

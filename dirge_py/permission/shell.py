@@ -14,7 +14,7 @@ from dirge_py.claims import Command
 from dirge_py.permission.changes import TURNS_SHELL, changed_files
 from dirge_py.permission.danger import destruction, is_device
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
-from dirge_py.permission.loose import opened, raw_words, read_loosely
+from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.options import Refused
 from dirge_py.permission.programs import Judgement, is_build, judge
 from dirge_py.permission.words import NotPlain, Part, Word, lex
@@ -22,6 +22,8 @@ from dirge_py.permission.words import NotPlain, Part, Word, lex
 _LOG = logging.getLogger(__name__)
 _MAX_FOLDERS = 8
 _MAX_MENTIONS = 256
+_RAW_REACH = 32
+_MAX_RAW_STARTS = 4096
 _INTERPRETERS = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
     r"[0-9.]*"
@@ -118,17 +120,18 @@ class _Walk:
             yield from self._changes(part)
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
-        may_run = opened(part.argv)
-        places = self._mentioned(may_run) if refusal else ()
+        loose = open_command(part.argv)
+        places = self._mentioned(loose.commands) if refusal else ()
         return CommandFact(
             text=part.text,
             words=part.words,
             refusal=refusal,
-            may_run=tuple(tuple(Word(text) for text in words) for words in may_run),
-            destroys=_destruction(may_run, self._folders, self._around.home),
+            may_run=_as_words(loose.commands),
+            raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
+            destroys=_destruction(loose, part.text, self._folders, self._around.home),
             is_build=is_build(part.argv),
             is_moved=self._folders != [self._command.cwd],
-            is_grantable=self._is_grantable(part, may_run)
+            is_grantable=self._is_grantable(part, loose.commands)
             and all(place.inside and not place.protected for place in places),
             reads=places,
         )
@@ -202,11 +205,7 @@ class _Walk:
 def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = read_loosely(command.text)
-    raw = raw_words(command.text)
-    destroys = _destruction(loose.commands, [command.cwd], around.home)
-    if loose.is_torn and not destroys:
-        tails = [raw[start : start + 32] for start in range(len(raw)) if start < 4096]
-        destroys = _destruction(tails, [command.cwd], around.home)
+    destroys = _destruction(loose, command.text, [command.cwd], around.home)
     device = next((target for target in loose.targets if is_device(target)), "")
     changed = [
         word.text
@@ -218,28 +217,33 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     return CommandFact(
         text=command.text,
         refusal=f"it cannot be judged: {reason}",
-        may_run=tuple(tuple(Word(text) for text in words) for words in loose.commands),
-        raw_words=tuple(Word(text) for text in raw),
+        may_run=_as_words(loose.commands),
+        raw_words=tuple(map(Word, raw_words(command.text))),
         destroys=destroys or (f"it would write to the device {device}" if device else ""),
         reads=places,
         touches=touched,
     )
 
 
-def _destruction(commands: Iterable[Sequence[str]], folders: Sequence[str], home: str) -> str:
-    listed = list(commands)
+def _destruction(loose: LooseReading, text: str, folders: Sequence[str], home: str) -> str:
+    commands = list(loose.commands)
+    if loose.is_torn:
+        raw = raw_words(text)
+        commands += [raw[at : at + _RAW_REACH] for at in range(min(len(raw), _MAX_RAW_STARTS))]
     moved = {
-        os.path.normpath(os.path.join(folder, _STARTS_AS_PATH.sub(lambda _: home, words[-1])))
-        for words in listed
-        if words[0] in ("cd", "pushd") and len(words) > 1
+        os.path.normpath(os.path.join(folder, _STARTS_AS_PATH.sub(lambda _: home, target)))
+        for words in commands
+        if words[0] in ("cd", "pushd")
         for folder in folders
+        for target in words[1:] or ("~",)
     }
-    if any(tuple(words) == ("cd",) for words in listed):
-        moved.add(home)
-    places = [*folders, *moved]
-    found = (destruction(words, folders=places, home=home) for words in listed)
+    found = (destruction(words, folders=[*folders, *moved], home=home) for words in commands)
     why = next(filter(None, found), "")
     return f"it would destroy the machine or the home folder: {why}" if why else ""
+
+
+def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]:
+    return tuple(tuple(map(Word, words)) for words in commands)
 
 
 def _mentioned(

@@ -55,7 +55,7 @@ _REDIRECT = re.compile(
 _WORD = re.compile(rf"(?:{_BARE}+|'[^']*'|\"[^\"$`\\!]*\")+")
 _SEGMENT = re.compile(rf"({_BARE}+)|'([^']*)'|\"([^\"]*)\"")
 _TILDE = re.compile(r"(?:\A|[:=])~")
-_HEAD = re.compile(r"[A-Za-z0-9_./+:@%,-]+")
+_HEAD = re.compile(r"[A-Za-z0-9_./:][A-Za-z0-9_./:+@,-]*")
 _OUTSIDE_CHARSET = re.compile(r"[^\x20-\x7e\t\n]")
 _RESERVED = listed(
     "if then elif else fi for while until do done case esac select function time coproc in"

@@ -137,7 +137,8 @@ def test_an_allow_rule_does_not_reach_outside_paths(project: Project) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "git push", "git push -f", "  git   push", "git -C . push", "git -c a=b push x", "\\git push",
+        "git push", "git push -f", "  git   push", "git -C . push", "git -c a=b push x",
+        "\\git push",
         "g'it' pu\"sh\"", "/usr/bin/git push", "sudo git push", "sudo -u root git push",
         "env -i A=1 git push", "nohup git push", "timeout 5 git push", "xargs git push",
         "bash -c 'git push'", "sh -xc \"cd . && git push\"", "eval git push", "eval 'git push'",
@@ -173,7 +174,8 @@ def test_a_deny_of_edits_holds_for_commands(project: Project, command: str) -> N
 
 
 @pytest.mark.parametrize(
-    "command", ["cat notes.txt", "cat *.txt", "python x notes.txt", "X=1 cat < notes.txt; a notes.txt"]
+    "command",
+    ["cat notes.txt", "cat *.txt", "python x notes.txt", "X=1 cat < notes.txt; a notes.txt"],
 )
 def test_a_deny_of_reads_holds_for_commands(project: Project, command: str) -> None:
     assert project.run(command, deny("read:notes.txt"), mode="yolo").effect == "deny"
@@ -256,7 +258,8 @@ def test_a_grant_does_not_follow_into_another_folder(project: Project) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "command", ["make test", "touch /tmp/x", "cat /etc/hosts | make", "it's", "cat .env", "make 'a b'"]
+    "command",
+    ["make test", "touch /tmp/x", "cat /etc/hosts | make", "it's", "cat .env", "make 'a b'"],
 )
 def test_the_suggested_flags_would_have_allowed_it(
     project: Project, command: str, mode: Mode
@@ -288,14 +291,26 @@ rules = st.builds(
     Rule,
     st.sampled_from(["execute", "read", "edit", "network", "*"]),
     st.sampled_from(
-        ["*", "git *", "make", "make *", "**", "src/**", "/etc/**", "README.md", "example.com", "ls *"]
+        [
+            "*",
+            "git *",
+            "make",
+            "make *",
+            "**",
+            "src/**",
+            "/etc/**",
+            "README.md",
+            "example.com",
+            "ls *",
+        ]
     ),
     st.sampled_from(["allow", "ask", "deny"]),
 )
 actions = st.sampled_from(
     [
         ("execute", "git status"), ("execute", "make && ls"), ("execute", "x=$(make)"),
-        ("read", "README.md"), ("read", "/etc/hosts"), ("edit", "src/a.py"), ("network", "example.com"),
+        ("read", "README.md"), ("read", "/etc/hosts"), ("edit", "src/a.py"),
+        ("network", "example.com"),
         ("execute", "cat README.md | make"), ("execute", "rm -rf /"),
     ]
 )  # fmt: skip

@@ -1,0 +1,176 @@
+import pytest
+
+from dirge_py.errors import ConfigError, UsageError
+from dirge_py.permission.claude import from_claude
+from dirge_py.permission.rules import parse_rule
+
+from .conftest import Project, allow, deny
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("git status", "no `:`"),
+        ("exec:git", "no operation `exec`"),
+        ("execute:", "no pattern"),
+        ("execute:git 'x", "not closed"),
+        ("execute:git add && git commit", "`&&` joins commands"),
+        ("execute:x\\", "last backslash"),
+        ("edit:../x", "`..`"),
+    ],
+)
+def test_a_wrong_rule_is_named_with_what_is_wrong(text: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_rule(text, "allow", source="--allow")
+
+    assert says in caught.value.message
+    assert caught.value.message.startswith("--allow: ")
+
+
+def test_a_misspelt_operation_suggests_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_rule("exceute:x", "deny", error=ConfigError)
+
+    assert caught.value.hint == "Did you mean `execute`?"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "matches"),
+    [
+        ("git *", "git push origin", True),
+        ("git *", "git", True),
+        ("git *", "gitx push", False),
+        ("git*", "gitx", True),
+        ("git*", "gitx push", False),
+        ("make test", "make test", True),
+        ("make test", "make test x", False),
+        ("make * --fast", "make a b --fast", True),
+        ("make * --fast", "make --fast c", False),
+        ("npm run t?st", "npm run test", True),
+        ("npm 'run *'", "npm 'run *'", True),
+        ("npm 'run *'", "npm 'run x'", False),
+        ("npm run\\ x", "npm 'run x'", True),
+        ("*", "anything at all", True),
+        ("git push *", "'git push'", False),
+    ],
+)
+def test_command_patterns_are_compared_word_by_word(
+    project: Project, pattern: str, command: str, matches: bool
+) -> None:
+    decision = project.run(command, allow(f"execute:{pattern}"))
+
+    assert (decision.effect == "allow") is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("src/**", "src/a/b", True),
+        ("src/**", "src", True),
+        ("src/**", "srcx", False),
+        ("src/*", "src/a", True),
+        ("src/*", "src/a/b", False),
+        ("./src/?.py", "src/a.py", True),
+        ("**/x", "a/b/x", True),
+        ("**/x", "x", True),
+        ("a/**/b", "a/b", True),
+        ("*.md", "README.md", True),
+        ("*.md", "src/README.md", False),
+        ("**", "any/thing", True),
+        ("**", "/etc/hosts", True),
+        ("/etc/**", "/etc/hosts", True),
+        ("~/notes/**", "HOME/notes/x", True),
+        ("$HOME/notes", "HOME/notes", True),
+        ("src/\\*", "src/*", True),
+        ("src/\\*", "src/a", False),
+        ("src/A.py", "src/a.py", True),
+    ],
+)
+def test_path_patterns_of_denials(project: Project, pattern: str, path: str, matches: bool) -> None:
+    gate = project.gate(deny(f"read:{pattern}"))
+
+    decision = gate.decide([project.claim("read", path.replace("HOME", str(project.home)))])
+
+    assert (decision.effect == "deny") is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "allowed"),
+    [
+        ("~/notes/**", "HOME/notes/x", True),
+        ("/etc/hosts", "/etc/hosts", True),
+        ("**", "/etc/hosts", False),
+        ("~/**", "HOME/.ssh/id_rsa", False),
+    ],
+)
+def test_an_allow_rule_opens_outside_places_but_no_secrets(
+    project: Project, pattern: str, path: str, allowed: bool
+) -> None:
+    gate = project.gate(allow(f"read:{pattern}"))
+
+    decision = gate.decide([project.claim("read", path.replace("HOME", str(project.home)))])
+
+    assert (decision.effect == "allow") is allowed
+
+
+def test_denials_see_both_spellings_of_a_link(own_project: Project) -> None:
+    (own_project.root / "link").symlink_to("notes.txt")
+
+    for rule in (deny("read:notes.txt"), deny("read:link")):
+        decision = own_project.gate(rule).decide([own_project.claim("read", "link")])
+        assert decision.effect == "deny"
+
+
+def test_an_allow_rule_does_not_follow_a_link_out(own_project: Project) -> None:
+    (own_project.root / "out").symlink_to("/etc")
+
+    decision = own_project.gate(allow("edit:out/**")).decide(
+        [own_project.claim("edit", "out/hosts")]
+    )
+
+    assert decision.effect == "ask"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "matches"),
+    [
+        ("example.com", "Example.COM.", True),
+        ("example.com", "example.com.evil.org", False),
+        ("example.com", "notexample.com", False),
+        ("*.example.com", "a.b.example.com", True),
+        ("*.example.com", "example.com", False),
+        ("*", "anything", True),
+    ],
+)
+def test_hosts_are_compared_whole(project: Project, pattern: str, host: str, matches: bool) -> None:
+    gate = project.gate(allow(f"network:{pattern}"))
+
+    assert (gate.decide([project.claim("network", host)]).effect == "allow") is matches
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("Bash(git *)", ["execute:git *"]),
+        ("Bash(npm run test:*)", ["execute:npm run test *"]),
+        ("Bash", ["execute:*"]),
+        ("Bash(*)", ["execute:*"]),
+        ("Edit", ["edit:**"]),
+        ("Write(src/**)", ["edit:src/**"]),
+        ("Edit(./src/a.py)", ["edit:src/a.py"]),
+        ("Read(//etc/hosts)", ["read:/etc/hosts"]),
+        ("Read(~/notes/**)", ["read:~/notes/**"]),
+        ("WebFetch(domain:example.com)", ["network:example.com"]),
+        ("Bash(git log:*),Edit Read", ["execute:git log *", "edit:**", "read:**"]),
+        ("mcp__github__search, mcp__files", ["mcp:github.search", "mcp:files.*"]),
+        ("", []),
+    ],
+)
+def test_claude_spelling_is_translated(text: str, rules: list[str]) -> None:
+    assert [str(rule) for rule in from_claude(text)] == rules
+
+
+@pytest.mark.parametrize("text", ["Bish(git *)", "Bash(git", "Bash)", "(x)", "Bash(a) &&"])
+def test_an_unknown_claude_rule_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        from_claude(text, "deny", source="--disallowedTools")

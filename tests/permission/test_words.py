@@ -1,0 +1,64 @@
+import pytest
+
+from dirge_py.permission.syntax_tree import sees_the_same
+from dirge_py.permission.words import MAX_PARTS, MAX_WORDS, NotPlain, Word, lex
+
+from .conftest import Project
+
+
+@pytest.mark.parametrize(
+    ("text", "argvs"),
+    [
+        ("ls -la 'a b'\"c d\"e", [("ls", "-la", "a bc de")]),
+        ("ls;\n\npwd\n", [("ls",), ("pwd",)]),
+        ("ls &&\n pwd | wc -l || true", [("ls",), ("pwd",), ("wc", "-l"), ("true",)]),
+        ("ls >/dev/null 2>&1 | wc", [("ls",), ("wc",)]),
+        ("echo '$(x) `y` \\n' \"\"", [("echo", "$(x) `y` \\n", "")]),
+        ("git show HEAD~1:a", [("git", "show", "HEAD~1:a")]),
+    ],
+)
+def test_plain_commands_are_read_as_words(text: str, argvs: list[tuple[str, ...]]) -> None:
+    parts = lex(text)
+
+    assert [part.argv for part in parts] == argvs
+    assert sees_the_same(text, parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "ls $x", "ls \\x", "ls\n\\rm -rf x", "ls\n\\\nrm x", "ls `x`", "ls {a,b}", "ls ~",
+        "ls a=~", "ls a:~", "ls &", "ls & pwd", "ls &&", "&& ls", "ls ;; ls", "ls |& wc", "! ls",
+        "(ls)", "A=1 ls", "A+=1 ls", "a[0]=1 ls", "'ls'", "l*", "[ -f x ]", "[[ -f x ]]", "if ls",
+        "time ls", "ls > x", "ls < x", "ls >> x", "ls 2>x", "ls 22>/dev/null", "ls >/dev/nullx",
+        "ls <<x", "ls <<<x", "ls >&x", "ls # x", "echo \"$x\"", "echo \"a\\b\"", "echo \"!x\"",
+        "echo 'x", "ls\x0b-a", "ls\x0c", "ls\r", "ls é", "ls \u202e", "ls \U00050700", "ls \0",
+        "coproc ls", "function f", "f() { ls; }", ">/dev/null ls", "ls >/dev/null>x",
+    ],
+)  # fmt: skip
+def test_whatever_means_more_than_it_says_is_refused(text: str) -> None:
+    with pytest.raises(NotPlain):
+        lex(text)
+
+
+def test_too_much_is_refused() -> None:
+    for text in ("ls\n" * (MAX_PARTS + 1), "ls " + "a " * MAX_WORDS, "echo " + "a" * 17_000):
+        with pytest.raises(NotPlain):
+            lex(text)
+
+
+def test_only_unquoted_patterns_are_globs() -> None:
+    (part,) = lex("p a* 'a*' a'*' 'a'* x[1] ?")
+
+    assert [word for word in part.words if word.has_glob] == [
+        Word("a*", True), Word("a*", True), Word("x[1]", True), Word("?", True),
+    ]  # fmt: skip
+
+
+def test_no_text_with_astral_characters_reaches_the_parser(project: Project) -> None:
+    gate = project.gate()
+    corpus = [*range(0x10000, 0x110000, 1777), *range(0x50700, 0x50720), 0x2C700, 0x34E00]
+
+    effects = {gate.decide([project.execute("{" + chr(point))]).effect for point in corpus}
+
+    assert effects == {"ask"}
