@@ -122,6 +122,14 @@ def _headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
     }
     for layer in layers:
         headers.update((name.lower(), value) for name, value in layer.items())
+    for name, value in headers.items():
+        # Looked at here: whoever complains later does so with the value, which may be a key.
+        if not (value.isascii() and value.isprintable()):
+            raise ProviderError(
+                f"The header `{name}` holds a character that HTTP cannot carry.",
+                kind="invalid_request",
+                hint="Was the API key copied whole, without a line break?",
+            )
     return headers
 
 

@@ -219,9 +219,15 @@ _EXHAUSTED = Raw(
 )
 
 
+_TLS_HANDSHAKE = b"\x16"
+
+
 async def _read_request(reader: asyncio.StreamReader, connection: int) -> Seen | None:
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        start = await reader.readexactly(1)
+        if start == _TLS_HANDSHAKE:
+            return None
+        head = (start + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except asyncio.IncompleteReadError:
         return None
     first, *lines = head.split("\r\n")

@@ -1,0 +1,42 @@
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from dirge_py.providers.client import HttpClient
+from tests.providers.asking import Client
+from tests.providers.server import Answering, FakeService
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., FakeService]]:
+    with ExitStack() as stack:
+
+        def start(*replies: Answering) -> FakeService:
+            return stack.enter_context(FakeService(replies))
+
+        yield start
+
+
+@pytest.fixture
+def openai(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[..., Client]:
+    return lambda *replies: Client(http, "openai", serve(*replies))
+
+
+@pytest.fixture
+def anthropic(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[..., Client]:
+    return lambda *replies: Client(http, "anthropic", serve(*replies))
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def either(
+    request: pytest.FixtureRequest, http: HttpClient, serve: Callable[..., FakeService]
+) -> Callable[..., Client]:
+    return lambda *replies: Client(http, request.param, serve(*replies))

@@ -1,0 +1,332 @@
+import json
+
+import pytest
+
+from dirge_py.messages import (
+    AssistantMessage,
+    ImageBlock,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.providers.anthropic_request import messages_request
+from dirge_py.providers.catalog import ModelCard, lookup
+from dirge_py.streams import (
+    LlmContext,
+    StreamOptions,
+    StreamStart,
+    ThinkingBudgets,
+    ThinkingEnd,
+    ToolCallEnd,
+)
+from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
+from tests.providers.server import Raw, Say
+
+MARK = {"type": "ephemeral"}
+CALL = ToolCallBlock(id="c1", name="read", arguments={"p": 1})
+RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlock("r"),))
+
+
+def events_of(*payloads):
+    return Raw(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
+
+
+def body(*messages, model="claude-sonnet-4-5", card=None, tools=(), asset_dir=None, **options):
+    return messages_request(
+        LlmContext(
+            system_prompt="Be brief.",
+            messages=messages or (user_text("hi"),),
+            tools=tools,
+            asset_dir=asset_dir,
+        ),
+        StreamOptions(**options),
+        model=model,
+        card=card or lookup("anthropic", model),
+        max_output_tokens=options.get("max_output_tokens"),
+    )
+
+
+async def test_a_whole_answer_arrives_in_order(anthropic):
+    say = Say(
+        text="Hello.",
+        thinking="hm",
+        signature="sealed",
+        calls=[("read", {"p": 1}), ("ls", {})],
+        usage=(100, 7, 60, 20),
+        delta_chars=2,
+    )
+    events = await anthropic(say).ask()
+
+    assert events[0] == StreamStart("fake")
+    assert (thinking_of(events), text_of(events)) == ("hm", "Hello.")
+    assert calls_of(events) == [("toolu_2", "read", '{"p": 1}'), ("toolu_3", "ls", "{}")]
+    assert ThinkingEnd(signature="sealed") in events
+    assert done_of(events).stop_reason == "toolUse"
+    assert done_of(events).usage == Usage(input=180, output=7, cache_read=60, cache_write=20)
+
+
+async def test_the_request_is_what_the_protocol_says(anthropic):
+    client = anthropic(Say(text="x"))
+    await client.ask(tools=[READ], option_headers={"anthropic-beta": "b"}, max_output_tokens=9)
+
+    request = client.service.requests[0]
+    assert request.path == "/v1/messages"
+    assert request.headers["x-api-key"] == KEY
+    assert request.headers["anthropic-version"] == "2023-06-01"
+    assert request.headers["anthropic-beta"] == "b"
+    assert request.json == {
+        "model": "m",
+        "stream": True,
+        "max_tokens": 9,
+        "tools": [
+            {
+                "name": "read",
+                "description": "Read.",
+                "input_schema": {"type": "object", "properties": {}},
+                "cache_control": MARK,
+            }
+        ],
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": MARK}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "hello", "cache_control": MARK}],
+            }
+        ],
+    }
+
+
+async def test_hidden_thinking_is_kept_unread(anthropic):
+    block = {"type": "redacted_thinking", "data": "opaque"}
+    events = await anthropic(
+        events_of(
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+            {"type": "message_stop"},
+        )
+    ).ask()
+
+    assert ThinkingEnd(redacted="opaque") in events
+
+
+async def test_input_given_whole_at_the_start_is_taken(anthropic):
+    block = {"type": "tool_use", "id": "a", "name": "read", "input": {"p": 1}}
+    events = await anthropic(
+        events_of(
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+            {"type": "message_stop"},
+        )
+    ).ask()
+
+    assert [e.arguments for e in events if isinstance(e, ToolCallEnd)] == [{"p": 1}]
+    assert done_of(events).stop_reason == "toolUse"
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("new", "stop")],
+)
+async def test_the_stop_reason_is_kept(anthropic, stop, reason):
+    assert done_of(await anthropic(Say(text="x", stop=stop)).ask()).stop_reason == reason
+
+
+async def test_a_refusal_keeps_its_text(anthropic):
+    events = await anthropic(Say(text="so far", stop="refusal")).ask()
+
+    assert text_of(events) == "so far"
+    assert events[-1].error.kind == "refused"
+
+
+async def test_an_overloaded_service_is_retryable_in_the_stream_too(anthropic):
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}
+    half = {"type": "content_block_delta", "index": 0}
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    events = await anthropic(
+        events_of(start, {**half, "delta": {"type": "text_delta", "text": "half"}}, error)
+    ).ask()
+
+    assert text_of(events) == "half"
+    assert (events[-1].error.kind, events[-1].error.phase) == ("rate_limit", "stream")
+    assert events[-1].error.is_retryable
+
+
+async def test_an_answer_in_one_piece_is_taken(anthropic):
+    whole = {
+        "type": "message",
+        "model": "m",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "text", "text": "Hi."},
+            {"type": "tool_use", "id": "a", "name": "read", "input": {"p": 1}},
+        ],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 3, "output_tokens": 2},
+    }
+    events = await anthropic(Raw(body=json.dumps(whole))).ask()
+
+    assert (thinking_of(events), text_of(events)) == ("hm", "Hi.")
+    assert ThinkingEnd(signature="s") in events
+    assert done_of(events).usage == Usage(input=3, output=2)
+
+
+async def test_a_missing_key_names_its_variable(anthropic):
+    error = await anthropic().error(base_url="", key=None)
+
+    assert (error.kind, "ANTHROPIC_API_KEY" in error.hint) == ("auth", True)
+
+
+@pytest.mark.parametrize(
+    ("level", "budget"), [("minimal", 1024), ("low", 2048), ("medium", 4096), ("high", 16384)]
+)
+def test_a_budget_for_thinking_comes_on_top_of_the_reply(level, budget):
+    written = body(thinking_level=level, max_output_tokens=8192)
+
+    assert written["thinking"] == {"type": "enabled", "budget_tokens": budget}
+    assert written["max_tokens"] == budget + 8192
+    assert "temperature" not in written
+
+
+def test_a_budget_of_ones_own_is_used():
+    written = body(thinking_level="low", thinking_budgets=ThinkingBudgets(low=5000))
+
+    assert written["thinking"]["budget_tokens"] == 5000
+
+
+def test_a_small_model_thinks_less_and_still_replies():
+    card = ModelCard(thinking=True, max_output_tokens=4096)
+    written = body(card=card, thinking_level="high")
+
+    assert written["max_tokens"] == 4096
+    assert written["thinking"]["budget_tokens"] == 2048
+
+
+def test_newer_models_choose_their_budget_themselves():
+    written = body(model="claude-opus-4-8", thinking_level="xhigh")
+
+    assert written["thinking"] == {"type": "adaptive", "display": "summarized"}
+    assert written["output_config"] == {"effort": "xhigh"}
+
+
+def test_thinking_off_is_not_mentioned():
+    assert "thinking" not in body()
+
+
+def test_thinking_goes_back_unread_while_thinking_is_on():
+    thought = ThinkingBlock(text="hm", signature="s")
+    hidden = ThinkingBlock(text="", redacted="opaque")
+    unsigned = ThinkingBlock(text="cut off")
+    answer = AssistantMessage(content=(thought, hidden, unsigned, CALL))
+    written = body(user_text("a"), answer, RESULT, thinking_level="low")
+
+    assert written["messages"][1]["content"][:-1] == [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "redacted_thinking", "data": "opaque"},
+    ]
+    without = body(user_text("a"), answer, RESULT)
+    assert [block["type"] for block in without["messages"][1]["content"]] == ["tool_use"]
+
+
+def test_a_tool_loop_that_began_without_thinking_goes_on_without():
+    answer = AssistantMessage(content=(CALL,))
+
+    assert "thinking" not in body(user_text("a"), answer, RESULT, thinking_level="high")
+
+
+def test_results_and_what_follows_them_are_one_user_message(tmp_path):
+    (tmp_path / "pic").write_bytes(b"png")
+    picture = ImageBlock(asset_id="pic", media_type="image/png")
+    second = ToolCallBlock(id="c2", name="ls", arguments="broken {")
+    written = body(
+        user_text("a"),
+        AssistantMessage(content=(TextBlock("ok"), CALL, second)),
+        ToolResultMessage(
+            tool_call_id="c2", tool_name="ls", content=(TextBlock("no"), picture), is_error=True
+        ),
+        RESULT,
+        user_text("steer"),
+        SystemMessage(content=(TextBlock("summary"),)),
+        asset_dir=str(tmp_path),
+    )
+    source = {"type": "base64", "media_type": "image/png", "data": "cG5n"}
+
+    assert written["messages"][1:] == [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "ok"},
+                {"type": "tool_use", "id": "c1", "name": "read", "input": {"p": 1}},
+                {
+                    "type": "tool_use",
+                    "id": "c2",
+                    "name": "ls",
+                    "input": {"unparsed": "broken {"},
+                },
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c1",
+                    "content": [{"type": "text", "text": "r"}],
+                },
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "c2",
+                    "content": [
+                        {"type": "text", "text": "no"},
+                        {"type": "image", "source": source},
+                    ],
+                    "is_error": True,
+                },
+                {"type": "text", "text": "steer"},
+                {"type": "text", "text": "summary", "cache_control": MARK},
+            ],
+        },
+    ]
+
+
+def test_a_longer_history_begins_like_the_shorter_one():
+    def written(*messages):
+        unmarked = json.dumps(body(*messages, tools=[READ])).replace(
+            ', "cache_control": {"type": "ephemeral"}', ""
+        )
+        return unmarked.rstrip("]}")
+
+    first = (user_text("a"), AssistantMessage(content=(TextBlock("ok"), CALL)), RESULT)
+    later = (*first, AssistantMessage(content=(TextBlock("b"),)), user_text("c"))
+
+    assert written(*later).startswith(written(*first))
+
+
+def test_a_history_that_begins_with_an_answer_is_introduced():
+    written = body(AssistantMessage(content=(TextBlock("ok"),)), user_text("a"))
+
+    assert [message["role"] for message in written["messages"]] == ["user", "assistant", "user"]
+
+
+def test_who_asks_can_be_named():
+    assert body(metadata={"user_id": "u", "other": 1})["metadata"] == {"user_id": "u"}
+
+
+def test_there_is_always_a_limit_and_it_is_never_above_the_models():
+    assert body()["max_tokens"] == 32_000
+    assert body(model="claude-3-haiku-20240307")["max_tokens"] == 4096
+    assert body(model="somebody-elses")["max_tokens"] == 8192
+
+
+@pytest.mark.parametrize("content", [(), (TextBlock("  "),)])
+def test_nothing_empty_is_sent(content):
+    written = body(user_text("a"), UserMessage(content=content), AssistantMessage(content=content))
+
+    assert len(written["messages"]) == 1
+    assert len(written["messages"][0]["content"]) == 1

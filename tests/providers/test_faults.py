@@ -1,0 +1,321 @@
+"""Every way an exchange can break, in both wire formats."""
+
+import socket
+
+import pytest
+
+from dirge_py.errors import ProviderError
+from dirge_py.streams import StreamDone, StreamError
+from tests.providers.asking import KEY, calls_of, done_of, short, text_of
+from tests.providers.server import Hang, Raw, Say
+
+JSON = {"content-type": "application/json"}
+HTML = {"content-type": "text/html"}
+
+
+def refusal(status, message="no", headers=JSON, code="some_error"):
+    body = f'{{"type":"error","error":{{"type":"{code}","message":"{message}"}}}}'
+    return Raw(status=status, body=body, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request"),
+        (401, "auth"),
+        (402, "auth"),
+        (403, "auth"),
+        (404, "invalid_request"),
+        (408, "network"),
+        (413, "context_length"),
+        (422, "invalid_request"),
+        (429, "rate_limit"),
+        (500, "server"),
+        (502, "server"),
+        (503, "server"),
+        (529, "rate_limit"),
+    ],
+)
+async def test_a_status_has_its_kind(either, status, kind):
+    error = await either(refusal(status)).error()
+
+    assert (error.kind, error.status, error.phase) == (kind, status, "establish")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "prompt is too long: 210000 tokens", "context_length"),
+        (400, "Your credit balance is too low", "auth"),
+        (429, "You exceeded your current quota, check your plan and billing", "auth"),
+        (429, "daily limit reached", "usage_cap"),
+        (429, "quota exceeded for requests per minute", "rate_limit"),
+        (500, "maximum context length is 4096", "context_length"),
+    ],
+)
+async def test_words_refine_a_status(either, status, message, kind):
+    assert (await either(refusal(status, message)).error()).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "wait_s"),
+    [
+        ({"retry-after": "7"}, "rate_limit", 7.0),
+        ({"retry-after-ms": "1500"}, "rate_limit", 1.5),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, "rate_limit", 0.0),
+        ({"retry-after": "3600"}, "usage_cap", 3600.0),
+        ({}, "rate_limit", None),
+    ],
+)
+async def test_a_limit_says_how_long_it_lasts(either, headers, kind, wait_s):
+    error = await either(refusal(429, headers={**JSON, **headers})).error()
+
+    assert (error.kind, error.retry_after_s) == (kind, wait_s)
+
+
+async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
+    client = either(refusal(401, f"bad key {KEY}", headers={**JSON, "request-id": "req_7"}))
+    error = await client.error()
+
+    variable = "OPENAI_API_KEY" if client.kind == "openai" else "ANTHROPIC_API_KEY"
+    assert variable in error.hint
+    assert KEY not in f"{error.message} {error.raw} {error!r}"
+    assert "req_7" in error.raw
+
+
+async def test_an_unknown_model_is_named(either):
+    error = await either(refusal(404)).error(model="work/nonesuch")
+
+    assert "nonesuch" in error.message
+    assert "dirge --model" in error.hint
+
+
+async def test_a_long_refusal_is_shortened(either):
+    error = await either(Raw(status=500, body="x" * 50_000, headers=JSON)).error()
+
+    assert len(error.raw) <= 2000
+    assert len(error.message) < 500
+
+
+async def test_a_redirect_is_shown_and_not_followed(either):
+    client = either(Raw(status=307, headers={"location": "https://elsewhere.example/v1"}))
+    error = await client.error()
+
+    assert "elsewhere.example" in error.message
+    assert len(client.service.requests) == 1
+
+
+@pytest.mark.parametrize("status", [200, 403, 502])
+async def test_a_web_page_is_called_one(either, status):
+    page = "<!doctype html><html><body>Please log in</body></html>"
+    error = await either(Raw(status=status, body=page, headers=HTML)).error()
+
+    assert "web page" in error.message
+    assert error.kind in {"proxy_page", "auth", "server"}
+
+
+async def test_a_refused_connection_names_the_url(openai):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    error = await openai().error(base_url=f"http://127.0.0.1:{port}/v1")
+
+    assert error.kind == "network"
+    assert f"http://127.0.0.1:{port}/v1/chat/completions" in error.message
+
+
+async def test_a_service_without_tls_is_not_spoken_to(openai):
+    client = openai()
+    error = await client.error(base_url=client.url.replace("http:", "https:"))
+
+    assert error.kind == "network"
+    assert "secure connection" in error.message
+    assert client.service.requests == []
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+async def test_a_connection_lost_before_the_answer_is_retryable(either, how):
+    error = await either(Hang(then=how)).error()
+
+    assert (error.kind, error.phase) == ("network", "establish")
+    assert error.is_retryable
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+async def test_a_connection_lost_in_the_head_is_retryable(either, how):
+    error = await either(Raw(then=how)).error()
+
+    assert (error.kind, error.phase) == ("network", "establish")
+
+
+@pytest.mark.parametrize("how", ["reset", "close"])
+async def test_a_connection_lost_in_the_middle_keeps_the_text(either, how):
+    client = either(Say())
+    end = 600 if client.kind == "openai" else 750
+    client.service.replies[0] = Say(text="half of it", delta_chars=4, after_bytes=end, then=how)
+    events = await client.ask()
+
+    assert text_of(events)
+    assert "half of it".startswith(text_of(events))
+    assert isinstance(events[-1], StreamError)
+    assert (events[-1].error.kind, events[-1].error.phase) == ("network", "stream")
+
+
+async def test_an_answer_without_its_end_is_no_answer(openai):
+    cut = Raw(body='data: {"choices":[{"delta":{"content":"so"}}]}\n\ndata: {"choi')
+    events = await openai(cut).ask()
+
+    assert text_of(events) == "so"
+    assert (events[-1].error.kind, events[-1].error.phase) == ("network", "stream")
+
+
+@pytest.mark.parametrize("body", [b"", b"\n\n", b": keep-alive\n\n", b"data: [DONE]\n\n"])
+async def test_an_empty_answer_is_retryable(either, body):
+    error = await either(Raw(body=body)).error()
+
+    assert (error.kind, error.phase) == ("network", "establish")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x00\xff\xfe garbage \x80" * 50,
+        b"data: not json\n\n",
+        b"data: [1, 2]\n\n",
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b'data: {"choices": 7, "type": 9, "usage": []}\n\n',
+        b'data: {"choices": [{"delta": [1]}]}\n\n',
+        b'data: {"choices": [{"delta": {"tool_calls": [{"index": {}, "id": 3}]}}]}\n\n',
+        b'data: {"type": "content_block_start", "index": [], "content_block": {}}\n\n',
+        b"{",
+        b'{"half": ',
+        b"[]",
+        b"[1]",
+        b"7",
+        b"<",
+    ],
+)
+async def test_garbage_ends_in_one_clear_error(either, body):
+    events = await either(Raw(body=body)).ask()
+
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].error.kind in {"network", "proxy_page", "other"}
+    assert "work" in events[-1].error.message
+
+
+async def test_a_compressed_answer_is_read(either):
+    import gzip
+
+    client = either(Say(text="x"))
+    whole = b"".join(_pieces(client))
+    headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
+    client.service.replies[0] = Raw(body=gzip.compress(whole), headers=headers)
+
+    assert text_of(await client.ask()) == "x"
+
+
+async def test_an_answer_compressed_twice_is_not_opened(either):
+    headers = {"content-type": "text/event-stream", "content-encoding": "gzip, gzip"}
+    error = await either(Raw(body=b"x", headers=headers)).error()
+
+    assert "compressed" in error.message
+
+
+async def test_a_wrong_content_type_does_not_matter(either):
+    client = either(Say(text="x"))
+    body = b"".join(_pieces(client))
+    client.service.replies[0] = Raw(body=body, headers={"content-type": "application/json"})
+
+    assert text_of(await client.ask()) == "x"
+
+
+async def test_an_error_with_status_200_is_an_error(either):
+    body = '{"error": {"message": "Too many requests", "code": 429}}'
+    error = await either(Raw(body=body, headers=JSON)).error()
+
+    assert error.kind == "rate_limit"
+
+
+async def test_a_stall_before_the_answer_times_out(either):
+    error = await either(Hang()).error(timeouts=short(establish_s=0.1))
+
+    assert "timed out" in error.message
+    assert (error.kind, error.phase) == ("network", "establish")
+
+
+async def test_a_stall_in_the_middle_times_out(either):
+    client = either(Say())
+    end = 600 if client.kind == "openai" else 750
+    client.service.replies[0] = Say(text="half", delta_chars=2, after_bytes=end, then="stall")
+    events = await client.ask(timeouts=short(chunk_s=0.1))
+
+    assert "timed out" in events[-1].error.message
+    assert events[-1].error.phase == "stream"
+    assert client.service.hangup.wait(5)
+
+
+async def test_a_tool_call_that_stands_still_times_out_sooner(either):
+    say = Say(calls=[("read", {"path": "x" * 4000})], delta_chars=1000)
+    client = either(say)
+    stream = b"".join(_pieces(client, say))
+    half = stream.index(b"xxx") + 500
+    client.service.replies[0] = Say(
+        calls=say.calls, delta_chars=1000, after_bytes=half, then="stall"
+    )
+    events = await client.ask(timeouts=short(tool_call_gap_s=0.1))
+
+    assert "tool call" in events[-1].error.message
+    assert "timed out" in events[-1].error.message
+
+
+async def test_slow_pieces_do_not_time_out_a_tool_call(either):
+    say = Say(calls=[("read", {"path": "x" * 20})], delta_chars=2, gap_s=0.03)
+    events = await either(say).ask(timeouts=short(tool_call_gap_s=0.3, chunk_s=0.3))
+
+    assert done_of(events).stop_reason == "toolUse"
+
+
+async def test_a_time_limit_for_the_whole_is_kept(either):
+    say = Say(text="x" * 200, delta_chars=1, gap_s=0.02)
+    error = await either(say).error(request_timeout_s=0.15)
+
+    assert "timed out" in error.message
+    assert "whole" in error.message
+
+
+async def test_a_service_that_does_not_hang_up_is_not_waited_for(openai):
+    say = Raw(
+        body='data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n', then="stall"
+    )
+    events = await openai(say).ask(timeouts=short(chunk_s=60))
+
+    assert isinstance(events[-1], StreamDone)
+
+
+async def test_a_call_never_comes_twice(openai):
+    call = '{"index":0,"id":"a","function":{"name":"read","arguments":"{\\"p\\":1}"}}'
+    lines = [
+        f'data: {{"choices":[{{"delta":{{"tool_calls":[{call}]}}}}]}}\n\n',
+        f'data: {{"choices":[{{"delta":{{"tool_calls":[{call}]}}}}]}}\n\n',
+        f'data: {{"choices":[{{"message":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}\n\n',
+    ]
+    events = await openai(Raw(body="".join(lines))).ask()
+
+    assert calls_of(events) == [("a", "read", '{"p":1}')]
+    assert done_of(events).stop_reason == "toolUse"
+
+
+async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
+    client = either(Say(text="x"))
+    for bad in ("sk-\u2713-secret", "sk-a\nb-secret"):
+        error = await client.error(key=bad)
+
+        assert isinstance(error, ProviderError)
+        assert "secret" not in f"{error} {error.raw}"
+
+
+def _pieces(client, say=None):
+    from tests.providers.server import anthropic_events, openai_events
+
+    events = openai_events if client.kind == "openai" else anthropic_events
+    return [event.encode() for event in events(say or Say(text="x"))]

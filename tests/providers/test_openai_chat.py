@@ -1,0 +1,364 @@
+import json
+
+import pytest
+
+from dirge_py.messages import (
+    AssistantMessage,
+    ImageBlock,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.providers.catalog import lookup
+from dirge_py.providers.openai_request import chat_request
+from dirge_py.streams import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
+from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
+from tests.providers.server import Raw, Say
+
+HELLO = (user_text("hello"),)
+
+
+def lines(*payloads, done=True):
+    body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads)
+    return Raw(body=body + ("data: [DONE]\n\n" if done else ""))
+
+
+def delta(finish=None, **fields):
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def piece(arguments="", **call):
+    name = call.pop("name", None)
+    function = {"arguments": arguments, **({"name": name} if name else {})}
+    return delta(tool_calls=[{**call, "function": function}])
+
+
+def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
+    return chat_request(
+        LlmContext(system_prompt="Be brief.", messages=messages, tools=tools),
+        StreamOptions(**options),
+        model=model,
+        card=lookup("openai", model),
+        official=official,
+        max_output_tokens=options.get("max_output_tokens"),
+    )
+
+
+async def test_a_whole_answer_arrives_in_order(openai):
+    say = Say(
+        text="Hello.",
+        thinking="hm",
+        calls=[("read", {"p": 1}), ("ls", {})],
+        usage=(100, 7, 60, 0),
+        delta_chars=2,
+    )
+    events = await openai(say).ask()
+
+    assert events[0] == StreamStart("fake")
+    assert (thinking_of(events), text_of(events)) == ("hm", "Hello.")
+    assert calls_of(events) == [("call_0", "read", '{"p": 1}'), ("call_1", "ls", "{}")]
+    assert done_of(events).stop_reason == "toolUse"
+    assert done_of(events).usage == Usage(input=100, output=7, cache_read=60)
+    assert events.index(ThinkingEnd()) == 2
+
+
+async def test_the_request_is_what_the_protocol_says(openai):
+    client = openai(Say(text="x"))
+    await client.ask(tools=[READ], model="work/some/model", option_headers={"X-Extra": "1"})
+
+    request = client.service.requests[0]
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["x-extra"] == "1"
+    assert request.json == {
+        "model": "some/model",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "hello"},
+        ],
+        "tools": [
+            {
+                "type": "function",
+                "function": {
+                    "name": "read",
+                    "description": "Read.",
+                    "parameters": {"type": "object", "properties": {}},
+                },
+            }
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+async def test_the_key_of_a_call_beats_the_configured_one(openai):
+    client = openai(Say(text="x"))
+    await client.ask(key="configured", api_key="of the call")
+
+    assert client.service.requests[0].headers["authorization"] == "Bearer of the call"
+
+
+async def test_interleaved_calls_are_told_apart(openai):
+    events = await openai(
+        lines(
+            piece(index=0, id="a", name="read"),
+            piece(index=1, id="b", name="ls"),
+            piece('{"x"', index=0),
+            piece('{"y"', index=1),
+            piece(": 1}", index=0),
+            piece(": 2}", index=1),
+            delta(finish="tool_calls"),
+        )
+    ).ask()
+
+    assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "ls", '{"y": 2}')]
+
+
+async def test_calls_without_ids_get_one_each(openai):
+    events = await openai(
+        lines(piece("{}", index=0, name="read"), piece("{}", index=1, name="ls"), delta("stop"))
+    ).ask()
+    (first, _, _), (second, _, _) = calls_of(events)
+
+    assert first and second and first != second
+    assert done_of(events).stop_reason == "toolUse"
+
+
+async def test_calls_that_all_claim_to_be_the_first_are_told_apart_by_id(openai):
+    events = await openai(
+        lines(
+            piece('{"x": 1}', index=0, id="a", name="read"),
+            piece('{"y": 2}', index=0, id="b", name="read"),
+            delta("tool_calls"),
+        )
+    ).ask()
+
+    assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "read", '{"y": 2}')]
+
+
+async def test_calls_without_a_number_are_told_apart(openai):
+    events = await openai(
+        lines(
+            piece('{"x":', id="a", name="read"),
+            piece(" 1}", id="a"),
+            piece("{}", id="b", name="ls"),
+            delta("tool_calls"),
+        )
+    ).ask()
+
+    assert calls_of(events) == [("a", "read", '{"x": 1}'), ("b", "ls", "{}")]
+
+
+async def test_an_id_of_history_is_not_used_again(openai):
+    call = ToolCallBlock(id="call_0", name="read", arguments={})
+    history = (
+        user_text("a"),
+        AssistantMessage(content=(call,)),
+        ToolResultMessage(tool_call_id="call_0", tool_name="read", content=(TextBlock("r"),)),
+    )
+    events = await openai(Say(calls=[("read", {})])).ask(messages=history)
+
+    assert calls_of(events)[0][0] != "call_0"
+
+
+async def test_arguments_that_are_an_object_are_taken_whole(openai):
+    call = {"index": 0, "id": "a", "function": {"name": "read", "arguments": {"p": 1}}}
+    events = await openai(lines(delta(tool_calls=[call]), delta("tool_calls"))).ask()
+
+    assert [e.arguments for e in events if isinstance(e, ToolCallEnd)] == [{"p": 1}]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+async def test_thinking_is_read_under_both_names(openai, field):
+    events = await openai(lines(delta(**{field: "hm"}), delta(content="x"), delta("stop"))).ask()
+
+    assert (thinking_of(events), text_of(events)) == ("hm", "x")
+
+
+async def test_thinking_sent_under_both_names_is_read_once(openai):
+    events = await openai(lines(delta(reasoning="hm", reasoning_content="hm"), delta("stop"))).ask()
+
+    assert thinking_of(events) == "hm"
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"), [("stop", "stop"), ("length", "length"), ("?", "stop")]
+)
+async def test_the_stop_reason_is_kept(openai, finish, reason):
+    events = await openai(Say(text="x", stop=finish)).ask()
+
+    assert done_of(events).stop_reason == reason
+
+
+async def test_a_filtered_answer_is_refused_and_keeps_its_text(openai):
+    events = await openai(Say(text="so far", stop="content_filter")).ask()
+
+    assert text_of(events) == "so far"
+    assert (events[-1].error.kind, events[-1].error.is_retryable) == ("refused", False)
+
+
+async def test_a_refusal_is_read_and_named(openai):
+    events = await openai(lines(delta(refusal="I will not."), delta("stop"))).ask()
+
+    assert text_of(events) == "I will not."
+    assert "I will not." in events[-1].error.message
+
+
+async def test_an_error_in_the_stream_has_its_kind(openai):
+    error = {"error": {"message": "Rate limit exceeded, retry_after: 3", "code": 429}}
+    events = await openai(lines(delta(content="half"), error)).ask()
+
+    assert text_of(events) == "half"
+    last = events[-1].error
+    assert (last.kind, last.phase, last.retry_after_s) == ("rate_limit", "stream", 3.0)
+
+
+async def test_an_end_without_done_is_an_end(openai):
+    events = await openai(lines(delta(content="x"), delta("stop"), done=False)).ask()
+
+    assert done_of(events).stop_reason == "stop"
+
+
+async def test_an_answer_in_one_piece_is_taken(openai):
+    call = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    message = {"role": "assistant", "content": "Hi.", "tool_calls": [call]}
+    whole = {
+        "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    }
+    headers = {"content-type": "application/json"}
+    events = await openai(Raw(body=json.dumps(whole), headers=headers)).ask()
+
+    assert text_of(events) == "Hi."
+    assert calls_of(events) == [("a", "read", "{}")]
+    assert done_of(events).usage == Usage(input=3, output=2)
+
+
+async def test_no_message_is_no_request(openai):
+    client = openai()
+    error = await client.error(messages=())
+
+    assert error.kind == "invalid_request"
+    assert client.service.requests == []
+
+
+async def test_a_missing_key_names_its_variable(openai):
+    error = await openai().error(base_url="", key=None)
+
+    assert error.kind == "auth"
+    assert "OPENAI_API_KEY" in error.hint
+
+
+async def test_a_service_of_ones_own_needs_no_key(openai):
+    client = openai(Say(text="x"))
+    await client.ask(key=None)
+
+    assert "authorization" not in client.service.requests[0].headers
+
+
+@pytest.mark.parametrize(
+    ("level", "effort"),
+    [
+        ("off", None),
+        ("minimal", "low"),
+        ("low", "low"),
+        ("medium", "medium"),
+        ("high", "high"),
+        ("xhigh", "high"),
+    ],
+)
+def test_a_level_of_thinking_is_an_effort(level, effort):
+    assert body("gpt-5", thinking_level=level).get("reasoning_effort") == effort
+
+
+def test_models_that_do_not_think_are_not_asked_to():
+    assert "reasoning_effort" not in body("gpt-4o", thinking_level="high")
+
+
+def test_a_compatible_server_is_asked_for_whatever_model():
+    assert body("qwen", official=False, thinking_level="high")["reasoning_effort"] == "high"
+
+
+def test_models_that_refuse_tools_while_thinking_are_told_not_to():
+    assert body("gpt-5.5", tools=[READ])["reasoning_effort"] == "none"
+    assert "reasoning_effort" not in body("gpt-5.5")
+
+
+def test_the_limit_has_the_name_each_side_knows():
+    assert body(max_output_tokens=9)["max_completion_tokens"] == 9
+    assert body(official=False, max_output_tokens=9)["max_tokens"] == 9
+
+
+def test_history_takes_the_shape_of_the_protocol(tmp_path):
+    (tmp_path / "pic").write_bytes(b"png")
+    picture = ImageBlock(asset_id="pic", media_type="image/png")
+    call = ToolCallBlock(id="c1", name="read", arguments={"p": "ä"})
+    context = LlmContext(
+        system_prompt="",
+        asset_dir=str(tmp_path),
+        messages=(
+            UserMessage(content=(TextBlock("look"), picture)),
+            AssistantMessage(
+                content=(ThinkingBlock(text="hm", signature="s"), TextBlock("ok"), call)
+            ),
+            ToolResultMessage(
+                tool_call_id="c1", tool_name="read", content=(TextBlock("r"), picture)
+            ),
+            SystemMessage(content=(TextBlock("summary"),)),
+        ),
+    )
+    written = chat_request(
+        context,
+        StreamOptions(),
+        model="m",
+        card=lookup("openai", "m"),
+        official=False,
+        max_output_tokens=None,
+    )
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}}
+
+    assert written["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "look"}, image]},
+        {
+            "role": "assistant",
+            "content": "ok",
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "read", "arguments": '{"p": "ä"}'},
+                }
+            ],
+        },
+        {
+            "role": "tool",
+            "tool_call_id": "c1",
+            "content": "r\n[The picture follows in the next message.]",
+        },
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "The pictures of the tool results above:"}, image],
+        },
+        {"role": "user", "content": "summary"},
+    ]
+
+
+def test_a_picture_that_cannot_be_read_is_said_to_be_missing(tmp_path):
+    picture = ImageBlock(asset_id="../secret", media_type="image/png")
+    written = body(messages=(UserMessage(content=(picture,)),))
+
+    (part,) = written["messages"][-1]["content"]
+    assert part["type"] == "text"
+    assert "can no longer be read" in part["text"]
+
+
+async def test_half_a_surrogate_pair_can_be_sent(openai):
+    sent = await openai(Say(text="x")).sent(messages=(user_text("a\ud800b"),))
+
+    assert sent["messages"][-1]["content"] == "a?b"

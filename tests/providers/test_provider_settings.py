@@ -1,0 +1,81 @@
+import pytest
+
+from dirge_py.errors import ConfigError
+from dirge_py.providers.base import Provider, ProviderSettings, check_base_url, model_id
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import names, provider
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example.com/v1",
+        "http://127.0.0.1:8080/v1",
+        "http://[::1]:1/v1",
+        "http://localhost/v1",
+        "http://model.localhost/v1",
+    ],
+)
+def test_https_and_this_machine_are_accepted(url):
+    check_base_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/v1",
+        "http://127.0.0.1.example.com/v1",
+        "http://192.168.1.2/v1",
+        "http://user@127.0.0.1/v1",
+        "https://key@example.com/v1",
+        "https://example.com/v1?key=1",
+        "https://example.com/v1#x",
+        "https://exam ple.com",
+        "https://example.com:port",
+        "ftp://example.com",
+        "example.com",
+        "https://",
+        "",
+    ],
+)
+def test_other_addresses_are_refused(url):
+    with pytest.raises(ConfigError):
+        check_base_url(url)
+
+
+def test_plain_http_elsewhere_needs_a_word():
+    check_base_url("http://192.168.1.2/v1", allow_insecure=True)
+
+
+def test_a_key_is_in_no_repr():
+    settings = ProviderSettings(alias="a", type="openai", api_key="secret", headers={"x": "secret"})
+
+    assert "secret" not in repr(settings)
+
+
+def test_the_first_variable_with_a_value_is_the_key():
+    made = Provider(name="x", make=lambda *_: None, key_env=("A", "B"))
+
+    assert made.key_from({"A": "", "B": "2"}) == "2"
+    assert made.key_from({}) is None
+
+
+def test_only_the_alias_is_cut_from_a_model():
+    assert model_id("work/qwen/q3") == "qwen/q3"
+    assert model_id("bare") == "bare"
+
+
+def test_every_named_provider_can_be_had():
+    assert [provider(name).name for name in names()] == list(names())
+
+
+def test_an_unknown_provider_is_a_configuration_error():
+    with pytest.raises(ConfigError, match="nonesuch"):
+        provider("nonesuch")
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_bad_address_is_refused_before_any_call(name):
+    settings = ProviderSettings(alias="a", type=name, base_url="http://example.com")
+    with pytest.raises(ConfigError):
+        provider(name).make(settings, HttpClient())

@@ -1,0 +1,102 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.providers.history import NO_RESULT, sendable
+
+CALL_IDS = st.sampled_from(["a", "b", "c|odd id", ""])
+TEXTS = st.sampled_from(["", " ", "x"])
+MESSAGES = st.one_of(
+    st.builds(user_text, TEXTS),
+    st.builds(lambda t: SystemMessage(content=(TextBlock(t),)), TEXTS),
+    st.just(CustomMessage(kind="x")),
+    st.builds(
+        lambda blocks: AssistantMessage(content=tuple(blocks)),
+        st.lists(
+            st.one_of(
+                st.builds(TextBlock, TEXTS),
+                st.builds(ThinkingBlock, text=TEXTS, signature=st.sampled_from([None, "s"])),
+                st.builds(
+                    ToolCallBlock,
+                    id=CALL_IDS,
+                    name=st.sampled_from(["read", ""]),
+                    arguments=st.just({}),
+                ),
+            ),
+            max_size=4,
+        ),
+    ),
+    st.builds(
+        lambda call_id: ToolResultMessage(
+            tool_call_id=call_id, tool_name="read", content=(TextBlock("r"),)
+        ),
+        CALL_IDS,
+    ),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(MESSAGES, max_size=10))
+def test_every_call_has_its_one_result_right_behind_it(messages):
+    open_ids: list[str] = []
+    used: set[str] = set()
+    for message in sendable(messages):
+        if isinstance(message, ToolResultMessage):
+            assert message.tool_call_id == open_ids.pop(0)
+            continue
+        assert open_ids == []
+        if isinstance(message, AssistantMessage):
+            open_ids = [call.id for call in message.calls]
+            assert not used.intersection(open_ids)
+            assert len(set(open_ids)) == len(open_ids)
+            used.update(open_ids)
+            assert message.text.strip() or message.calls
+        else:
+            assert isinstance(message, UserMessage)
+            assert message.text.strip()
+    assert open_ids == []
+
+
+def test_a_call_without_a_result_gets_one_that_says_so():
+    call = ToolCallBlock(id="a", name="read", arguments={})
+    _, answer, later = sendable([AssistantMessage(content=(call,)), user_text("go on")])
+
+    assert (answer.text, answer.is_error) == (NO_RESULT, True)
+    assert later == user_text("go on")
+
+
+def test_a_result_without_a_call_is_told_as_text():
+    stray = ToolResultMessage(tool_call_id="x", tool_name="read", content=(TextBlock("r"),))
+
+    assert [message.text for message in sendable([stray])] == ["Result of read:\nr"]
+
+
+def test_system_messages_stay_at_their_place_as_user_messages():
+    summary = SystemMessage(content=(TextBlock("summary"),))
+    sent = sendable([user_text("a"), summary, user_text("b")])
+
+    assert [(message.role, message.text) for message in sent] == [
+        ("user", "a"),
+        ("user", "summary"),
+        ("user", "b"),
+    ]
+
+
+def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
+    call = ToolCallBlock(id="odd|id", name="read", arguments={})
+    result = ToolResultMessage(tool_call_id="odd|id", tool_name="read", content=(TextBlock("r"),))
+    asked, answer = sendable([AssistantMessage(content=(call,)), result])
+
+    assert asked.calls[0].id == answer.tool_call_id
+    assert "|" not in answer.tool_call_id
+    assert answer.text == "r"

@@ -1,0 +1,61 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.providers.sse import EventTooLong, ServerEvent, SseDecoder
+
+STREAM = (
+    "\ufeffdata: a\r\n\r\n: comment\rdata:b\rdata: c\u2028\x85d\r\revent: x\ndata\n\n"
+    "id: 4\nretry: 9\n\nunknown: 1\ndata: é\U0001f600\n\n\n\ndata: {}\n\n"
+).encode()
+EVENTS = [
+    ServerEvent("", "a"),
+    ServerEvent("", "b\nc\u2028\x85d"),
+    ServerEvent("x", ""),
+    ServerEvent("", "é\U0001f600"),
+    ServerEvent("", "{}"),
+]
+
+
+def decoded(pieces, limit=10_000):
+    decoder = SseDecoder(limit)
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    return events + decoder.close()
+
+
+@given(st.sets(st.integers(0, len(STREAM)), max_size=40))
+def test_events_do_not_depend_on_where_the_stream_is_cut(cuts):
+    ends = [*sorted(cuts), len(STREAM)]
+    pieces = [STREAM[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    assert decoded(pieces) == EVENTS
+
+
+def test_single_bytes_give_the_same_events():
+    assert decoded([bytes([byte]) for byte in STREAM]) == EVENTS
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_an_event_is_there_as_soon_as_its_blank_line_is(end):
+    assert SseDecoder().feed(b"data: a" + end + end) == [ServerEvent("", "a")]
+
+
+def test_a_last_event_without_its_blank_line_counts():
+    assert decoded([b"data: a\n\ndata: b"]) == [ServerEvent("", "a"), ServerEvent("", "b")]
+
+
+def test_ten_megabytes_on_one_line_are_one_event():
+    line = b"data: " + b"x" * 10_000_000 + b"\n\n"
+    pieces = [line[at : at + 65_536] for at in range(0, len(line), 65_536)]
+
+    assert [len(event.data) for event in decoded(pieces, 20_000_000)] == [10_000_000]
+
+
+def test_an_endless_event_is_given_up():
+    with pytest.raises(EventTooLong):
+        decoded([b"x" * 100] * 200)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_decoded_without_an_exception(noise):
+    decoded([noise[:100], noise[100:]])

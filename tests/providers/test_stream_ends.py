@@ -1,0 +1,227 @@
+"""Aborts, chunk boundaries, reuse of connections: what holds for every provider."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.providers.anthropic_answer import MessagesAnswer
+from dirge_py.providers.base import Timeouts
+from dirge_py.providers.openai_answer import ChatAnswer
+from dirge_py.providers.sse import SseDecoder
+from dirge_py.streams import StreamError, TextDelta
+from tests.providers.asking import done_of, text_of
+from tests.providers.server import Hang, Raw, Say, anthropic_events, openai_events
+
+LONG = Say(text="word " * 500, delta_chars=5, gap_s=0.02)
+
+
+@pytest.fixture
+def deaf_port():
+    """A port where connections are neither accepted nor refused: its queue is full."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize("reply", [Hang(), Raw(then="stall"), LONG], ids=["head", "body", "middle"])
+async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply):
+    client, signal = either(reply), AbortSignal()
+    loop = asyncio.get_running_loop()
+    aborted_at = []
+
+    def abort():
+        aborted_at.append(time.monotonic())
+        signal.abort()
+
+    loop.call_later(0.1, abort)
+    events = await client.ask(signal=signal)
+
+    assert time.monotonic() - aborted_at[0] < 0.2
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].error.kind == "aborted"
+    assert await asyncio.to_thread(client.service.hangup.wait, 2)
+
+
+async def test_an_abort_from_a_thread_ends_the_stream(either):
+    client, signal = either(Hang()), AbortSignal()
+    running = asyncio.create_task(client.ask(signal=signal))
+    await asyncio.to_thread(_until, lambda: client.service.requests)
+    await asyncio.to_thread(signal.abort)
+
+    assert (await running)[-1].error.kind == "aborted"
+
+
+async def test_an_aborted_run_asks_nothing(either):
+    client, signal = either(Say(text="x")), AbortSignal()
+    signal.abort()
+
+    assert (await client.ask(signal=signal))[-1].error.kind == "aborted"
+    assert client.service.requests == []
+
+
+async def test_an_abort_while_connecting_ends_the_stream(openai, deaf_port):
+    signal = AbortSignal()
+    asyncio.get_running_loop().call_later(0.05, signal.abort)
+    started = time.monotonic()
+    error = await openai().error(base_url=f"http://127.0.0.1:{deaf_port}", signal=signal)
+
+    assert error.kind == "aborted"
+    assert time.monotonic() - started < 1
+
+
+async def test_a_connection_that_takes_too_long_is_given_up(openai, deaf_port):
+    url = f"http://127.0.0.1:{deaf_port}"
+    error = await openai().error(base_url=url, timeouts=Timeouts(connect_s=0.1))
+
+    assert "timed out" in error.message
+    assert error.kind == "network"
+
+
+async def test_nothing_follows_an_abort(either):
+    client, signal = either(Say(text="word " * 200, delta_chars=5)), AbortSignal()
+    events = []
+    async for event in client.stream(signal=signal):
+        events.append(event)
+        if isinstance(event, TextDelta):
+            signal.abort()
+
+    assert len([event for event in events if isinstance(event, TextDelta)]) == 1
+    assert events[-1].error.kind == "aborted"
+
+
+async def test_a_reader_that_walks_away_closes_the_connection(either):
+    client = either(LONG)
+    stream = client.stream()
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            break
+    await stream.aclose()
+
+    assert await asyncio.to_thread(client.service.hangup.wait, 2)
+
+
+async def test_cancelling_the_reader_closes_the_connection(either):
+    client = either(Hang())
+    running = asyncio.create_task(client.ask())
+    await asyncio.to_thread(_until, lambda: client.service.requests)
+    running.cancel()
+    await asyncio.wait({running})
+
+    assert running.cancelled()
+    assert await asyncio.to_thread(client.service.hangup.wait, 2)
+
+
+async def test_a_slow_reader_gets_everything(either):
+    client = either(Say(text="word" * 3000, delta_chars=4))
+    text = ""
+    async for event in client.stream():
+        if isinstance(event, TextDelta):
+            text += event.text
+            if len(text) % 400 == 0:
+                await asyncio.sleep(0)
+
+    assert text == "word" * 3000
+
+
+async def test_connections_are_used_again(either):
+    client = either(*[Say(text="x")] * 6)
+    for _ in range(6):
+        done_of(await client.ask())
+        await asyncio.to_thread(_until, lambda: not client.http._lingering)
+
+    assert {request.connection for request in client.service.requests} == {1}
+
+
+async def test_many_streams_run_at_once(either):
+    client = either(*[Say(text="x" * 100, delta_chars=3)] * 16)
+    answers = await asyncio.gather(*[client.ask() for _ in range(16)])
+
+    assert [text_of(events) for events in answers] == ["x" * 100] * 16
+
+
+SAID = Say(
+    text="Grüße \U0001f600 an\u2028alle\nda.",
+    thinking="hm",
+    calls=[("read", {"path": "ä b"}), ("ls", {})],
+    delta_chars=3,
+)
+
+
+def translated(kind, stream, cuts):
+    decoder = SseDecoder()
+    answer = ChatAnswer(frozenset(), "x") if kind == "openai" else MessagesAnswer()
+    ends = [*sorted(cuts), len(stream)]
+    events = []
+    for start, end in zip([0, *ends], ends, strict=False):
+        for name, text in decoder.feed(stream[start:end]):
+            events += answer.finish() if text == "[DONE]" else answer.event(name, json.loads(text))
+    return events
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@settings(max_examples=100)
+@given(data=st.data())
+def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
+    events = openai_events(SAID) if kind == "openai" else anthropic_events(SAID)
+    stream = "".join(events).encode()
+    cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=60))
+
+    assert translated(kind, stream, cuts) == translated(kind, stream, ())
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 100_000])
+async def test_events_are_the_same_over_a_socket(either, chunk_bytes, line_end):
+    client = either(SAID)
+    whole = await client.ask()
+    client.service.replies.append(
+        Say(
+            text=SAID.text,
+            thinking=SAID.thinking,
+            calls=SAID.calls,
+            delta_chars=3,
+            chunk_bytes=chunk_bytes,
+            line_end=line_end,
+        )
+    )
+
+    assert await client.ask() == whole
+
+
+def test_a_headless_call_loads_no_screen_library(tmp_path):
+    code = """
+import asyncio, json, sys
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+import dirge_py.providers.openai_chat, dirge_py.providers.anthropic
+early = "httpx" in sys.modules
+asyncio.run(HttpClient().warm_up())
+import httpx
+drawing = sorted({"rich", "click", "pygments"} & set(sys.modules))
+print(json.dumps([early, "httpx" in sys.modules, drawing]))
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert json.loads(child.stdout) == [False, True, []]
+
+
+def _until(holds):
+    deadline = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
