@@ -1,0 +1,173 @@
+"""What a start costs, against a bare interpreter: CPU time, and what was imported for it.
+
+    python bench/startup.py [--rounds N] [--imports]
+
+Rows: the interpreter alone, `dirge --version`, `dirge --help`, one turn of `dirge -p` with a local
+server, and the first frame of the terminal UI on a pseudo-terminal. Runs are interleaved; a figure
+is the median of its rounds, with minimum and maximum. Nothing here fails: it prints.
+"""
+
+import argparse
+import json
+import os
+import pty
+import re
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+READY = b"What shall be done?"
+DIRGE = str(Path(sys.executable).parent / "dirge")
+
+
+class Service(BaseHTTPRequestHandler):
+    """Chat Completions that always answers with one word."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        chunks = [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "ok"}}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+            {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1}},
+        ]
+        body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+
+
+def environment(home: Path, url: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "OPENAI_API_KEY": "sk-bench",
+        "OPENAI_BASE_URL": url,
+        "DIRGE_MODEL": "openai/bench",
+    }
+
+
+def run(argv: list[str], home: Path, env: dict[str, str]) -> tuple[float, float]:
+    """CPU and wall milliseconds of one process."""
+    began = time.perf_counter()
+    child = subprocess.Popen(
+        argv, cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    wall = (time.perf_counter() - began) * 1000
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{' '.join(argv)} ended with {child.returncode}")
+    return (used.ru_utime + used.ru_stime) * 1000, wall
+
+
+def first_frame(home: Path, env: dict[str, str]) -> tuple[float, float]:
+    """CPU and wall milliseconds until the input is on the screen."""
+    began = time.perf_counter()
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(home)
+        os.execve(DIRGE, [DIRGE], env)
+    seen = b""
+    while READY not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", seen):
+        if not select.select([master], [], [], 20)[0]:
+            raise SystemExit("the terminal UI showed no input within 20 s")
+        seen += os.read(master, 65536)
+    wall = (time.perf_counter() - began) * 1000
+    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    cpu = sum(map(int, ticks)) * 1000 / os.sysconf("SC_CLK_TCK")
+    os.kill(pid, signal.SIGTERM)
+    threading.Thread(target=_drain, args=(master,), daemon=True).start()
+    os.waitpid(pid, 0)
+    return cpu, wall
+
+
+def _drain(master: int) -> None:
+    try:
+        while os.read(master, 65536):
+            pass
+    except OSError:
+        return
+
+
+def imports(argv: list[str], home: Path, env: dict[str, str], most: int = 25) -> str:
+    """The packages that cost most of the import time, in milliseconds of their own."""
+    traced = [sys.executable, "-X", "importtime", DIRGE, *argv[1:]]
+    child = subprocess.run(traced, cwd=home, env=env, capture_output=True, text=True)
+    spent: dict[str, float] = {}
+    for line in child.stderr.splitlines():
+        if match := re.match(r"import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)", line):
+            parts = match[2].split(".")
+            name = ".".join(parts[:2]) if parts[0] == "dirge_py" else parts[0]
+            spent[name] = spent.get(name, 0) + int(match[1]) / 1000
+    rows = sorted(spent.items(), key=lambda row: -row[1])[:most]
+    total = f"{sum(spent.values()):8.1f}  all imports"
+    return "\n".join([total, *(f"{cost:8.1f}  {name}" for name, cost in rows)])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--imports", action="store_true", help="tables of what was imported")
+    flags = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, served() as url:
+        home = Path(folder)
+        env = environment(home, url)
+        commands = {
+            "python -c pass": [sys.executable, "-c", "pass"],
+            "dirge --version": [DIRGE, "--version"],
+            "dirge --help": [DIRGE, "--help"],
+            "dirge -p, one turn": [DIRGE, "-p", "hi"],
+        }
+        rows: dict[str, Callable[[], tuple[float, float]]] = {
+            name: lambda argv=argv: run(argv, home, env) for name, argv in commands.items()
+        }
+        rows["dirge, first frame"] = lambda: first_frame(home, env)
+        report(rows, flags.rounds)
+        if flags.imports:
+            for name, argv in list(commands.items())[1:]:
+                print(f"\n{name}: own import time, ms\n{imports(argv, home, env)}")
+
+
+def report(rows: dict[str, Callable[[], tuple[float, float]]], rounds: int) -> None:
+    figures: dict[str, list[tuple[float, float]]] = {name: [] for name in rows}
+    for _ in range(rounds):
+        for name, measure in rows.items():
+            figures[name].append(measure())
+    bare = statistics.median(cpu for cpu, _ in next(iter(figures.values())))
+    print(f"{'':22}{'CPU ms':>22}{'wall ms':>10}{'ratio':>8}")
+    for name, taken in figures.items():
+        cpu = [one for one, _ in taken]
+        wall = statistics.median(one for _, one in taken)
+        middle = statistics.median(cpu)
+        spread = f"{middle:.0f} [{min(cpu):.0f}-{max(cpu):.0f}]"
+        print(f"{name:22}{spread:>22}{wall:>10.0f}{middle / bare:>8.2f}")
+
+
+if __name__ == "__main__":
+    main()

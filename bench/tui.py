@@ -1,0 +1,140 @@
+"""What the terminal UI costs on a 120 x 40 pty: starting, idling, streaming.
+
+    python bench/tui.py stream | 2000 | 10000
+
+The model is the scripted provider in the same process, so its own cost is included.
+"""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+from pathlib import Path
+
+_END = "END-OF-ANSWER"
+
+
+def answer(lines: int) -> str:
+    """Headings, prose, lists, code and tables, about as models write them."""
+    out: list[str] = []
+    number = 0
+    while len(out) < lines:
+        number += 1
+        out += [f"## Section {number}", "", f"Paragraph {number} says **why** `f_{number}` is so,"]
+        out += ["and that it was *measured*.", ""]
+        out += [f"- item {item} with `code` and some words" for item in range(4)] + [""]
+        out += ["```python", "def f(x):", "    return {'id': 1, 'ok': x > 2}", "```", ""]
+        if number % 5 == 0:
+            out += ["| a | b |", "| --- | ---: |", "| row | 1 |", "| row | 2 |", ""]
+    return "\n".join([*out[: lines - 1], _END])
+
+
+def configure(folder: Path, kind: str) -> Path:
+    text = answer(150 if kind == "stream" else int(kind))
+    pause_s = 4 / 600 if kind == "stream" else 0.0
+    replies = [{"text": text, "chunk_chars": 4, "pause_s": pause_s}]
+    (folder / "script.json").write_text(json.dumps({"replies": replies}))
+    config = folder / "config.toml"
+    config.write_text(
+        'provider = "s"\n[providers.s]\ntype = "scripted"\nmodel = "m"\n'
+        f'script = "{folder / "script.json"}"\n'
+    )
+    return config
+
+
+class Program:
+    """dirge on a pty: what it wrote, and what it has cost so far."""
+
+    def __init__(self, folder: Path, config: Path) -> None:
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        root = Path(__file__).resolve().parent.parent
+        environment = {
+            **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+            "TERM": "xterm-256color",
+            "DIRGE_STATE_DIR": str(folder / "state"),
+            "PYTHONPATH": str(root),
+        }
+        command = [sys.executable, "-m", "dirge_py", "--config", str(config)]
+        self.child = subprocess.Popen(
+            command,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.master = master
+        self.seen = b""
+
+    def read_until(self, mark: str, limit_s: float) -> float:
+        """Seconds until `mark` was written."""
+        began = time.monotonic()
+        while mark.encode() not in self.seen:
+            if time.monotonic() - began > limit_s:
+                raise SystemExit(f"{mark!r} did not appear in {limit_s} s")
+            self.read_for(0.02)
+        return time.monotonic() - began
+
+    def read_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.master], [], [], left)[0]:
+                self.seen += os.read(self.master, 1 << 16)
+
+    def write(self, text: str) -> None:
+        self.seen = b""
+        os.write(self.master, text.encode())
+
+    def cpu_s(self) -> float:
+        fields = Path(f"/proc/{self.child.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.child.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main() -> None:
+    kind = sys.argv[1] if len(sys.argv) > 1 else "stream"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = Program(folder, configure(folder, kind))
+        first_s = program.read_until("hat shall be done", 20)
+        ready_s = first_s + program.read_until("ready", 20)
+        print(
+            f"input on screen {first_s:.2f} s, ready {ready_s:.2f} s, {program.cpu_s():.2f} s CPU"
+        )
+        program.read_for(1.0)
+        before, program.seen = program.cpu_s(), b""
+        program.read_for(5.0)
+        idle = program.cpu_s() - before
+        print(f"idle 5 s: {idle:.2f} s CPU, {len(program.seen)} bytes, {program.rss_mb():.0f} MB")
+        rss, before = program.rss_mb(), program.cpu_s()
+        program.write("go\r")
+        took = program.read_until(_END, 60)
+        program.read_for(0.3)
+        print(
+            f"{kind}: {took:.2f} s, {program.cpu_s() - before:.2f} s CPU,"
+            f" {len(program.seen) / 1000:.0f} kB to the terminal, +{program.rss_mb() - rss:.0f} MB"
+        )
+        before = program.cpu_s()
+        began = time.monotonic()
+        program.write("k")
+        program.read_until("k", 5)
+        print(f"then one key: {1000 * (time.monotonic() - began):.0f} ms")
+        program.child.terminate()
+        print(f"SIGTERM: exit {program.child.wait(10)}")
+
+
+if __name__ == "__main__":
+    main()
