@@ -1,7 +1,8 @@
 """The permission hook: claims judged, questions asked, and what was judged handed on."""
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +10,7 @@ from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defe
 from dirge_py.calls import Preview, Previews, ToolCall
 from dirge_py.errors import DirgeError
 from dirge_py.events import PermissionAnswered, PermissionAsked
+from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
 from dirge_py.outcomes import Cancelled
 from dirge_py.permission.decision import Decision
@@ -111,7 +113,9 @@ class Authorizer:
         if reals:
             self.workspace.approve(call.id, reals)
         if decision.plan is not None:
-            self.runner.prepare(call.id, GIT_HARDENING)
+            # It was judged by the names of its programs: none may be found in the workspace.
+            path = outside(os.environ.get("PATH", os.defpath), self.workspace.roots)
+            self.runner.prepare(call.id, {**GIT_HARDENING, "PATH": path})
 
     def _report(
         self,
@@ -136,9 +140,15 @@ class Authorizer:
         )
 
 
+def outside(path: str, roots: Sequence[str]) -> str:
+    """The folders of a `PATH` that do not lie in the workspace."""
+    folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
+    return os.pathsep.join(f for f in folders if not is_beneath(os.path.realpath(f), roots))
+
+
 def _denied(reason: str) -> Answer:
     text = (
-        f"{DENIED}: {reason} Do not look for another way to do the same. "
+        f"{DENIED}: {reason.rstrip('.')}. Do not look for another way to do the same. "
         "Go on without it, or say what you would need and why."
     )
     return Answer(text, details={"outcome": "denied"})
