@@ -123,18 +123,18 @@ def _change_folder(folder: str) -> None:
 
 
 def _print(flags: Namespace) -> int:
-    from dirge_py.headless.result import EXIT_USAGE, error_object
-
     try:
         return _print_run(flags)
-    except ConfigError as error:
+    except UsageError:
+        raise
+    except DirgeError as error:
         if flags.output_format in ("json", "stream-json"):
             from dirge_py.headless.json_lines import one_line
+            from dirge_py.headless.result import error_object
 
             sys.stdout.write(one_line(error_object(error)))
             sys.stdout.flush()
-        _complain(error)
-        return EXIT_USAGE
+        raise
 
 
 def _print_run(flags: Namespace) -> int:
@@ -220,7 +220,8 @@ def _demo_on_screen() -> int:
 
 
 def _need_terminal() -> None:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Textual draws on stderr, so that one has to be a terminal as well.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError(
             "the terminal UI needs a terminal.",
             hint="Use `dirge -p` (or `dirge demo --print`) in scripts and pipes.",

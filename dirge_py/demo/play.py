@@ -21,6 +21,11 @@ from dirge_py.wiring.options import BuildOptions
 
 RULE = f"execute:{TEST_COMMAND}"
 
+INTRODUCTION = (
+    "A demo: the model is a script; tools, permissions, the diff and the test run are real.",
+    f"It works in a copy and starts with one rule: --allow '{RULE}'",
+)
+
 
 class Demo:
     """A copy of the sample repository and all it needs, until `close`; changes into it."""
@@ -47,7 +52,7 @@ class Demo:
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         """A conversation that begins where the script does."""
         script = demo_script(paced=paced)
-        options = BuildOptions(allow=(RULE,))
+        options = BuildOptions(allow=(RULE,), notices=INTRODUCTION)
         self._conversation = build(self._config, asker, options, stream_fn=script.stream)
         return self._conversation
 
@@ -79,8 +84,7 @@ def play_printed() -> int:
 async def _play_printed() -> int:
     demo = Demo()
     try:
-        say("dirge demo: a scripted model, real tools, a real test run.")
-        say(f"It works in a copy, {demo.project}, with one rule: --allow '{RULE}'")
+        say("\n".join(INTRODUCTION))
         say(f"\n> {PROMPT}")
         conversation = demo.conversation(_Refuser(), paced=False)
         conversation.subscribe(Storyteller().sink)

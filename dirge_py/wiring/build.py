@@ -121,6 +121,8 @@ class _Site:
             gate=gate, toolbox=toolbox, workspace=self.workspace, cwd=str(self.cwd)
         )
         model, thinking = self.models.start_with(loaded)
+        if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
+            recorder.note_model(model, thinking=thinking)
         log = self._log(recorder)
         parts = Parts(
             cwd=self.cwd,
@@ -137,7 +139,13 @@ class _Site:
             recorder=recorder,
             list_sessions=self.store.list,
             instruction_files=self.prompt.project_files.paths,
-            notices=(*notices, *loaded.notices, *self.prompt.project_files.notices),
+            notices=(
+                *self.options.notices,
+                *notices,
+                *loaded.notices,
+                *self.models.notices,
+                *self.prompt.project_files.notices,
+            ),
             late_notices=self.late_notices,
             history=loaded.messages,
             usage=loaded.usage,

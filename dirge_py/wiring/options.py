@@ -15,7 +15,10 @@ class SessionChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildOptions:
-    """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling."""
+    """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling.
+
+    `notices` are shown before anything else.
+    """
 
     session: SessionChoice = SessionChoice()
     add_dirs: tuple[str, ...] = ()
@@ -26,3 +29,4 @@ class BuildOptions:
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     log: bool = False
+    notices: tuple[str, ...] = ()
