@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from requirement import lacking, require_root_tools, small_disk
 
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import atomic_write
+from tests.files.requirement import lacking, require_root_tools, small_disk
 
 
 def names(folder: Path) -> list[str]:
@@ -155,8 +155,11 @@ def write_as_nobody(file: Path) -> str:
 @pytest.fixture
 def open_folder(tmp_path: Path) -> Path:
     """A folder that every user can reach and write in."""
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(parent.stat().st_mode | 0o011)
+    # pytest's own private folders: three levels, four in a worker of xdist.
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        mode = parent.stat().st_mode
+        if mode & 0o011 != 0o011:
+            parent.chmod(mode | 0o011)
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)

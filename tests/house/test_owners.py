@@ -1,75 +1,81 @@
 """Processes, sockets and writing to disk have one owner each; nobody else does it on the side."""
 
 import ast
+import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "dirge_py"
+from tests.house.source import called, modules, name_of, tree_of
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
     "socket": ("providers/",),
     "httpx": ("providers/",),
     "httpx_sse": ("providers/",),
+    "textual": ("ui/",),
+    "tree_sitter": ("permission/",),
     "requests": (),
     "urllib.request": (),
     "http.client": (),
 }
 
-WRITERS = (
-    "files/",
-    "secrets/",
-    "session/",
-    "telemetry/",
-    "processes/outputs.py",
-    "config/",
-    "context/attachments.py",
-    "demo/",
-    "headless/print_mode.py",
-)
-"""Who may create or change files: the owners, and those that write what a person named."""
-
-BANNED_WORDS = {
-    "manager",
-    "helper",
-    "helpers",
-    "util",
-    "utils",
-    "misc",
-    "common",
-    "data",
-    "info",
-    "core",
+WRITERS = {
+    "files/": "the workspace, and whole files for everybody",
+    "session/": "journals",
+    "secrets/": "a key that a person typed",
+    "telemetry/": "the log",
+    "processes/outputs.py": "output too long for a result",
+    "config/": "settings that a person asked to have written",
+    "context/attachments.py": "pictures that were attached",
+    "demo/": "the copy the demo works in",
+    "headless/print_mode.py": "the file of `-o`",
+    "tools/searching/": "file lists for ripgrep, gone when it ends",
+    "ui/editor.py": "the draft for the person's editor",
+    "wiring/build.py": "the folder of a session that is not kept, gone at its end",
 }
+"""Who may create, change or remove files, and what."""
 
+STARTERS = ("processes/",)
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+_WRITING_CALLS = re.compile(
+    r"write_text|write_bytes|mkstemp|mkdtemp|NamedTemporaryFile|TemporaryDirectory|unlink|rmtree"
+    r"|rmdir|mkdir|makedirs|ftruncate|symlink|copyfile|copytree"
+)
+_WRITING_FLAGS = frozenset(("O_CREAT", "O_APPEND", "O_RDWR"))
+_STARTING_CALLS = re.compile(
+    r"create_subprocess_\w+|fork|forkpty|killpg|posix_spawnp?|exec[lv]p?e?|Popen|popen|system|kill"
+)
+_STARTING_MODULES = frozenset(("os", "pty", "asyncio", "subprocess"))
 
-
-def name_of(module: Path) -> str:
-    return str(module.relative_to(PACKAGE))
+EMPTY_WORDS = frozenset(
+    ("manager", "helper", "helpers", "util", "utils", "misc", "common", "data", "info", "core")
+)
+"""They fit everything, so they say nothing."""
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
+    """Every module named by an import, with all the packages around it."""
     for node in ast.walk(tree):
+        names: list[str] = []
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            parts = name.split(".")
+            yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
 def writes(tree: ast.AST) -> Iterator[int]:
-    """Lines that open something for writing, or write a file whole."""
+    """Lines that create, change or remove a file or folder."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in _WRITING_FLAGS:
+            yield node.lineno
         if not isinstance(node, ast.Call):
             continue
-        called = node.func
-        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-        if name in ("write_text", "write_bytes", "mkstemp", "NamedTemporaryFile"):
+        name = called(node)
+        if _WRITING_CALLS.fullmatch(name):
             yield node.lineno
         if name == "open":
             modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg == "mode")]
@@ -80,12 +86,21 @@ def writes(tree: ast.AST) -> Iterator[int]:
                 yield node.lineno
 
 
+def starts_processes(tree: ast.AST) -> Iterator[int]:
+    """Lines that start or kill a process."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        if node.value.id in _STARTING_MODULES and _STARTING_CALLS.fullmatch(node.attr):
+            yield node.lineno
+
+
 @pytest.mark.parametrize("foreign", MODULE_OWNERS)
 def test_only_its_owner_imports(foreign: str) -> None:
     strangers = [
         name_of(module)
         for module in modules()
-        if foreign in set(imported(ast.parse(module.read_text(encoding="utf-8"))))
+        if foreign in set(imported(tree_of(module)))
         and not name_of(module).startswith(MODULE_OWNERS[foreign])
     ]
     assert strangers == []
@@ -95,8 +110,24 @@ def test_only_owners_write_files() -> None:
     strangers = [
         f"{name_of(module)}:{line}"
         for module in modules()
-        if not name_of(module).startswith(WRITERS)
-        for line in writes(ast.parse(module.read_text(encoding="utf-8")))
+        if not name_of(module).startswith(tuple(WRITERS))
+        for line in writes(tree_of(module))
+    ]
+    assert strangers == []
+
+
+def test_every_writer_that_is_allowed_writes() -> None:
+    writing = [name_of(module) for module in modules() if any(writes(tree_of(module)))]
+    idle = [owner for owner in WRITERS if not any(name.startswith(owner) for name in writing)]
+    assert idle == []
+
+
+def test_only_one_package_starts_and_kills_processes() -> None:
+    strangers = [
+        f"{name_of(module)}:{line}"
+        for module in modules()
+        if not name_of(module).startswith(STARTERS)
+        for line in starts_processes(tree_of(module))
     ]
     assert strangers == []
 
@@ -104,24 +135,15 @@ def test_only_owners_write_files() -> None:
 def test_no_module_or_class_has_an_empty_name() -> None:
     found = []
     for module in modules():
-        names = [module.stem]
-        names += [
-            node.name
-            for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
-            if isinstance(node, ast.ClassDef)
+        classes = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.ClassDef)]
+        found += [
+            f"{name_of(module)}: {name}"
+            for name in (module.stem, *(node.name for node in classes))
+            if words_of(name) & EMPTY_WORDS and name != "TurnInfo"
         ]
-        for name in names:
-            words = {word.lower() for part in name.split("_") for word in _humps(part)}
-            if words & BANNED_WORDS and name not in ("TurnInfo", "info"):
-                found.append(f"{name_of(module)}: {name}")
     assert found == []
 
 
-def _humps(name: str) -> list[str]:
-    words, word = [], ""
-    for char in name:
-        if char.isupper() and word and not word[-1].isupper():
-            words.append(word)
-            word = ""
-        word += char
-    return [*words, word]
+def words_of(name: str) -> set[str]:
+    """`LogFile` and `log_file` are made of log and file."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)}

@@ -100,7 +100,7 @@ def recorded_calls(record: Path) -> Counter[tuple[str, ...]]:
 
 
 def differences(count: int, seed: int, folder: Path) -> list[str]:
-    bash = shutil.which("bash") or pytest.skip("bash is missing")
+    bash = shutil.which("bash") or pytest.skip("needs bash")
     names = subprocess.run(
         [bash, "-c", "compgen -b -k"], capture_output=True, text=True, check=True
     )

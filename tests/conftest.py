@@ -1,0 +1,109 @@
+"""What holds for every test: a home of its own, no keys, and no skip that nobody counts."""
+
+import itertools
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+NEEDS = "needs "
+"""How the reason of a skip begins when the machine lacks something a test wants."""
+
+_REQUIRE = "DIRGE_TEST_REQUIRE"
+_KEPT = frozenset({_REQUIRE})
+_FOREIGN_PREFIXES = ("DIRGE_", "XDG_", "GIT_")
+# Keys, and what would lead a test to another model, address, proxy, editor or colour.
+_FOREIGN_ENDINGS = ("_API_KEY", "_BASE_URL", "_PROXY", "_TOKEN")
+_FOREIGN = frozenset({"OLLAMA_HOST", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "VISUAL", "EDITOR"})
+
+
+# -- every test has a home of its own
+
+
+def is_foreign(name: str) -> bool:
+    """Whether an environment variable of the machine could change what a test sees."""
+    if name in _KEPT:
+        return False
+    shouted = name.upper()
+    return (
+        shouted in _FOREIGN
+        or shouted.startswith(_FOREIGN_PREFIXES)
+        or shouted.endswith(_FOREIGN_ENDINGS)
+    )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Fresh home folders; meanwhile the machine's own settings and keys are out of sight."""
+    base = tmp_path_factory.mktemp("homes")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in filter(is_foreign, list(os.environ)):
+            patch.delenv(name)
+        _move_into(base, patch)
+        yield (base / str(number) for number in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home folder of this test: empty, and all that `HOME`, `XDG_*` and `DIRGE_*` lead to."""
+    folder = next(_homes)
+    folder.mkdir()
+    _move_into(folder, monkeypatch)
+    return folder
+
+
+def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
+    places = {
+        "HOME": home,
+        "XDG_CONFIG_HOME": home / ".config",
+        "XDG_STATE_HOME": home / ".local" / "state",
+        "XDG_DATA_HOME": home / ".local" / "share",
+        "XDG_CACHE_HOME": home / ".cache",
+        "DIRGE_CONFIG_DIR": home / ".config" / "dirge",
+        "DIRGE_STATE_DIR": home / ".local" / "state" / "dirge",
+    }
+    for name, place in places.items():
+        patch.setenv(name, str(place))
+
+
+# -- a test that lacks something is counted, and fails where everything is required
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _required((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _required((yield))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lacks = [lack for report in terminalreporter.getreports("skipped") if (lack := _lack(report))]
+    if lacks:
+        terminalreporter.section("not tested here")
+        for lack in sorted(set(lacks)):
+            terminalreporter.line(f"{lacks.count(lack):>4}  {lack}")
+
+
+def _required(report: Report) -> Report:
+    lack = _lack(report)
+    if lack and os.environ.get(_REQUIRE) == "all":
+        report.outcome = "failed"
+        report.longrepr = f"{lack}, and {_REQUIRE}=all lets nothing be left out."
+    return report
+
+
+def _lack(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """`needs x` of a test that was skipped for that reason, else empty."""
+    if not report.skipped or not isinstance(report.longrepr, tuple):
+        return ""
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    return reason if reason.startswith(NEEDS) else ""

@@ -1,0 +1,43 @@
+"""The program's source as the house tests read it."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "dirge_py"
+TESTS = ROOT / "tests"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules(folder: Path = PACKAGE) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def name_of(module: Path, folder: Path = PACKAGE) -> str:
+    return module.relative_to(folder).as_posix()
+
+
+@cache
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Function]]:
+    """Every function with its qualified name: `Class.method`, `function.inner`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, Function):
+            yield inside + node.name, node
+        if isinstance(node, Function | ast.ClassDef):
+            yield from functions(node, f"{inside}{node.name}.")
+        else:
+            yield from functions(node, inside)
+
+
+def called(node: ast.Call) -> str:
+    """The last name of what is called: `open` of `path.open(…)`."""
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return getattr(node.func, "id", "")

@@ -1,0 +1,69 @@
+"""The rules of tests/conftest.py: own homes, and skips that count."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import is_foreign
+
+CONFTEST = Path(__file__).parents[1] / "conftest.py"
+
+LACKING = """
+import pytest
+
+def test_runs(): pass
+def test_wants_a_program(): pytest.skip("needs tmux")
+@pytest.mark.skipif(True, reason="needs tmux")
+def test_wants_it_too(): pass
+def test_is_for_another_system(): pytest.skip("only on macOS")
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A suite of its own under our conftest."""
+    # Plugins keep state per process, and this one runs two pytests.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))
+    pytester.makepyfile(LACKING)
+    return pytester
+
+
+def test_what_a_machine_lacks_is_counted(suite, monkeypatch):
+    monkeypatch.delenv("DIRGE_TEST_REQUIRE", raising=False)
+
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=1, skipped=3)
+    result.stdout.fnmatch_lines(["*not tested here*", "   2  needs tmux"])
+
+
+def test_what_is_required_and_missing_fails(suite, monkeypatch):
+    monkeypatch.setenv("DIRGE_TEST_REQUIRE", "all")
+
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=1, skipped=1, failed=1, errors=1)
+
+
+def test_a_module_that_lacks_something_fails_where_it_is_required(suite, monkeypatch):
+    monkeypatch.setenv("DIRGE_TEST_REQUIRE", "all")
+    suite.makepyfile(test_whole='import pytest\npytest.skip("needs x", allow_module_level=True)')
+
+    result = suite.runpytest_inprocess("-p", "no:cacheprovider", "test_whole.py")
+
+    result.assert_outcomes(errors=1)
+
+
+def test_nothing_of_the_machine_is_in_sight(home):
+    assert not [
+        name for name in os.environ if is_foreign(name) and str(home) not in os.environ[name]
+    ]
+    assert Path.home() == home
+    assert list(home.iterdir()) == []
+
+
+def test_keys_count_as_foreign():
+    assert all(map(is_foreign, ("OPENAI_API_KEY", "GIT_DIR", "https_proxy", "DIRGE_MODEL")))
+    assert not any(map(is_foreign, ("PATH", "DIRGE_TEST_REQUIRE", "SSL_CERT_FILE")))
