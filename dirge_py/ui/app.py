@@ -69,6 +69,7 @@ class DirgeApp(App[int]):
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
         self._hint = ""
+        self._place = ""
         self._theme_name = start.theme if start.theme in theme_names() else DEFAULT_THEME
         theme = load_theme(self._theme_name)
         self._ink, self._panel_ink = ink_for(theme), ink_for(theme, "surface")
@@ -148,6 +149,7 @@ class DirgeApp(App[int]):
     def _take_up(self, conversation: "Conversation") -> None:
         self.transcript.clear()
         self._chronicle = None
+        self._place = place_of(conversation.cwd)
         self.talk.adopt(conversation, self._bridge.sink)
         for prompt in conversation.messages:
             if prompt.role == "user" and prompt.origin == "user":
@@ -188,7 +190,10 @@ class DirgeApp(App[int]):
         self.composer.put_before(text)
 
     def catch_up(self) -> None:
+        """A run is over: show the rest of it, and the branch, which it may have switched."""
         self._bridge.flush()
+        if self.talk.conversation is not None:
+            self._place = place_of(self.talk.conversation.cwd)
 
     def standing_changed(self) -> None:
         """Show the state of things in the status line and above the input."""
@@ -200,7 +205,7 @@ class DirgeApp(App[int]):
             return
         self.status.tell(
             Standing(
-                place=place_of(conversation.cwd),
+                place=self._place,
                 model=conversation.model,
                 mode=conversation.mode,
                 state=talk.state,
@@ -267,18 +272,12 @@ class DirgeApp(App[int]):
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
-        text = message.text
-        if not text.strip():
-            return
-        self.composer.prompts.add(text)
-        self.composer.put("")
         self.transcript.go_to_end()
-        await self.talk.say(self.composer.pastes.expand(text), message.how)
+        await self.talk.say(self.composer.pastes.expand(message.text), message.how)
 
     @work
     async def on_composer_wants(self, message: Composer.Wants) -> None:
-        if self._hint:
-            self.hint("")
+        self.hint("")
         await self._actions.run(message.action)
 
     def on_composer_chosen(self, message: Composer.Chosen) -> None:
@@ -287,7 +286,7 @@ class DirgeApp(App[int]):
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.proposer.look()
-        self.standing_changed()
+        self.hint("")
 
     def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
         self.proposer.look()

@@ -113,9 +113,14 @@ class Keymap:
 
 
 def spell(key: str) -> str:
-    """`shift+tab` as `Shift+Tab`; letters stay small."""
-    parts = [part if len(part) == 1 else part.capitalize() for part in key.split("+")]
-    return "+".join(parts).replace("Underscore", "_").replace("Escape", "Esc")
+    """`shift+tab` as `Shift+Tab`, `ctrl+c` as `Ctrl+C`; a letter alone stays small."""
+    if len(key) == 1:
+        return key
+    return (
+        "+".join(part.capitalize() for part in key.split("+"))
+        .replace("Underscore", "_")
+        .replace("Escape", "Esc")
+    )
 
 
 def _changed(key: Key, changed: Mapping[str, Iterable[str]]) -> Key:

@@ -5,13 +5,9 @@ import os
 import signal
 import sys
 
-from textual import constants
-
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
-
-_ESCAPE_DELAY_S = 0.03
-"""How long a lone Esc waits for more: terminals send sequences in one piece, people do not."""
+from dirge_py.ui.terminal import teach_keys
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -25,7 +21,7 @@ def run_tui(start: TuiStart) -> int:
     Raises:
         DirgeError: the conversation could not be opened. Nothing is left on the screen then.
     """
-    vars(constants)["ESCAPE_DELAY"] = _ESCAPE_DELAY_S
+    teach_keys()
     return asyncio.run(_run(start))
 
 

@@ -42,6 +42,7 @@ class Talk:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         self._runs = 0
+        self._sending = asyncio.Lock()
 
     @property
     def state(self) -> State:
@@ -100,12 +101,14 @@ class Talk:
     async def _prompt(
         self, conversation: "Conversation", text: str, how: Literal["now", "later"]
     ) -> None:
-        message = await conversation.attach(text)
-        if not conversation.is_running:
-            self._watch(conversation, conversation.send(message))
-            return
-        queue = conversation.steer if how == "now" else conversation.follow_up
-        self._typed[queue(message).id] = text
+        # One at a time: reading an attachment takes a while, and prompts keep their order.
+        async with self._sending:
+            message = await conversation.attach(text)
+            if not conversation.is_running:
+                self._watch(conversation, conversation.send(message))
+                return
+            queue = conversation.steer if how == "now" else conversation.follow_up
+            self._typed[queue(message).id] = text
 
     # -- runs
 

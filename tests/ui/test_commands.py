@@ -13,8 +13,8 @@ async def test_help_lists_every_command_and_the_keys_in_force():
         await d.until(lambda: "/help" in d.text and "Keys" in d.text)
         for command in d.app.front.commands:
             assert f"/{command.name}" in d.text
-        assert "Ctrl+t" in d.text
-        assert "Ctrl+o" not in d.text
+        assert "Ctrl+T" in d.text
+        assert "Ctrl+O" not in d.text
         assert "Pageup" not in d.text
 
 

@@ -21,6 +21,16 @@ async def test_four_ways_to_a_new_line():
         assert d.talk.sent == []
 
 
+async def test_what_is_typed_right_after_enter_is_the_next_prompt():
+    async with desk() as d:
+        await d.type("one")
+        d.app.composer.key_action_submit()
+        d.app.composer.insert("two")
+        await d.until(lambda: d.talk.sent)
+        assert d.talk.sent == ["one"]
+        assert d.app.composer.text == "two"
+
+
 async def test_a_paste_with_newlines_does_not_send():
     async with desk() as d:
         await paste(d, "a\r\nb\r\nc\r\n")

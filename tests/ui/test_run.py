@@ -141,7 +141,7 @@ async def test_ctrl_c_clears_then_interrupts_then_quits():
 async def test_one_ctrl_c_on_an_empty_screen_only_says_what_another_would_do():
     async with desk() as d:
         await d.pilot.press("ctrl+c")
-        await d.until(lambda: "Ctrl+c again quits" in d.screen)
+        await d.until(lambda: "Ctrl+C again quits" in d.screen)
 
         assert d.app.is_running
 

@@ -183,4 +183,9 @@ class Composer(TextArea, inherit_bindings=False):
             self.delete(start, end)
 
     def _send(self, how: Literal["now", "later"]) -> None:
-        self.post_message(self.Sent(self.text, how))
+        # Emptied here and now: what is typed while the message is on its way is the next prompt.
+        text = self.text
+        if text.strip():
+            self.prompts.add(text)
+            self.put("")
+            self.post_message(self.Sent(text, how))

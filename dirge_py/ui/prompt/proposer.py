@@ -1,6 +1,7 @@
 """Proposals while typing: reads the composer, fills the list above it, puts the choice in."""
 
 import asyncio
+import importlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +12,6 @@ from dirge_py.slash.registry import Registry
 from dirge_py.ui.panels.choices import ChoiceList
 from dirge_py.ui.prompt.completion import Proposal, propose, wants_files
 from dirge_py.ui.prompt.composer import Composer
-from dirge_py.ui.prompt.files import list_files
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -136,9 +136,16 @@ class Proposer:
 
     async def _list(self, root: Path) -> None:
         try:
-            self._files = await asyncio.to_thread(list_files, root)
+            self._files = await asyncio.to_thread(_list_files, root)
         finally:
             self._files_at = time.monotonic()
             self._listing = None
         if wants_files(self._composer.before_cursor):
             self.look()
+
+
+def _list_files(root: Path) -> Sequence[str]:
+    # Imported by the first `@`: reading .gitignore files is not needed to show an empty input.
+    files = importlib.import_module("dirge_py.ui.prompt.files")
+    found: Sequence[str] = files.list_files(root)
+    return found

@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import Block
+from dirge_py.ui.transcript.lines import pad
 
 _MOST_LINES_KEPT = 6_000
 """Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
@@ -89,10 +90,13 @@ class Layout:
 
     # -- what changes all of it
 
-    def resize(self, width: int) -> None:
-        if width != self._width:
-            self._width = width
-            self._redo()
+    def resize(self, width: int) -> bool:
+        """Wrap everything for another width; False if it is the same."""
+        if width == self._width:
+            return False
+        self._width = width
+        self._redo()
+        return True
 
     def set_ink(self, ink: Ink) -> None:
         self._ink = ink
@@ -162,7 +166,7 @@ class Layout:
         """The plain text of the lines from `first` to `last`, for copying."""
         for y in range(first, min(last + 1, self.height)):
             strip = self.line(y)
-            yield strip.text if strip else ""
+            yield strip.text.rstrip() if strip else ""
 
     # -- inside
 
@@ -212,7 +216,8 @@ class Layout:
             self._drawn.move_to_end(index)
             return drawn.strips
         self._forget(index)
-        strips = block.paint(self._width, self._ink, expanded=is_open)
+        painted = block.paint(self._width, self._ink, expanded=is_open)
+        strips = [pad(line, self._width, self._ink.text) for line in painted]
         self._drawn[index] = _Drawn(block.version, is_open, strips)
         self._lines_kept += len(strips)
         while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:

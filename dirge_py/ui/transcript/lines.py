@@ -58,7 +58,23 @@ def fold(spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = ()) -> l
 
 
 def strip(spans: Sequence[Span]) -> Strip:
-    return Strip([Segment(text, style) for text, style in spans if text])
+    """A drawn line. Neighbours of one style are joined: a change of style is 30 bytes to send."""
+    segments: list[Segment] = []
+    for text, style in spans:
+        if segments and segments[-1].style == style:
+            segments[-1] = Segment(segments[-1].text + text, style)
+        elif text:
+            segments.append(Segment(text, style))
+    return Strip(segments)
+
+
+def pad(line: Strip, width: int, style: Style) -> Strip:
+    """The line filled up with blanks to `width` cells."""
+    missing = width - line.cell_length
+    if missing <= 0:
+        return line
+    spans = [(segment.text, segment.style or style) for segment in line]
+    return strip([*spans, (" " * missing, style)])
 
 
 def shorten(line: str) -> str:
