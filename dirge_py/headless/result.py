@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dirge_py.errors import RETRYABLE_KINDS, DirgeError
+from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError
 from dirge_py.events import PermissionAnswered
 from dirge_py.messages import Usage
 from dirge_py.outcomes import (
@@ -21,7 +21,6 @@ from dirge_py.outcomes import (
 )
 from dirge_py.runs import Run
 
-EXIT_USAGE = 2
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 
 
@@ -130,11 +129,13 @@ def result_object(
 
 def error_object(error: DirgeError) -> dict[str, Any]:
     """The result object of a start that failed: nothing ran, nothing is stored."""
+    is_config = isinstance(error, ConfigError)
+    kind = "config" if is_config else "start"
     return {
         "type": "result",
         "subtype": "error_during_execution",
         "is_error": True,
-        "exit_code": EXIT_USAGE,
+        "exit_code": 2 if is_config else 1,
         "result": "",
         "session_id": None,
         "model": None,
@@ -145,7 +146,7 @@ def error_object(error: DirgeError) -> dict[str, Any]:
         "total_cost_usd": 0.0,
         "usage": usage_object(Usage()),
         "permission_denials": [],
-        "error": {"kind": "config", "message": error.message, "hint": error.hint},
+        "error": {"kind": kind, "message": error.message, "hint": error.hint},
     }
 
 

@@ -37,20 +37,25 @@ class ModelDirectory:
         self._client = client
         self._redactor = redactor
         self._streams: dict[str, StreamFn] = {}
+        self.notices: list[str] = []
         self.main = main_model(config)
         if not is_scripted:
             self.settings(self.main.alias)
 
     def start_with(self, loaded: Loaded) -> tuple[str, ThinkingLevel]:
         """The model to begin with: a resumed session's own, unless this start names another."""
-        if loaded.model and self._config.origin.chosen.model is None:
-            try:
-                model, _ = self.resolve(loaded.model)
-            except ConfigError:
-                return self.main.name, self.main.level
-            level = self._config.origin.chosen.thinking or _level(loaded.thinking)
-            return model, level or self.main.level
-        return self.main.name, self.main.level
+        chosen = self._config.origin.chosen
+        if not loaded.model or chosen.model is not None or chosen.provider is not None:
+            return self.main.name, self.main.level
+        try:
+            model, _ = self.resolve(loaded.model)
+        except ConfigError as error:
+            self.notices.append(
+                f"the session's model {loaded.model} cannot be used ({error.message}) "
+                f"{self.main.name} goes on."
+            )
+            return self.main.name, self.main.level
+        return model, chosen.thinking or _level(loaded.thinking) or self.main.level
 
     def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
         choice = resolve_model(self._config, spec)

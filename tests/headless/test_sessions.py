@@ -1,0 +1,127 @@
+"""Sessions from the command line: going on, branching off, keeping nothing."""
+
+import threading
+
+from tests.headless.product import Held, Product, finish
+from tests.providers.server import Say
+
+
+def prompts(product: Product, number: int = -1) -> list[str]:
+    """What the person had said, as of one request."""
+    return [m["content"] for m in product.sent(number) if m["role"] == "user"]
+
+
+def test_continue_sends_what_was_said_before(product: Product) -> None:
+    product.will(Say(text="Noted."), Say(text="Blue."))
+    first = product.ask("My colour is blue.").json
+
+    second = product.ask("-c", "Which is it?").json
+
+    assert second["session_id"] == first["session_id"]
+    assert prompts(product) == ["My colour is blue.", "Which is it?"]
+    assert product.sent()[-2] == {"role": "assistant", "content": "Noted."}
+
+
+def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.ask("-c", "ping")
+
+    assert ran.exit_code == 0
+    assert "no session of this project yet" in ran.stderr
+    assert ran.json["session_id"] == product.journals[0].stem
+
+
+def test_continue_means_the_newest_session_of_this_project(product: Product) -> None:
+    other = product.base / "other"
+    other.mkdir()
+    product.will(Say(text="a"), Say(text="b"), Say(text="c"))
+    here = product.ask("here").json["session_id"]
+    product.ask("there", cwd=other)
+
+    assert product.ask("-c", "again").json["session_id"] == here
+
+
+def test_resume_takes_the_beginning_of_an_id(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+    product.run("-p", "--session", "alpha-1", "first")
+
+    ran = product.ask("-r", "alph", "second")
+
+    assert ran.json["session_id"] == "alpha-1"
+    assert prompts(product) == ["first", "second"]
+
+
+def test_resuming_an_unknown_session_says_so(product: Product) -> None:
+    ran = product.ask("-r", "nope", "x")
+
+    assert ran.exit_code == 1
+    assert "no session 'nope'" in ran.stderr
+    assert ran.json["is_error"] is True
+    assert ran.json["exit_code"] == 1
+    assert ran.json["session_id"] is None
+    assert product.service.requests == []
+
+
+def test_a_named_session_is_made_then_reopened(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+
+    ids = [product.ask("--session", "my-run_1", word).json["session_id"] for word in ("a", "b")]
+
+    assert ids == ["my-run_1", "my-run_1"]
+    assert [path.stem for path in product.journals] == ["my-run_1"]
+    assert prompts(product) == ["a", "b"]
+
+
+def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
+    ran = product.run("-p", "--session", "../evil", "x")
+
+    assert ran.exit_code != 0
+    assert "../evil" in ran.stderr
+    assert not (product.state_dir / "sessions" / "evil.jsonl").exists()
+
+
+def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"))
+    first = product.ask("first").json["session_id"]
+    before = product.journals[0].read_bytes()
+
+    second = product.ask("-c", "--fork-session", "second").json["session_id"]
+
+    assert second != first
+    assert prompts(product) == ["first", "second"]
+    assert product.journals[0].read_bytes() == before
+
+
+def test_no_session_keeps_nothing(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.ask("--no-session", "ping")
+
+    assert ran.json["session_id"] is None
+    assert product.journals == []
+    assert not product.state_dir.exists()
+
+
+def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
+    gate = threading.Event()
+    product.will(Held(reply=Say(text="one"), gate=gate))
+    first = product.start("-p", "--session", "shared", "first")
+    product.service.wait_for(1)
+
+    second = product.ask("--session", "shared", "second")
+    gate.set()
+
+    assert second.exit_code == 1
+    assert "in use" in second.stderr or "another" in second.stderr
+    assert second.json["is_error"] is True
+    assert finish(first).stdout == "one\n"
+    assert len(product.service.requests) == 1
+
+
+def test_a_resumed_session_keeps_its_model(product: Product) -> None:
+    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
+    product.ask("-m", "fake/gpt-4.1", "first")
+
+    assert product.ask("-c", "second").json["model"] == "gpt-4.1"
+    assert product.ask("-c", "-m", "fake/gpt-4o", "third").json["model"] == "gpt-4o"

@@ -1,0 +1,103 @@
+"""The prompt from words, from stdin, or from both; nothing waits for ever."""
+
+import os
+import pty
+import subprocess
+
+from tests.headless.product import Product, finish
+from tests.providers.server import Say
+
+
+def asked(product: Product) -> str:
+    text: str = product.sent()[-1]["content"]
+    return text
+
+
+def test_stdin_follows_the_words_after_a_blank_line(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    product.run_apart("-p", "What is", "this?", stdin="some\ntext\n")
+
+    assert asked(product) == "What is this?\n\nsome\ntext"
+
+
+def test_stdin_alone_is_the_prompt(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    product.run("-p", stdin="from a file\n")
+
+    assert asked(product) == "from a file"
+
+
+def test_an_empty_stdin_is_as_none(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    product.run_apart("-p", "only words")
+
+    assert asked(product) == "only words"
+
+
+def test_no_prompt_at_all_is_wrong_usage(product: Product) -> None:
+    ran = product.run("-p")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "no prompt" in ran.stderr
+    assert product.service.requests == []
+    assert not product.state_dir.exists()
+
+
+def test_blank_words_are_no_prompt(product: Product) -> None:
+    assert product.run("-p", "  ").exit_code == 2
+
+
+def test_a_silent_open_pipe_does_not_hold_up_a_prompt_in_words(product: Product) -> None:
+    product.will(Say(text="pong"))
+    process = product.start("-p", "ping", stdin=subprocess.PIPE)
+
+    answered = product.service.wait_for(1)
+
+    assert answered.json["messages"][-1]["content"] == "ping"
+    ran = finish(process)
+    assert ran.stdout == "pong\n"
+    assert "nothing came on stdin" in ran.stderr
+
+
+def test_a_terminal_is_not_read(product: Product) -> None:
+    product.will(Say(text="pong"))
+    controller, terminal = pty.openpty()
+    try:
+        ran = finish(product.start("-p", "ping", stdin=terminal))
+    finally:
+        os.close(controller)
+        os.close(terminal)
+
+    assert ran.stdout == "pong\n"
+    assert asked(product) == "ping"
+
+
+def test_a_closed_stdin_is_no_trouble(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = finish(product.start("-p", "ping", prefix=["bash", "-c", 'exec "$@" <&-', "bash"]))
+
+    assert ran.stdout == "pong\n"
+
+
+def test_the_key_may_come_on_stdin(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.run("-p", "--api-key-stdin", "ping", stdin="sk-from-stdin\n")
+
+    assert ran.stdout == "pong\n"
+    assert product.service.requests[0].headers["authorization"] == "Bearer sk-from-stdin"
+    assert asked(product) == "ping"
+
+
+def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
+    product.will(Say(text="ok"))
+    (product.project / "raw.bin").write_bytes(b"a\xffb")
+
+    command = ["bash", "-c", 'exec "$@" <raw.bin', "bash"]
+    finish(product.start("-p", "look", prefix=command))
+
+    assert asked(product) == "look\n\na\ufffdb"
