@@ -97,7 +97,7 @@ class Actions:
     async def search_history(self) -> None:
         prompts = list(dict.fromkeys(reversed(self._app.composer.prompts.prompts)))
         choices = [Choice(id=prompt, label=prompt) for prompt in prompts]
-        chosen = await self._app.pick("Earlier prompts", choices, "")
+        chosen = await self._app.dock.pick("Earlier prompts", choices, "")
         if chosen is not None:
             self._app.composer.put(chosen)
 

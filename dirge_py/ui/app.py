@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -11,20 +10,20 @@ from textual.widgets import TextArea
 
 from dirge_py import slash
 from dirge_py.errors import DirgeError, NoProvider
-from dirge_py.questions import PermissionRequest
-from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
 from dirge_py.ui import commands
 from dirge_py.ui.actions import Actions
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.bridge import Bridge, LoopEvents
+from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.ink import DEFAULT_THEME, ink_for, load_theme, theme_names
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.look import css_variables, textual_theme
 from dirge_py.ui.panels.choices import ChoiceList, Picker
 from dirge_py.ui.panels.line import LineQuestion
-from dirge_py.ui.panels.permission import GUARD_S, PermissionDialog
+from dirge_py.ui.panels.permission import GUARD_S
 from dirge_py.ui.panels.queue import QueuePanel
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import Standing, StatusBar, place_of
@@ -37,9 +36,6 @@ from dirge_py.ui.transcript.view import Transcript
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.ui.transcript.chronicle import Chronicle
-
-_SMALL_HEIGHT = 10
-"""Rows below which a question takes the place of the input and the status line."""
 
 
 class DirgeApp(App[int]):
@@ -63,8 +59,8 @@ class DirgeApp(App[int]):
         self.front = TuiFront(self, discover(slash, commands))
         self.talk = Talk(self, self.front.commands, self.front)
         self._start = start
-        self._guard_s = guard_s
-        self._asker = DockedAsker(self)
+        self.dock = QuestionDock(self, guard_s)
+        self._asker = DockedAsker(self.dock)
         self._bridge = Bridge(self.post_message)
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
@@ -72,16 +68,16 @@ class DirgeApp(App[int]):
         self._place = ""
         self._theme_name = start.theme if start.theme in theme_names() else DEFAULT_THEME
         theme = load_theme(self._theme_name)
-        self._ink, self._panel_ink = ink_for(theme), ink_for(theme, "surface")
+        self._ink, self.panel_ink = ink_for(theme), ink_for(theme, "surface")
         self._make_widgets()
         self.set_colors(self._theme_name)
 
     def _make_widgets(self) -> None:
         self.transcript = Transcript(self._ink)
         self.queue = QueuePanel(self._ink)
-        self.proposals = ChoiceList(self._panel_ink, "proposals")
-        self.picker = Picker(self._panel_ink, self.keymap)
-        self.line_question = LineQuestion(self._panel_ink, self.keymap)
+        self.proposals = ChoiceList(self.panel_ink, "proposals")
+        self.picker = Picker(self.panel_ink, self.keymap)
+        self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(self._ink)
         self.proposer = Proposer(
@@ -168,7 +164,7 @@ class DirgeApp(App[int]):
         if service is None:
             self.failure = error
             self.leave(2)
-        elif await set_up(self, service, f"{error.message}\n{error.hint}".strip()):
+        elif await set_up(self.dock, self.say, service, f"{error.message}\n{error.hint}".strip()):
             self.begin()
 
     def on_loop_events(self, message: LoopEvents) -> None:
@@ -232,42 +228,6 @@ class DirgeApp(App[int]):
         steer, queue = name("composer", "submit"), name("composer", "queue")
         return f"{steer} steers at the next tool boundary · {queue} queues for after · {stop}"
 
-    # -- asker.Dock and the pickers
-
-    def make_dialog(self, request: PermissionRequest, place: str) -> PermissionDialog:
-        return PermissionDialog(
-            request, place, ink=self._panel_ink, keymap=self.keymap, guard_s=self._guard_s
-        )
-
-    async def put_up(self, dialog: PermissionDialog) -> None:
-        self.proposer.close()
-        self.talk.is_asking = True
-        self.screen.set_class(self.size.height < _SMALL_HEIGHT, "small-asking")
-        await self.mount(dialog, before=self.queue)
-        self.standing_changed()
-
-    async def take_down(self, dialog: PermissionDialog) -> None:
-        self.talk.is_asking = False
-        self.screen.remove_class("small-asking")
-        await dialog.remove()
-        self.composer.focus()
-        self.standing_changed()
-
-    def stop_run(self) -> None:
-        self.talk.interrupt()
-
-    async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
-        try:
-            return await self.picker.ask(title, choices, current)
-        finally:
-            self.composer.focus()
-
-    async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
-        try:
-            return await self.line_question.ask(title, value=value, hidden=hidden)
-        finally:
-            self.composer.focus()
-
     # -- what comes from the widgets
 
     @work
@@ -297,9 +257,7 @@ class DirgeApp(App[int]):
             await self._actions.run(found[1])
 
     def on_resize(self, event: events.Resize) -> None:
-        for dialog in self.query(PermissionDialog):
-            self.screen.set_class(event.size.height < _SMALL_HEIGHT, "small-asking")
-            dialog.fit()
+        self.dock.fit(event.size.height)
 
     # -- the rest
 
@@ -314,11 +272,11 @@ class DirgeApp(App[int]):
         theme = load_theme(name)
         self.register_theme(textual_theme(theme))
         self.theme = f"dirge-{name}"
-        self._ink, self._panel_ink = ink_for(theme), ink_for(theme, "surface")
+        self._ink, self.panel_ink = ink_for(theme), ink_for(theme, "surface")
         for widget in (self.transcript, self.queue, self.status):
             widget.set_ink(self._ink)
         for list_widget in (self.proposals, self.picker):
-            list_widget.set_ink(self._panel_ink)
+            list_widget.set_ink(self.panel_ink)
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""

@@ -33,7 +33,7 @@ class TuiFront:
         self._app.say(text, tone=tone)
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        return await self._app.pick(title, choices, current)
+        return await self._app.dock.pick(title, choices, current)
 
     async def edit_text(self, text: str) -> str | None:
         return edit_in_editor(self._app, text)

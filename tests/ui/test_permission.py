@@ -175,7 +175,7 @@ async def test_ctrl_c_denies_and_interrupts():
 async def test_keys_pressed_before_the_question_could_be_read_are_no_answer():
     asking = Asking(request())
     async with desk(asking.script) as d:
-        d.app._guard_s = 3600.0
+        d.app.dock._guard_s = 3600.0
         await d.send("push")
         await asked(d)
         await d.pilot.press("y", "enter", "escape")

@@ -12,6 +12,8 @@ from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 _MOST_ROWS = 4
+_LOW_SCREEN = 6
+"""Rows up to which there is no hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +48,22 @@ class QueuePanel(Widget, can_focus=False):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         rows = min(len(self._waiting), _MOST_ROWS if viewport.height > 12 else 1)
-        return rows + (1 if self._hint and viewport.height > 6 else 0)
+        return rows + (1 if self._hint and viewport.height > _LOW_SCREEN else 0)
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        rows = self.size.height - (1 if self._hint and self.screen.size.height > 6 else 0)
-        if y < rows:
-            hidden = len(self._waiting) - rows
-            line = self._line(self._waiting[y], width)
-            if y == rows - 1 and hidden > 0:
-                line = [(f"… and {hidden + 1} more queued", self._ink.dim)]
-        else:
-            line = [(clip(self._hint, width), self._ink.dim)]
-        return strip(line).crop_extend(0, width, self._ink.text)
+        # The height may still be that of what was shown before: drawing comes before laying out.
+        lines = self._lines(self.size.width, self.size.height)
+        line = lines[y] if y < len(lines) else []
+        return strip(line).crop_extend(0, self.size.width, self._ink.text)
+
+    def _lines(self, width: int, height: int) -> list[Line]:
+        has_hint = bool(self._hint) and self.screen.size.height > _LOW_SCREEN
+        rows = min(height - has_hint, len(self._waiting))
+        lines = [self._line(waiting, width) for waiting in self._waiting[: max(0, rows)]]
+        hidden = len(self._waiting) - rows
+        if lines and hidden > 0:
+            lines[-1] = [(f"… and {hidden + 1} more queued", self._ink.dim)]
+        return [*lines, [(clip(self._hint, width), self._ink.dim)]] if has_hint else lines
 
     def _line(self, waiting: Waiting, width: int) -> Line:
         is_steering = waiting.kind == "steering"

@@ -13,32 +13,37 @@ from dirge_py.wiring.offers import Draft, Offer
 _TYPE_IT = "type"
 
 
+class Say(Protocol):
+    """Tells the person something."""
+
+    def __call__(self, text: str, *, tone: Tone = "plain") -> None: ...
+
+
 class Desk(Protocol):
     """Where the questions are asked."""
 
-    def say(self, text: str, *, tone: Tone = "plain") -> None: ...
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None: ...
     async def ask_line(
         self, title: str, *, value: str = "", hidden: bool = False
     ) -> str | None: ...
 
 
-async def set_up(desk: Desk, service: SetupService, why: str) -> bool:
+async def set_up(desk: Desk, say: Say, service: SetupService, why: str) -> bool:
     """Ask until a provider works and is stored. False if the person gave up."""
-    desk.say(why, tone="warning")
+    say(why, tone="warning")
     while True:
         draft = await _fill_in(desk, service.offers())
         if draft is None:
-            desk.say("Nothing was changed. `/quit` leaves, Enter asks again.")
+            say("Nothing was changed. `/quit` leaves, Enter asks again.")
             return False
-        desk.say(f"One test request to {draft.type}, model {draft.model} …")
+        say(f"One test request to {draft.type}, model {draft.model} …")
         try:
-            desk.say(await service.try_out(draft), tone="good")
+            say(await service.try_out(draft), tone="good")
         except DirgeError as error:
-            desk.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
+            say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
             if not await _keep_anyway(desk):
                 continue
-        desk.say(f"Stored in {service.save(draft)}.", tone="good")
+        say(f"Stored in {service.save(draft)}.", tone="good")
         return True
 
 
