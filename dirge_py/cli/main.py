@@ -83,6 +83,8 @@ def _start(argv: list[str]) -> int:
     _check(flags)
     if flags.cwd is not None:
         _change_folder(flags.cwd)
+    if flags.output_file is not None:
+        _check_output(flags.output_file)
     return _print(flags) if flags.print else _interactive(flags)
 
 
@@ -95,6 +97,10 @@ def _check(flags: Namespace) -> None:
                 raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
     if flags.event_format and flags.output_format != "stream-json":
         raise UsageError("--event-format needs --output-format stream-json.")
+    if flags.input_format == "stream-json" and flags.prompt:
+        raise UsageError(
+            "--input-format stream-json takes its prompts from stdin.", hint="Leave the words out."
+        )
     if flags.include_partial_messages and flags.output_format != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
     chosen = [
@@ -113,6 +119,13 @@ def _check(flags: Namespace) -> None:
         raise UsageError(
             "-r without an id needs a terminal to pick in.", hint="Name the session, or use -c."
         )
+
+
+def _check_output(path: str) -> None:
+    """Raise UsageError now, rather than after a run that was paid for."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path) or not os.path.isdir(folder):
+        raise UsageError(f"-o {path}: there is no folder {folder}, or the name is one.")
 
 
 def _change_folder(folder: str) -> None:

@@ -121,6 +121,8 @@ class ClaudeLines:
                 opened = {"type": "message_start", "message": {"role": "assistant", "content": []}}
                 self._line({"type": "stream_event", "event": opened})
         elif isinstance(event, MessageEnd):
+            if self._partial and isinstance(event.message, AssistantMessage):
+                self._line({"type": "stream_event", "event": {"type": "message_stop"}})
             self._message(event.message)
 
     def end(self, result: Mapping[str, Any]) -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.conversation import Conversation
 from dirge_py.errors import UsageError
@@ -26,6 +26,7 @@ from dirge_py.messages import AssistantMessage, UserMessage
 from dirge_py.runs import Run
 from dirge_py.slash.registry import Registry
 
+Line: TypeAlias = UserMessage | BadLine
 OutputFormat = Literal["text", "json", "stream-json"]
 
 
@@ -51,6 +52,8 @@ class Printer:
         self.stdout = Stdout()
         self._denials: list[PermissionAnswered] = []
         self._response = ""
+        self.stopped = asyncio.Event()
+        """Set by a signal: the run that goes on is the last."""
         self._lines = _lines_for(conversation, options, self.stdout, commands)
         conversation.subscribe(self._hear)
 
@@ -86,6 +89,7 @@ class Printer:
                 session_id=self.conversation.session_id,
                 model=self.conversation.model,
                 denials=self._denials,
+                history=self.conversation.messages,
             )
             if self._lines is not None:
                 self._lines.end(result)
@@ -93,8 +97,8 @@ class Printer:
                 self.stdout.write(one_line(result))
         if ending.message:
             complain(ending.message, ending.hint)
-        self._save_text(text)
-        return ending.exit_code
+        is_saved = self._save_text(text)
+        return ending.exit_code or (0 if is_saved else 1)
 
     def _hear(self, event: LoopEvent) -> None:
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
@@ -116,14 +120,16 @@ class Printer:
             shown = clean(text) if sys.stdout.isatty() else text
             self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
-    def _save_text(self, text: str) -> None:
+    def _save_text(self, text: str) -> bool:
         path = self.options.output_file
         if path is None:
-            return
+            return True
         try:
-            path.write_text(text + "\n", encoding="utf-8")
+            path.write_text(text + "\n", encoding="utf-8", errors="replace")
         except OSError as error:
             complain(f"{path} was not written: {error.strerror}.")
+            return False
+        return True
 
 
 def _lines_for(
@@ -160,7 +166,7 @@ async def _stream(printer: Printer) -> int:
     conversation = printer.conversation
     exit_code, had_bad_line = 0, False
     task: asyncio.Task[int] | None = None
-    async for line in user_lines():
+    async for line in _until(printer.stopped, user_lines()):
         if isinstance(line, BadLine):
             complain(f"a line of stdin was skipped: {line}.")
             had_bad_line = True
@@ -176,7 +182,29 @@ async def _stream(printer: Printer) -> int:
         exit_code = max(exit_code, await task)
     elif not had_bad_line:
         raise UsageError("no message came on stdin.", hint="See --input-format in `dirge --help`.")
+    for left in conversation.take_back():
+        complain(f"not delivered: {left.message.text}")
     return exit_code or (1 if had_bad_line else 0)
+
+
+async def _until(stopped: asyncio.Event, lines: AsyncGenerator[Line, None]) -> AsyncIterator[Line]:
+    """`lines`, until they or everything ends."""
+    stop = asyncio.ensure_future(stopped.wait())
+    following: asyncio.Future[Line | None] | None = None
+    try:
+        while not stop.done():
+            following = asyncio.ensure_future(anext(lines, None))
+            await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
+            line = following.result() if following.done() else None
+            if line is None:
+                return
+            yield line
+    finally:
+        stop.cancel()
+        if following is not None:
+            following.cancel()
+            await asyncio.wait({following})
+        await lines.aclose()
 
 
 async def _print_command(printer: Printer, text: str) -> int:
@@ -216,7 +244,7 @@ async def _stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
 
     def stop(name: str) -> None:
         stopped.append(name)
-        loop.call_soon_threadsafe(_stop, printer.conversation, name, task)
+        loop.call_soon_threadsafe(_stop, printer, name, task)
 
     undo = on_signals(printer.stdout, stop)
     try:
@@ -229,10 +257,10 @@ async def _stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
         undo()
 
 
-def _stop(conversation: Conversation, name: str, task: asyncio.Task[int]) -> None:
-    if conversation.is_running:
-        conversation.take_back()
-        conversation.abort(name)
+def _stop(printer: Printer, name: str, task: asyncio.Task[int]) -> None:
+    if printer.conversation.is_running:
+        printer.stopped.set()
+        printer.conversation.abort(name)
     else:
         task.cancel()
 

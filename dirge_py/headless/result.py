@@ -7,7 +7,7 @@ from typing import Any
 
 from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError
 from dirge_py.events import PermissionAnswered
-from dirge_py.messages import Usage
+from dirge_py.messages import AssistantMessage, Message, Usage
 from dirge_py.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -100,6 +100,7 @@ def result_object(
     session_id: str | None,
     model: str,
     denials: Sequence[PermissionAnswered],
+    history: Sequence[Message] = (),
 ) -> dict[str, Any]:
     """The one object that ends every machine-readable output."""
     ending = ending_of(outcome)
@@ -124,7 +125,19 @@ def result_object(
         result["error"] = {"kind": ending.kind, "message": ending.message, "hint": ending.hint}
     if isinstance(outcome, LimitExceeded):
         result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
+    if isinstance(outcome, AwaitingConfirmation):
+        result["pending_calls"] = _pending(history, outcome.call_ids)
     return result
+
+
+def _pending(history: Sequence[Message], call_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """The calls that wait, as the last answer asked for them."""
+    last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
+    return [
+        {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.arguments}
+        for call in (last.calls if last else ())
+        if call.id in call_ids
+    ]
 
 
 def error_object(error: DirgeError) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from dirge_py.errors import UsageError
@@ -60,7 +60,7 @@ class BadLine(Exception):
     """A line of `--input-format stream-json` that is no user message."""
 
 
-async def user_lines(fd: int = 0) -> AsyncIterator[UserMessage | BadLine]:
+async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | BadLine, None]:
     """User messages from JSON lines, as they come, until end of file."""
     reader = asyncio.StreamReader(limit=MOST_BYTES)
     loop = asyncio.get_running_loop()

@@ -38,6 +38,10 @@ class Answered:
     make: Callable[[Seen], Say]
 
 
+# Nothing that would be tried again: a test that asks too often fails at once.
+_EXHAUSTED = Raw(status=400, body='{"error":{"message":"the test has no more replies"}}')
+
+
 class Service(FakeService):
     """A fake service whose answers may wait for the test, and the test for its requests."""
 
@@ -48,6 +52,8 @@ class Service(FakeService):
     async def _answer(self, reply: Any, request: Seen, *streams: Any) -> bool:
         with self._arrived:
             self._arrived.notify_all()
+        if len(self.requests) > len(self.replies):
+            reply = _EXHAUSTED
         if isinstance(reply, Held):
             await asyncio.to_thread(reply.gate.wait, PATIENCE_S)
             reply = reply.reply
