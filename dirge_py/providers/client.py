@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from dirge_py.providers.transport import Answer, Transport
 
 
+# Most lingering streams end within a millisecond; cancelling one in the middle of giving back its
+# connection could leave the socket open.
+_LINGER_S = 0.05
+
+
 class HttpClient:
     """A handle that costs nothing until the first request; close it once, at the end.
 
@@ -42,14 +47,19 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """Cut every connection and wait until they are gone."""
-        lingering = list(self._lingering)
-        for task in lingering:
+        await self._let_end(_LINGER_S)
+        for task in self._lingering:
             task.cancel()
-        if lingering:
-            await asyncio.wait(lingering, timeout=1.0)
+        await self._let_end(1.0)
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.aclose()
+            # The event loop closes sockets one round after it is told to.
+            await asyncio.sleep(0)
+
+    async def _let_end(self, seconds: float) -> None:
+        if self._lingering:
+            await asyncio.wait(set(self._lingering), timeout=seconds)
 
     def _opened(self) -> "Transport":
         if self._transport is None:
