@@ -121,19 +121,32 @@ class Layout:
 
     # -- looking at it
 
-    def settle(self, top: int, height: int) -> int:
-        """Draw what a window of `height` lines from `top` shows; returns how far to move `top`."""
-        moved = 0
+    def settle(self, top: int, height: int, anchor: int | None = None) -> int:
+        """Draw what a window of `height` lines from `top` shows; returns how far to move `top`.
+
+        `anchor` is the height whose lines shall stay where they are on the screen: where the window
+        was before it was scrolled to `top`. After a long jump nothing can stay, so it is `top`.
+        """
+        if anchor is None or abs(anchor - top) > height:
+            anchor = top
+        moved, found_new = 0, True
+        while found_new:
+            step, found_new = self._settle_once(top + moved, height, anchor + moved)
+            moved += step
+        return moved
+
+    def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
+        moved, found_new = 0, False
         index = self.index_at(top)
         while index < len(self._blocks) and self._top(index) < top + moved + height:
             if not self._is_exact[index]:
-                was_above = self._top(index) < top + moved
+                was_above = self._top(index) < anchor + moved
                 grew = self._measure(index)
-                # Only the block cut by the window's edge pushes the window: its last lines stay.
+                found_new = True
                 if was_above:
                     moved += grew
             index += 1
-        return moved
+        return moved, found_new
 
     def settle_end(self, height: int) -> None:
         """Draw the last `height` lines."""

@@ -152,7 +152,7 @@ class Transcript(ScrollView, can_focus=False):
             return
         self._is_moving = True
         try:
-            self._settle_window()
+            self._settle_window(anchor=round(old_value))
         finally:
             self._is_moving = False
         self._follow(sticks=self.scroll_offset.y >= self.max_scroll_y)
@@ -238,10 +238,10 @@ class Transcript(ScrollView, can_focus=False):
             self._is_moving = False
         self.redraw()
 
-    def _settle_window(self) -> None:
+    def _settle_window(self, anchor: int | None = None) -> None:
         height = self.scrollable_content_region.height
         top = self.scroll_offset.y
-        moved = self._blocks.settle(top, height)
+        moved = self._blocks.settle(top, height, anchor)
         self._take_height()
         if moved:
             self.scroll_to(y=top + moved, animate=False)

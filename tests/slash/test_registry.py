@@ -1,0 +1,114 @@
+"""Finding, completing and running slash commands."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.slash.permission import explain
+from dirge_py.slash.registry import Registry, as_prompt, discover
+
+
+class Ran:
+    def __init__(self) -> None:
+        self.args: list[str] = []
+
+    async def __call__(self, args: str, conversation: Any, front: Any) -> None:
+        self.args.append(args)
+
+
+def command(name: str, run: Any = None, **more: Any) -> Command:
+    return Command(name=name, summary=f"does {name}", run=run or Ran(), **more)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "args"),
+    [
+        ("/model", "model", ""),
+        ("/model   x y  ", "model", "x y"),
+        ("/nope", "nope", ""),
+        ("/q", "q", ""),
+    ],
+)
+def test_a_line_that_begins_with_a_slash_is_a_command(line: str, name: str, args: str):
+    typed = Registry([command("model"), command("quit", aliases=("q",))]).read(line)
+    assert typed is not None
+    assert (typed.name, typed.args) == (name, args)
+
+
+@pytest.mark.parametrize(
+    "line", ["hello", "//model", "/usr/bin/x is", "/", "/ model", " /model"]
+)
+def test_other_lines_are_prompts(line: str):
+    assert Registry([command("model")]).read(line) is None
+
+
+def test_two_slashes_stand_for_one():
+    assert as_prompt("//model") == "/model"
+    assert as_prompt("/usr/bin") == "/usr/bin"
+
+
+def test_the_first_to_claim_a_name_keeps_it_and_the_clash_is_reported():
+    first = command("model")
+    registry = Registry([first, command("model"), command("mode", aliases=("model",))])
+    assert registry.find("model") is first
+    assert registry.conflicts == ["/model is already taken"]
+
+
+def test_completion_puts_names_before_aliases():
+    registry = Registry([command("zap", aliases=("mo",)), command("model"), command("mode")])
+    assert [found.name for found in registry.complete("mo")] == ["mode", "model", "zap"]
+
+
+@pytest.mark.parametrize(
+    ("while_running", "args", "runs"),
+    [("yes", "x", True), ("listing", "", True), ("listing", "x", False), ("no", "", False)],
+)
+async def test_during_a_run_a_command_may_have_to_wait(while_running: Any, args: str, runs: bool):
+    ran = Ran()
+    registry = Registry([command("x", ran, while_running=while_running)])
+    typed = registry.read(f"/x {args}")
+    assert typed is not None
+    busy: Any = SimpleNamespace(is_running=True)
+    if runs:
+        await registry.run(typed, busy, None)  # type: ignore[arg-type]
+    else:
+        with pytest.raises(UsageError, match="has to wait"):
+            await registry.run(typed, busy, None)  # type: ignore[arg-type]
+    assert ran.args == ([args] if runs else [])
+
+
+async def test_an_unknown_command_names_the_nearest():
+    registry = Registry([command("sessions")])
+    typed = registry.read("/sesions")
+    assert typed is not None
+    with pytest.raises(UsageError) as raised:
+        await registry.run(typed, SimpleNamespace(is_running=False), None)  # type: ignore[arg-type]
+    assert "Did you mean /sessions?" in raised.value.hint
+
+
+def test_every_family_is_found_and_nothing_clashes():
+    registry = discover(slash)
+    assert registry.conflicts == []
+    names = {found.name for found in registry}
+    assert names >= {"help", "model", "mode", "why", "allow", "clear", "sessions", "quit"}
+
+
+def test_a_decision_is_told_with_its_claims_and_every_rule_that_spoke():
+    claim = SimpleNamespace(
+        op="edit", resource="/etc/hosts", effect="ask", policy="protected", reason="outside"
+    )
+    step = SimpleNamespace(claim="edit:/etc/hosts", policy="deny-rule", effect=None, reason="")
+    decision: Any = SimpleNamespace(
+        effect="ask", policy="protected", reason="outside", claims=(claim,), trace=(step,)
+    )
+    assert explain(decision) == (
+        "ask, by protected: outside\n"
+        "  edit /etc/hosts: ask, by protected\n"
+        "    outside\n"
+        "  looked at:\n"
+        "    edit:/etc/hosts: deny-rule → says nothing"
+    )

@@ -1,0 +1,129 @@
+"""The small parts of the UI: keymap, history, completion, status line, files."""
+
+from pathlib import Path
+
+import pytest
+
+from dirge_py.contributions import Command
+from dirge_py.slash.registry import Registry
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.keymap import DEFAULTS, Keymap
+from dirge_py.ui.panels.status import Standing, place_of, status_line
+from dirge_py.ui.prompt.completion import best_matches, propose
+from dirge_py.ui.prompt.files import list_files
+from dirge_py.ui.prompt.history import History
+
+INK = ink_for(load_theme("dark"))
+
+
+async def nothing(args: object, conversation: object, front: object) -> None: ...
+
+
+def test_no_key_means_two_things_in_one_scope():
+    seen = [(key.scope, name) for key in DEFAULTS for name in key.keys]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_key_can_be_moved_freed_and_spelled_either_way():
+    keymap = Keymap({"toggle-all": ["Ctrl-T"], "redraw": ["none"], "nonsense": ["x"]})
+    assert keymap.action("ctrl+t", "screen") == ("screen", "toggle_all")
+    assert keymap.action("ctrl+o", "screen") is None
+    assert keymap.action("ctrl+l", "screen") is None
+    assert keymap.unknown == ["nonsense"]
+
+
+def test_history_gives_the_draft_back():
+    history = History(["one", "two", "two"])
+    assert [history.older("draft"), history.older("two"), history.older("one")] == [
+        "two",
+        "one",
+        None,
+    ]
+    assert [history.newer(), history.newer(), history.newer()] == ["two", "draft", None]
+
+
+def test_files_are_found_by_their_letters_names_first():
+    paths = ["src/parser.py", "lib/other.py", "docs/pa-rser.md", "zzz"]
+    assert best_matches("parser", paths) == ["src/parser.py", "docs/pa-rser.md"]
+
+
+@pytest.mark.parametrize(
+    ("before", "labels"),
+    [
+        ("/m", ["/mode", "/model"]),
+        ("/mode ", ["plan", "yolo"]),
+        ("/mode p", ["plan"]),
+        ("see @a", ["a b.txt"]),
+        ("mail me@a", []),
+        ("/usr/b", []),
+        ("text /m", []),
+    ],
+)
+def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: list[str]):
+    registry = Registry(
+        Command(name=name, summary="", run=nothing) for name in ("model", "mode", "quit")
+    )
+    found = propose(
+        before, registry=registry, arguments=lambda name: ["plan", "yolo"], files=["a b.txt"]
+    )
+    assert [proposal.label for proposal in found] == labels
+
+
+def test_a_path_with_a_blank_is_quoted():
+    (proposal,) = propose("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
+    assert proposal.insert == '@"a b.txt" '
+
+
+def test_nested_ignore_files_are_heeded(tmp_path: Path):
+    for name in ("keep.log", "a/x.log", "a/y.py", "build/out.o"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".gitignore").write_text("*.log\nbuild/\n!keep.log\n")
+    (tmp_path / "a" / ".gitignore").write_text("!x.log\n")
+    assert list_files(tmp_path) == [
+        ".gitignore",
+        "a/",
+        "keep.log",
+        "a/.gitignore",
+        "a/x.log",
+        "a/y.py",
+    ]
+
+
+STANDING = Standing(
+    place="dirge:main",
+    model="work/model",
+    mode="plan",
+    state="working",
+    context_tokens=45_000,
+    window_tokens=200_000,
+    cost_usd=0.1234,
+    queued=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (120, "dirge:main │ work/model │ plan │ 45k/200k 22% │ $0.1234 │ working │ q:2"),
+        (62, "dirge:main │ work/model │ plan │ 45k/200k 22% │ working │ q:2"),
+        (40, "plan │ 45k/200k 22% │ working │ q:2"),
+        (8, "working"),
+        (4, "wor…"),
+    ],
+)
+def test_a_narrow_status_line_drops_what_matters_least(width: int, line: str):
+    assert "".join(text for text, _ in status_line(STANDING, width, INK)) == line
+
+
+def test_the_branch_is_read_from_checkouts_and_worktrees(tmp_path: Path):
+    repo = tmp_path / "repo"
+    (repo / ".git").mkdir(parents=True)
+    (repo / ".git" / "HEAD").write_text("ref: refs/heads/feature/x\n")
+    assert place_of(repo) == "repo:feature/x"
+    tree = tmp_path / "tree"
+    (repo / ".git" / "worktrees" / "tree").mkdir(parents=True)
+    (repo / ".git" / "worktrees" / "tree" / "HEAD").write_text("0123456789abcdef\n")
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {repo}/.git/worktrees/tree\n")
+    assert place_of(tree) == "tree:01234567"

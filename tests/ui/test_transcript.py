@@ -1,0 +1,234 @@
+"""Lines, Markdown, flows and the layout, without an app."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dirge_py.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
+from dirge_py.messages import AssistantMessage, TextBlock
+from dirge_py.outcomes import Failed
+from dirge_py.ui.ink import ink_for, load_theme, theme_names
+from dirge_py.ui.transcript.blocks import NoticeBlock
+from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.transcript.flow import Flow
+from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.lines import chop, wrap
+from dirge_py.ui.transcript.markdown import paint_markdown
+from dirge_py.ui.transcript.tool_block import ToolBlock
+
+INK = ink_for(load_theme("dark"))
+
+SAMPLE = """# Title
+
+Some **bold** and `code`, a [link](https://example.org/x).
+
+- one
+  - two
+
+    para
+- three
+
+1. first
+2. second
+
+> quoted
+> text
+
+```python
+def f():
+    return 1
+```
+
+| a | b |
+| --- | ---: |
+| x | 10 |
+"""
+
+
+class Page(Layout):
+    """A layout that takes blocks as the transcript's widget does."""
+
+    add = Layout.append
+    remove_block = Layout.remove
+
+    @property
+    def text(self) -> str:
+        self.settle(0, 1_000_000)
+        return "\n".join(self.texts(0, self.height)).rstrip()
+
+
+def painted(source: str, width: int = 40) -> str:
+    return "\n".join(line.text.rstrip() for line in paint_markdown(source, width, INK))
+
+
+def test_markdown_is_drawn_with_nothing_hidden():
+    assert painted(SAMPLE, 60) == (
+        "# Title\n"
+        "\n"
+        "Some bold and code, a link (https://example.org/x).\n"
+        "\n"
+        "• one\n"
+        "  ◦ two\n"
+        "\n"
+        "    para\n"
+        "• three\n"
+        "\n"
+        "1. first\n"
+        "2. second\n"
+        "\n"
+        "▌ quoted\n"
+        "▌ text\n"
+        "\n"
+        "  def f():\n"
+        "      return 1\n"
+        "\n"
+        "a │  b\n"
+        "──┼───\n"
+        "x │ 10"
+    )
+
+
+def test_an_image_is_its_address_and_html_is_text():
+    assert painted("![plan](https://h.example/p.png) <b>x</b>", 80) == (
+        "[image: plan] https://h.example/p.png <b>x</b>"
+    )
+
+
+@given(st.text(max_size=300), st.integers(min_value=1, max_value=60))
+@settings(max_examples=150, deadline=None)
+def test_any_markdown_at_any_width_stays_within_it(source: str, width: int):
+    for line in paint_markdown(source, max(width, 30), INK):
+        assert line.cell_length <= max(width, 30)
+
+
+@given(st.text(alphabet="ab cé日本👍🏽\n", max_size=80), st.integers(2, 20))
+@settings(max_examples=200, deadline=None)
+def test_wrapping_loses_nothing_but_blanks(text: str, width: int):
+    lines = wrap([(text, INK.text)], width)
+    assert "".join(line.text for line in lines).replace(" ", "") == text.replace(" ", "").replace(
+        "\n", ""
+    )
+    assert all(line.cell_length <= width for line in lines)
+
+
+def test_chopping_never_cuts_a_grapheme():
+    family = "👨‍👩‍👧"
+    assert chop(family * 3, 2 * cell_len(family)) == [family * 2, family]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_streamed_answer_ends_as_if_it_had_come_whole(seed: int):
+    pick = random.Random(seed)
+    source = SAMPLE * 3
+    flow = Flow()
+    pieces = []
+    at = 0
+    while at < len(source):
+        step = pick.randint(1, 30)
+        pieces += flow.feed(source[at : at + step])
+        at += step
+    pieces += flow.close()
+
+    assert "".join(piece.text for piece in pieces) == source
+    assert [painted(p.text, 60) for p in pieces if p.text.strip()] != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- item\n" * 2000,
+        "a line\n" * 2000,
+        "```python\n" + "x = 1\n" * 2000 + "```\n\nafter\n",
+        "1. item\n" * 2000,
+    ],
+)
+def test_blocks_without_end_are_cut_so_that_the_open_end_stays_short(text: str):
+    flow = Flow()
+    longest = 0
+    lines = 0
+    for at in range(0, len(text), 50):
+        lines += sum(piece.text.count("\n") for piece in flow.feed(text[at : at + 50]))
+        longest = max(longest, flow.open_piece.text.count("\n"))
+    lines += sum(piece.text.count("\n") for piece in flow.close())
+
+    assert longest < 260
+    assert lines >= 2000
+
+
+def test_a_fence_after_a_very_long_one_closes_it():
+    text = "```py\n" + "x = 1\n" * 300 + "```\n\nafter **it**\n"
+    flow = Flow()
+    pieces = [piece for at in range(0, len(text), 7) for piece in flow.feed(text[at : at + 7])]
+    pieces += flow.close()
+
+    assert pieces[-1].language is None
+    assert pieces[-1].text.strip() == "after **it**"
+    assert sum(p.text.count("x = 1") for p in pieces) == 300
+
+
+def test_what_was_streamed_is_replaced_by_what_counts():
+    page = Page(INK, 60)
+    chronicle = Chronicle(page)
+    chronicle.hear(MessageStart(AssistantMessage()))
+    chronicle.hear(MessageUpdate(phase="text_delta", index=0, delta="half an ans"))
+    chronicle.settle()
+    chronicle.hear(MessageEnd(AssistantMessage(content=(TextBlock("The whole answer."),))))
+
+    assert page.text == "The whole answer."
+
+
+def test_a_call_that_the_model_began_and_never_made_disappears():
+    page = Page(INK, 60)
+    chronicle = Chronicle(page)
+    chronicle.hear(MessageStart(AssistantMessage()))
+    chronicle.hear(
+        MessageUpdate(phase="toolcall_start", index=0, tool_call_id="c", tool_name="bash")
+    )
+    assert page.text == "○ bash"
+    chronicle.hear(MessageEnd(AssistantMessage(stop_reason="error")))
+
+    assert page.text == ""
+
+
+def test_a_failed_run_says_what_to_do():
+    page = Page(INK, 60)
+    outcome = Failed(kind="auth", message="the key was refused (401).", hint="Set WORK_KEY.")
+    Chronicle(page).hear(AgentEnd(messages=(), outcome=outcome))
+
+    assert page.text == "✗ the key was refused (401).\n  Set WORK_KEY."
+
+
+def test_terminal_commands_in_output_are_only_text():
+    block = ToolBlock("c", "bash", {"command": "x\x1b[2J"})
+    block.finish("a\x1b]0;owned\x07b\x1b[31m [bold]c", {}, is_error=False, took_ms=0)
+    page = Page(INK, 60)
+    page.append(block)
+
+    assert page.text == "● bash x\n  ab [bold]c"
+
+
+def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
+    page = Page(INK, 20)
+    for number in range(200):
+        page.append(NoticeBlock(f"{number} " + "word " * (number % 17)))
+    page.settle_end(10)
+    top = page.height - 10
+    before = list(page.texts(top, top + 9))
+    for _ in range(300):
+        anchor, top = top, max(0, top - 3)
+        top += page.settle(top, 10, anchor)
+        shown = list(page.texts(top, top + 9))
+        assert shown[3:] == before[:7] or top == 0
+        before = shown
+        if top == 0:
+            break
+    assert before[0].startswith("· 0")
+
+
+def test_every_theme_has_every_color():
+    wanted = set(load_theme("dark").colors)
+    for name in theme_names():
+        assert set(load_theme(name).colors) == wanted
