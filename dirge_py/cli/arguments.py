@@ -1,6 +1,7 @@
 """The command line: flags, their help, and the words that are subcommands. Parses, does nothing."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -64,6 +65,14 @@ def build_parser() -> Parser:
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The flags as attributes. Raises UsageError; `--help` prints and exits 0."""
     return build_parser().parse_intermixed_args(list(argv))
+
+
+def folders(names: Sequence[str]) -> tuple[str, ...]:
+    """The folders of `--add-dir`. Raises UsageError for one that is none."""
+    for name in names:
+        if not os.path.isdir(name):
+            raise UsageError(f"--add-dir {name}: there is no such folder.")
+    return tuple(names)
 
 
 def _output_flags(group: Any) -> None:

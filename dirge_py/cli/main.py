@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.cli.arguments import MODES, parse
+from dirge_py.cli.arguments import MODES, folders, parse
 from dirge_py.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
@@ -38,10 +38,17 @@ def run(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except FileNotFoundError as error:
+        if _has_folder():
+            return _complain_of_bug(error)
+        _complain(UsageError("the folder this was started in is gone.", hint="cd somewhere else."))
+        return 2
     except BrokenPipeError:
         # Nobody reads our output any more; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
+    except Exception as error:
+        return _complain_of_bug(error)
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -138,9 +145,9 @@ def _change_folder(folder: str) -> None:
 def _print(flags: Namespace) -> int:
     try:
         return _print_run(flags)
-    except UsageError:
+    except (UsageError, BrokenPipeError):
         raise
-    except DirgeError as error:
+    except Exception as error:
         if flags.output_format in ("json", "stream-json"):
             from dirge_py.headless.json_lines import one_line
             from dirge_py.headless.result import error_object
@@ -293,7 +300,7 @@ def _options(flags: Namespace) -> "BuildOptions":
 
     return BuildOptions(
         session=_session_choice(flags),
-        add_dirs=tuple(flags.add_dir),
+        add_dirs=folders(flags.add_dir),
         allow=tuple(flags.allow),
         deny=tuple(flags.deny),
         allowed_tools=tuple(flags.allowedTools),
@@ -328,6 +335,23 @@ def _text(text: str | None, path: str | None) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def _has_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _complain_of_bug(error: Exception) -> int:
+    """Say that dirge itself failed; where, only to who asked for a log."""
+    if os.environ.get("DIRGE_LOG"):
+        raise error
+    words = f"dirge failed in a way it should not: {type(error).__name__}: {error}"
+    _complain(DirgeError(words, hint="Run it with DIRGE_LOG=1 to see where, and report it."))
+    return 1
 
 
 def _complain(error: DirgeError) -> None:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dirge_py.cli.arguments import MODES, Parser
+from dirge_py.cli.arguments import MODES, Parser, folders
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.errors import DirgeError, UsageError
@@ -73,7 +73,7 @@ def _open(flags: Namespace) -> Explainer:
         path=flags.config,
     )
     options = BuildOptions(
-        add_dirs=tuple(flags.add_dir),
+        add_dirs=folders(flags.add_dir),
         allow=tuple(flags.allow),
         deny=tuple(flags.deny),
         allowed_tools=tuple(flags.allowedTools),

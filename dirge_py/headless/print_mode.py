@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import UsageError
+from dirge_py.errors import FileError, UsageError
 from dirge_py.events import (
     LoopEvent,
     MessageEnd,
@@ -154,7 +154,11 @@ async def print_prompt(printer: Printer, text: str) -> int:
         return await _print_command(printer, text)
     if text.startswith("//"):
         text = text[1:]
-    return await _stoppable(printer, printer.run(await printer.conversation.attach(text)))
+    try:
+        message = await printer.conversation.attach(text)
+    except FileError as error:
+        raise UsageError(error.message, hint=error.hint) from error
+    return await _stoppable(printer, printer.run(message))
 
 
 async def print_stream(printer: Printer) -> int:

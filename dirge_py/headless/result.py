@@ -140,10 +140,12 @@ def _pending(history: Sequence[Message], call_ids: Sequence[str]) -> list[dict[s
     ]
 
 
-def error_object(error: DirgeError) -> dict[str, Any]:
+def error_object(error: Exception) -> dict[str, Any]:
     """The result object of a start that failed: nothing ran, nothing is stored."""
     is_config = isinstance(error, ConfigError)
-    kind = "config" if is_config else "start"
+    kind, hint = "bug", ""
+    if isinstance(error, DirgeError):
+        kind, hint = "config" if is_config else "start", error.hint
     return {
         "type": "result",
         "subtype": "error_during_execution",
@@ -159,7 +161,7 @@ def error_object(error: DirgeError) -> dict[str, Any]:
         "total_cost_usd": 0.0,
         "usage": usage_object(Usage()),
         "permission_denials": [],
-        "error": {"kind": kind, "message": error.message, "hint": error.hint},
+        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
     }
 
 

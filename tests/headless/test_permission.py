@@ -44,7 +44,6 @@ def test_a_denial_is_reported_and_the_run_goes_on(product: Product) -> None:
         (bash("touch made"), "made"),
         (bash("touch made && touch other"), "other"),
         (bash("touch 'with blank'"), "with blank"),
-        (write(".git/hooks/pre-commit"), ".git/hooks/pre-commit"),
         (write("../outside.txt"), "../outside.txt"),
     ],
 )
@@ -61,6 +60,13 @@ def test_the_rule_that_is_suggested_really_allows_it(
     assert words[0] == "--allow"
     assert allowed.json["permission_denials"] == []
     assert (product.project / made).exists()
+
+
+def test_no_rule_is_suggested_where_none_would_help(product: Product) -> None:
+    ran = after(product, write(".git/hooks/pre-commit"), "--allow", "edit:**")
+
+    assert len(ran.json["permission_denials"]) == 1
+    assert "--allow" not in ran.stderr
 
 
 def test_an_allowed_command_does_not_allow_another(product: Product) -> None:

@@ -1,0 +1,200 @@
+"""What is sent: the system prompt, the project's own files, attachments, commands."""
+
+import base64
+import json
+
+import pytest
+
+from tests.headless.product import Product, Wire
+from tests.providers.server import Say
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+def system(product: Product, number: int = -1) -> str:
+    message = product.sent(number)[0]
+    assert message["role"] == "system"
+    return str(message["content"])
+
+
+def blocks(product: Product) -> str:
+    """The last message as text, whether it is a string or blocks."""
+    content = product.sent()[-1]["content"]
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def said(product: Product, *words: str) -> str:
+    product.will(Say(text="ok"))
+    assert product.ask(*words).exit_code == 0
+    return blocks(product)
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+def test_what_was_sent_is_the_beginning_of_what_is_sent_next(product: Product, wire: Wire) -> None:
+    product.configure(wire=wire)
+    product.file("AGENTS.md", "Use tabs.\n")
+    product.file("a.txt", "one\n")
+    look = Say(calls=[("read", {"path": "a.txt"})], thinking="hm")
+    product.will(look, look, Say(text="done"), Say(text="again"))
+    product.ask("x")
+    product.ask("-c", "y")
+
+    bodies = [request.json for request in product.service.requests]
+    for earlier, later in zip(bodies, bodies[1:], strict=False):
+        assert later.get("system") == earlier.get("system")
+        assert later["tools"] == earlier["tools"]
+        kept = [_bare(message) for message in earlier["messages"]]
+        assert [_bare(message) for message in later["messages"]][: len(kept)] == kept
+
+
+def _bare(message: dict[str, object]) -> str:
+    """A message without the marks of what is to be cached, which move on."""
+    return json.dumps(message).replace(', "cache_control": {"type": "ephemeral"}', "")
+
+
+def test_the_projects_instructions_are_sent(product: Product) -> None:
+    product.file("AGENTS.md", "Use tabs, always.\n")
+    said(product, "x")
+
+    assert "Use tabs, always." in system(product)
+
+
+def test_the_projects_instructions_can_be_left_out(product: Product) -> None:
+    product.file("AGENTS.md", "Use tabs, always.\n")
+    said(product, "--no-context-files", "x")
+
+    assert "Use tabs" not in system(product)
+
+
+def test_the_instructions_can_be_replaced_and_added_to(product: Product) -> None:
+    said(product, "x")
+    usual = system(product)
+    said(product, "--system-prompt", "Speak like a pirate.", "x")
+    replaced = system(product)
+    product.file("more.txt", "Be brief.")
+    said(product, "--append-system-prompt-file", "more.txt", "x")
+    added = system(product)
+
+    assert "pirate" in replaced and usual[:60] not in replaced
+    assert usual[:60] in added and "Be brief." in added
+
+
+def test_a_file_is_attached_as_its_text(product: Product) -> None:
+    product.file("src/a.py", "import this\n")
+
+    text = said(product, "explain @src/a.py please")
+
+    assert "explain @src/a.py please" in text
+    assert "import this" in text
+
+
+def test_a_folder_is_attached_as_its_listing(product: Product) -> None:
+    product.file("src/a.py", "import this\n")
+
+    text = said(product, "what is in @src")
+
+    assert "a.py" in text
+    assert "import this" not in text
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
+    product.configure(
+        wire=wire, model={"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}[wire]
+    )
+    product.file("dot.png", PNG)
+
+    text = said(product, "look at @dot.png")
+
+    assert base64.b64encode(PNG).decode() in text
+    assert "image/png" in text
+
+
+def test_an_image_is_still_sent_when_the_session_goes_on(product: Product) -> None:
+    product.file("dot.png", PNG)
+    said(product, "look at @dot.png")
+    (product.project / "dot.png").unlink()
+
+    said(product, "-c", "and now?")
+
+    assert base64.b64encode(PNG).decode() in product.sent_text()
+
+
+def test_an_image_needs_no_session(product: Product) -> None:
+    product.file("dot.png", PNG)
+
+    assert base64.b64encode(PNG).decode() in said(product, "--no-session", "look at @dot.png")
+
+
+def test_what_does_not_exist_stays_text(product: Product) -> None:
+    assert said(product, "mail me@example.org about @nothing") == (
+        "mail me@example.org about @nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("big.txt", b"x" * 300_000, "256 KiB"),
+        ("huge.bin", b"\0" * 50_000_000, "huge.bin"),
+        ("binary.dat", b"\0\1\2", "not text"),
+    ],
+)
+def test_what_cannot_be_attached_stops_before_anything_is_sent(
+    product: Product, name: str, content: bytes, words: str
+) -> None:
+    product.file(name, content)
+
+    ran = product.ask(f"look at @{name}")
+
+    assert ran.exit_code == 2
+    assert words in ran.stderr
+    assert product.service.requests == []
+    assert product.journals == []
+
+
+def test_a_headless_command_runs_and_asks_no_model(product: Product) -> None:
+    ran = product.run("-p", "/why bash git push")
+
+    assert ran.exit_code == 0
+    assert ran.stdout.startswith("ask")
+    assert product.service.requests == []
+    assert product.journals == []
+
+
+def test_a_command_answers_in_json_too(product: Product) -> None:
+    ran = product.ask("/model")
+
+    assert ran.json["exit_code"] == 0
+    assert "fake/gpt-4o" in ran.json["result"]
+    assert ran.json["num_turns"] == 0
+
+
+def test_a_command_that_is_used_wrongly_is_wrong_usage(product: Product) -> None:
+    ran = product.run("-p", "/why")
+
+    assert ran.exit_code == 2
+    assert "Which call?" in ran.stderr
+
+
+def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
+    ran = product.run("-p", "/clear")
+
+    assert ran.exit_code == 2
+    assert "/clear" in ran.stderr
+    assert product.service.requests == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        ("//clear the table", "/clear the table"),
+        ("/usr/bin/x is broken", "/usr/bin/x is broken"),
+        ("/nonsense at all", "/nonsense at all"),
+        ("/", "/"),
+    ],
+)
+def test_any_other_slash_is_a_prompt(product: Product, typed: str, sent: str) -> None:
+    assert said(product, typed) == sent
