@@ -1,20 +1,23 @@
-"""Providers by name. A provider is a module here that exports `PROVIDER`, imported when used."""
+"""Providers by name: `<name>.py` here that exports `PROVIDER`, imported only when it is used."""
 
 import importlib
+import re
+from difflib import get_close_matches
+from pathlib import Path
 
 from dirge_py.errors import ConfigError
 from dirge_py.providers.base import Provider
 
-_MODULES = {
-    "openai": "openai_chat",
-    "anthropic": "anthropic",
-    "scripted": "scripted",
-}
+_FOLDER = Path(__file__).parent
+_EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
 
 
 def names() -> tuple[str, ...]:
-    """Every provider type there is."""
-    return tuple(_MODULES)
+    """Every provider type there is, sorted; imports none of them."""
+    files = sorted(_FOLDER.glob("*.py"))
+    return tuple(
+        file.stem.replace("_", "-") for file in files if _EXPORT.search(file.read_text("utf-8"))
+    )
 
 
 def provider(name: str) -> Provider:
@@ -23,11 +26,11 @@ def provider(name: str) -> Provider:
     Raises:
         ConfigError: there is none.
     """
-    module = _MODULES.get(name)
-    if module is None:
-        raise ConfigError(
-            f"no provider type `{name}`.", hint=f"There are: {', '.join(sorted(_MODULES))}."
-        )
-    found = importlib.import_module(f"dirge_py.providers.{module}").PROVIDER
-    assert isinstance(found, Provider)
-    return found
+    module = name.replace("-", "_")
+    if name.isascii() and module.isidentifier() and (_FOLDER / f"{module}.py").exists():
+        found = getattr(importlib.import_module(f"dirge_py.providers.{module}"), "PROVIDER", None)
+        if isinstance(found, Provider):
+            return found
+    near = get_close_matches(name, names(), 1)
+    hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(names())}."
+    raise ConfigError(f"no provider type `{name}`.", hint=hint)

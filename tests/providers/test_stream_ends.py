@@ -208,7 +208,7 @@ def test_a_headless_call_loads_no_screen_library(tmp_path):
 import asyncio, json, sys
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-import dirge_py.providers.openai_chat, dirge_py.providers.anthropic
+import dirge_py.providers.openai, dirge_py.providers.anthropic
 early = "httpx" in sys.modules
 asyncio.run(HttpClient().warm_up())
 import httpx
