@@ -1,19 +1,28 @@
 """Where `dirge` starts: answers `--version` without any other import, leaves the rest to `cli`."""
 
+import os
 import sys
 
 from dirge_py import __version__
 
 
-def main() -> int:
-    """Run dirge with the process' arguments; returns the exit code."""
+def main() -> None:
+    """Run dirge with the process' arguments, and end the process with its exit code."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"dirge {__version__}\n")
-        return 0
+        return
     from dirge_py.cli.main import run
 
-    return run(sys.argv[1:])
+    exit_code = run(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # Whoever read it has gone; what was said before counts.
+            continue
+    # Taking every loaded library apart, only to give memory back, would be felt.
+    os._exit(exit_code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

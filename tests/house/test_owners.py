@@ -12,7 +12,6 @@ MODULE_OWNERS = {
     "subprocess": ("processes/",),
     "socket": ("providers/",),
     "httpx": ("providers/",),
-    "httpx_sse": ("providers/",),
     "textual": ("ui/",),
     "tree_sitter": ("permission/",),
     "requests": (),
