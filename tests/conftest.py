@@ -72,6 +72,18 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
         patch.setenv(name, str(place))
 
 
+@pytest.fixture
+def open_tmp_path(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`tmp_path`, with the way to it open to every user of the machine."""
+    base = tmp_path_factory.getbasetemp()
+    # pytest keeps its folders to their owner; a worker of xdist has one level more of them.
+    above = (base, base.parent, base.parent.parent)
+    private = [folder for folder in above if folder.name.startswith(("pytest-", "popen-"))]
+    for folder in (tmp_path, *private):
+        folder.chmod(folder.stat().st_mode | 0o055)
+    return tmp_path
+
+
 # -- a test that lacks something is counted, and fails where everything is required
 
 

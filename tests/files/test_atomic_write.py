@@ -153,14 +153,9 @@ def write_as_nobody(file: Path) -> str:
 
 
 @pytest.fixture
-def open_folder(tmp_path: Path) -> Path:
+def open_folder(open_tmp_path: Path) -> Path:
     """A folder that every user can reach and write in."""
-    # pytest's own private folders: three levels, four in a worker of xdist.
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        mode = parent.stat().st_mode
-        if mode & 0o011 != 0o011:
-            parent.chmod(mode | 0o011)
-    folder = tmp_path / "open"
+    folder = open_tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
     return folder

@@ -144,12 +144,29 @@ def test_every_exit_code_and_subtype_is_described() -> None:
     assert endings | starts == told
 
 
+def test_every_member_of_the_result_object_is_described() -> None:
+    value = result.error_object(ConfigError("m"))
+    names = [*value, *value["error"], *value["usage"]]
+    assert [
+        name for name in names if not re.search(rf'["`]{name}["`]', page("docs/headless.md"))
+    ] == []
+
+
 def test_every_event_is_described() -> None:
     assert missing({event.type for event in get_args(LoopEvent)}, "docs/headless.md") == set()
 
 
 def test_every_provider_type_is_described() -> None:
     assert missing(set(providers.names()), "docs/providers.md") == set()
+
+
+def test_every_dependency_is_explained() -> None:
+    project = tomllib.loads(page("pyproject.toml"))["project"]
+    declared = {re.split(r"[<>=~!\[; ]", line)[0] for line in project["dependencies"]}
+    table = re.findall(
+        r"^\| ([a-z, -]+) \|", page("docs/decisions/0001-dependencies.md"), re.MULTILINE
+    )
+    assert {name for cell in table for name in cell.split(", ")} - {"package"} == declared
 
 
 def test_modes_and_policies_are_described() -> None:
