@@ -44,7 +44,7 @@ class DirgeApp(App[int]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar = []
     CSS = """
-    Screen { layout: vertical; }
+    Screen { layout: vertical; overflow: hidden; }
     .small-asking #composer, .small-asking #status, .small-asking #queue { display: none; }
     """
 
@@ -108,7 +108,9 @@ class DirgeApp(App[int]):
         """Made late: reading Markdown is not needed for the first frame."""
         if self._chronicle is None:
             module = importlib.import_module("dirge_py.ui.transcript.chronicle")
-            self._chronicle = module.Chronicle(self.transcript)
+            self._chronicle = module.Chronicle(
+                self.transcript, show_thinking=self._start.show_thinking
+            )
         assert self._chronicle is not None
         return self._chronicle
 

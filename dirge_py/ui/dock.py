@@ -14,6 +14,12 @@ _SMALL_HEIGHT = 10
 """Rows below which a question takes the place of the input and the status line."""
 
 
+_ROWS_KEPT = 4
+"""Rows that a question leaves to the rest of a screen that is not small."""
+
+_LEAST_ROWS = 3
+
+
 class QuestionDock:
     """The `asker.Dock` of the app, and its pickers."""
 
@@ -31,13 +37,15 @@ class QuestionDock:
         app = self._app
         app.proposer.close()
         app.talk.is_asking = True
-        self._make_room(app.size.height)
         await app.mount(dialog, before=app.queue)
+        self._fit(dialog, app.size.height)
         app.standing_changed()
 
     async def take_down(self, dialog: PermissionDialog) -> None:
         app = self._app
         app.talk.is_asking = False
+        if not app.is_running:
+            return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking")
         await dialog.remove()
         app.composer.focus()
@@ -49,8 +57,7 @@ class QuestionDock:
     def fit(self, height: int) -> None:
         """The screen has another height now."""
         for dialog in self._app.query(PermissionDialog):
-            self._make_room(height)
-            dialog.fit()
+            self._fit(dialog, height)
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         try:
@@ -64,5 +71,7 @@ class QuestionDock:
         finally:
             self._app.composer.focus()
 
-    def _make_room(self, height: int) -> None:
-        self._app.screen.set_class(height < _SMALL_HEIGHT, "small-asking")
+    def _fit(self, dialog: PermissionDialog, height: int) -> None:
+        is_small = height < _SMALL_HEIGHT
+        self._app.screen.set_class(is_small, "small-asking")
+        dialog.fit(max(_LEAST_ROWS, height - (1 if is_small else _ROWS_KEPT)))

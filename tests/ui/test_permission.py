@@ -239,3 +239,23 @@ async def test_a_change_is_asked_about_with_its_diff():
         assert "1 -old" in d.screen
         assert "1 +new" in d.screen
         assert "/tmp/project/x.py" in d.screen
+
+
+async def test_quitting_during_a_question_ends_the_run_quietly():
+    asking = Asking(request())
+    async with desk(asking.script) as d:
+        await d.send("push")
+        await asked(d)
+        d.app.leave(0)
+        await d.until(lambda: not d.app.is_running)
+    assert asking.answers == []
+    assert d.talk.is_closed
+
+
+async def test_the_hint_to_read_on_goes_when_all_was_seen():
+    asking = Asking(request())
+    async with desk(asking.script) as d:
+        await d.send("push")
+        await asked(d)
+        await d.until(lambda: "deny with a comment" in d.screen)
+        assert "read on" not in d.screen

@@ -295,3 +295,13 @@ async def test_a_storm_of_resizes_during_a_stream_breaks_nothing():
             await d.pilot.resize_terminal(width, height)
         await d.idle()
         assert "print('open fence" in d.text
+
+
+async def test_thinking_is_shown_at_once_if_the_settings_say_so():
+    async def script(play: Play) -> None:
+        play.say("ok", thinking="hm\nlet me see")
+
+    async with desk(script, start={"show_thinking": True}) as d:
+        await d.send("go")
+        await d.idle()
+        assert "let me see" in d.text

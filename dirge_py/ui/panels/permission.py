@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -25,8 +26,6 @@ from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 GUARD_S = 0.3
 """How long after it appeared the dialog ignores keys."""
-
-_ROWS_KEPT = 3
 
 Option = Literal["once", "session", "deny"]
 
@@ -60,7 +59,8 @@ class PermissionDialog(Vertical, can_focus=True):
         if not request.grant:
             self._options.remove("session")
         self._chosen: Option = "once"
-        self._body = Sheet(self._paint_body, ink)
+        self._is_flat = False
+        self._body = Sheet(self._paint_body, ink, on_end=self._repaint_menu)
         self._menu = Sheet(self._paint_menu, ink)
         self._menu.id = "options"
         self._comment = Input(
@@ -79,19 +79,17 @@ class PermissionDialog(Vertical, can_focus=True):
 
     def on_mount(self) -> None:
         self._comment.cursor_blink = False
-        self.fit()
         self.focus()
 
-    def fit(self) -> None:
-        """As high as what it shows, but never higher than the screen allows."""
+    def fit(self, rows: int) -> None:
+        """Take as much of `rows` as there is to show."""
         width = self.app.size.width - 3
         menu = len(self._options) + 1
-        wanted = self._body.line_count(width) + menu + 1
-        room = max(3, self.app.size.height - _ROWS_KEPT)
-        if room < menu + 3:
-            menu = 1
+        self._is_flat = rows < menu + 3
+        if self._is_flat:
+            menu = len(self._flat_menu(width))
         self._menu.styles.height = menu
-        self.styles.height = min(wanted, room)
+        self.styles.height = min(self._body.line_count(width) + menu + 1, rows)
         self._repaint_menu()
 
     # -- what it shows
@@ -124,20 +122,29 @@ class PermissionDialog(Vertical, can_focus=True):
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         lines = [self._option_line(option) for option in self._options]
         hint = "" if self.may_approve else "read on to the end to approve: Space"
-        if self._menu.styles.height is not None and self._menu.styles.height.value == 1:
-            flat: Line = []
-            for line in lines:
-                flat += [*line[:2], ("  ", self._ink.text)]
-            return wrap(flat, width)[:1]
+        if self._is_flat:
+            return self._flat_menu(width)
         hint = hint or f"{self._keymap.name_of('dialog', 'comment')}: deny with a comment"
         return [strip(line) for line in lines] + [strip([("  " + hint, self._ink.dim)])]
+
+    def _flat_menu(self, width: int) -> list[Strip]:
+        """The options side by side, for a screen with few rows."""
+        flat: Line = []
+        for option in self._options:
+            key = self._keymap.name_of("dialog", option)
+            flat += [(f"{key}\u00a0{option}", self._style_of(option)), ("  ", self._ink.text)]
+        return wrap(flat[:-1], width)
+
+    def _style_of(self, option: Option) -> Style:
+        if option != "deny" and not self.may_approve:
+            return self._ink.dim
+        return self._ink.accent + self._ink.strong if option == self._chosen else self._ink.text
 
     def _option_line(self, option: Option) -> Line:
         ink = self._ink
         key = self._keymap.name_of("dialog", option)
         words = {"once": "Allow once", "session": "Allow for this session", "deny": "Deny"}[option]
-        is_live = option == "deny" or self.may_approve
-        style = ink.dim if not is_live else ink.accent if option == self._chosen else ink.text
+        style = self._style_of(option)
         mark = "▸ " if option == self._chosen else "  "
         line: Line = [(mark, ink.accent), (f"{key} {words}", style)]
         if option == "session":

@@ -14,14 +14,17 @@ Paint = Callable[[int], Sequence[Strip]]
 
 
 class Sheet(ScrollView, can_focus=False):
-    """Shows what `paint` returns for its width, and knows whether its end was ever in view."""
+    """Shows what `paint` returns for its width; calls `on_end` when its end is first in view."""
 
     DEFAULT_CSS = """
     Sheet { height: 1fr; overflow-x: hidden; overflow-y: auto; scrollbar-size-vertical: 1; }
     """
 
-    def __init__(self, paint: Paint, ink: Ink) -> None:
+    def __init__(
+        self, paint: Paint, ink: Ink, *, on_end: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__()
+        self._on_end = on_end
         self._paint = paint
         self._ink = ink
         self._strips: Sequence[Strip] = ()
@@ -49,8 +52,10 @@ class Sheet(ScrollView, can_focus=False):
 
     def note_end(self) -> None:
         height = self.size.height
-        if height > 0 and self.scroll_offset.y + height >= len(self._strips):
+        is_end = height > 0 and self.scroll_offset.y + height >= len(self._strips)
+        if is_end and not self.seen_end:
             self.seen_end = True
+            self._on_end()
 
     def move(self, lines: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)

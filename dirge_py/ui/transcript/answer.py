@@ -53,8 +53,9 @@ class _Text:
 class Answer:
     """Hears the updates of one assistant message. `settle` draws them, once for many deltas."""
 
-    def __init__(self, page: "Page") -> None:
+    def __init__(self, page: "Page", *, show_thinking: bool = False) -> None:
         self._page = page
+        self._show_thinking = show_thinking
         self._texts: dict[int, _Text] = {}
         self._thoughts: dict[int, ThinkingBlock] = {}
 
@@ -98,11 +99,13 @@ class Answer:
 
     def _thought(self, index: int) -> ThinkingBlock:
         if index not in self._thoughts:
-            self._thoughts[index] = ThinkingBlock()
+            self._thoughts[index] = ThinkingBlock(is_shown=self._show_thinking)
             self._page.add(self._thoughts[index])
         return self._thoughts[index]
 
     def _add_thoughts(self, message: AssistantMessage) -> None:
         for content in message.content:
             if isinstance(content, Thought) and content.text:
-                self._page.add(ThinkingBlock(content.text, is_done=True))
+                self._page.add(
+                    ThinkingBlock(content.text, is_done=True, is_shown=self._show_thinking)
+                )

@@ -110,8 +110,9 @@ class NoticeBlock(BlockBase):
 class ThinkingBlock(BlockBase):
     """What the model said to itself: one line, until the person wants to see it."""
 
-    def __init__(self, text: str = "", *, is_done: bool = False) -> None:
+    def __init__(self, text: str = "", *, is_done: bool = False, is_shown: bool = False) -> None:
         super().__init__()
+        self.is_open = True if is_shown else None
         self._parts = [clean(text)] if text else []
         self._is_done = is_done
 

@@ -48,8 +48,9 @@ class Page(Protocol):
 class Chronicle:
     """Writes one conversation onto one page."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, *, show_thinking: bool = False) -> None:
         self._page = page
+        self._show_thinking = show_thinking
         self._answer: Answer | None = None
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
@@ -78,7 +79,7 @@ class Chronicle:
             case TurnStart(turn=turn):
                 self._turn = turn
             case MessageStart(message=AssistantMessage()):
-                self._answer = Answer(self._page)
+                self._answer = Answer(self._page, show_thinking=self._show_thinking)
             case MessageUpdate():
                 self._update(event)
             case MessageEnd(message=UserMessage() as message):
@@ -108,7 +109,7 @@ class Chronicle:
 
     def _update(self, event: MessageUpdate) -> None:
         if self._answer is None:
-            self._answer = Answer(self._page)
+            self._answer = Answer(self._page, show_thinking=self._show_thinking)
         if event.phase.startswith("toolcall"):
             if event.tool_call_id and event.tool_name:
                 self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
@@ -116,7 +117,7 @@ class Chronicle:
         self._answer.hear(event)
 
     def _end_answer(self, message: AssistantMessage) -> None:
-        answer = self._answer or Answer(self._page)
+        answer = self._answer or Answer(self._page, show_thinking=self._show_thinking)
         self._answer = None
         answer.finish(message)
         called = {call.id for call in message.calls}
@@ -129,7 +130,9 @@ class Chronicle:
     def _stored_answer(self, message: AssistantMessage) -> None:
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.text:
-                self._page.add(shown.ThinkingBlock(block.text, is_done=True))
+                self._page.add(
+                    shown.ThinkingBlock(block.text, is_done=True, is_shown=self._show_thinking)
+                )
             elif isinstance(block, TextBlock):
                 flow = Flow()
                 for piece in [*flow.feed(block.text), *flow.close()]:

@@ -69,7 +69,7 @@ class ToolBlock(BlockBase):
 
     def show_progress(self, text: str) -> None:
         """The newest output of a running call; only its tail is kept."""
-        self._output = clean(text[-_LIVE_OUTPUT:])
+        self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
         self.changed()
 
     def finish(
@@ -136,7 +136,7 @@ class ToolBlock(BlockBase):
         head.append((clip(subject, max(8, room)), ink.text))
         if tail:
             head.append((f"  {tail}", ink.dim))
-        return wrap(head, width, rest=[(_BODY, ink.text)])
+        return wrap(head, width)
 
     def _tail_words(self) -> str:
         words = {"asking": "waits for your answer", "denied": "denied", "aborted": "interrupted"}
