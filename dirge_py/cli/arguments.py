@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -64,7 +65,16 @@ def build_parser() -> Parser:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The flags as attributes. Raises UsageError; `--help` prints and exits 0."""
-    return build_parser().parse_intermixed_args(list(argv))
+    return parse_words(build_parser(), argv, "prompt")
+
+
+def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Namespace:
+    """Flags and words in any order; all that follows `--` is added to the words `into`."""
+    # Not left to argparse: mixing flags and words it reads twice, and what follows `--` as flags.
+    at = argv.index("--") if "--" in argv else len(argv)
+    flags = parser.parse_intermixed_args(list(argv[:at]))
+    setattr(flags, into, [*getattr(flags, into), *argv[at + 1 :]])
+    return flags
 
 
 def folders(names: Sequence[str]) -> tuple[str, ...]:
@@ -106,7 +116,7 @@ def _session_flags(group: Any) -> None:
         metavar="ID",
         help="pick a session, or resume this one (an id or its beginning)",
     )
-    add("--session", metavar="ID", help="open this session, or create it")
+    add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
     add("--fork-session", action="store_true", help="branch off into a new session")
     add("--no-session", action="store_true", help="keep nothing")
 
@@ -155,7 +165,7 @@ def _hidden_aliases(parser: Parser) -> None:
     """What users of other agents type; works, and is not advertised."""
     add = parser.add_argument
     hide = argparse.SUPPRESS
-    add("--session-id", dest="session", help=hide)
+    add("--session-id", dest="session", type=_session_id, help=hide)
     add("--effort", dest="thinking", choices=LEVELS, help=hide)
     add("--max-budget-usd", dest="max_cost", type=_positive, help=hide)
     add("--max-agent-turns", dest="max_turns", type=_positive_int, help=hide)
@@ -185,6 +195,12 @@ class _Version(_Help):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         sys.stdout.write(f"dirge {__version__}\n")
         raise SystemExit(0)
+
+
+def _session_id(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no id: letters, digits and ._- only")
+    return text
 
 
 def _positive(text: str) -> float:

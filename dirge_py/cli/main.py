@@ -110,6 +110,12 @@ def _check(flags: Namespace) -> None:
         )
     if flags.include_partial_messages and flags.output_format != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if flags.tools is not None and flags.no_tools:
+        raise UsageError("--tools and --no-tools exclude each other.")
+    _check_session(flags)
+
+
+def _check_session(flags: Namespace) -> None:
     chosen = [
         name
         for name, given in (
@@ -122,6 +128,8 @@ def _check(flags: Namespace) -> None:
     ]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
+    if flags.fork_session and chosen in ([], ["--no-session"]):
+        raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
     if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
         raise UsageError(
             "-r without an id needs a terminal to pick in.", hint="Name the session, or use -c."

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dirge_py.cli.arguments import MODES, Parser, folders
+from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.errors import DirgeError, UsageError
@@ -38,7 +38,7 @@ def fits(rest: Sequence[str]) -> bool:
     if any(word in ("--jsonl", "--help", "-h") for word in rest):
         return True
     try:
-        flags = build_parser().parse_intermixed_args(list(rest))
+        flags = parse_words(build_parser(), rest, "words")
     except UsageError:
         return rest[0] in names()
     return bool(flags.words) and flags.words[0] in names()
@@ -46,7 +46,7 @@ def fits(rest: Sequence[str]) -> bool:
 
 def why(rest: Sequence[str]) -> int:
     """Answer one question, or with `--jsonl` one a line; returns the exit code."""
-    flags = build_parser().parse_intermixed_args(list(rest))
+    flags = parse_words(build_parser(), rest, "words")
     explainer = _open(flags)
     try:
         if flags.jsonl:

@@ -152,7 +152,9 @@ def test_a_web_page_instead_of_an_answer_is_named_as_such(product: Product) -> N
     assert "<h1>" not in ran.json["error"]["message"]
 
 
-@pytest.mark.parametrize("arguments", ['{"path": ', "nonsense", "[1]", '"a.txt"', "null", '{"path": 5}'])
+@pytest.mark.parametrize(
+    "arguments", ['{"path": ', "nonsense", "[1]", '"a.txt"', "null", '{"path": 5}']
+)
 @pytest.mark.parametrize("wire", WIRES)
 def test_arguments_that_are_none_are_answered_and_sendable(
     product: Product, wire: Wire, arguments: str

@@ -189,7 +189,9 @@ def test_lines_are_utf8_and_lone_surrogates_do_not_break_them(product: Product) 
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
-def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(product: Product, shape: str) -> None:
+def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
+    product: Product, shape: str
+) -> None:
     marker = product.base / "done"
     held = Held(reply=Say(calls=[("bash", {"command": f"echo {'x' * 3000}; touch {marker}"})]))
     product.will(held, *[Say(text="y" * 3000)] * 2)

@@ -211,9 +211,7 @@ def test_a_rule_that_is_none_is_wrong_usage(product: Product, rule: str) -> None
 
 
 def test_a_rule_of_the_settings_holds_too(product: Product) -> None:
-    product.configure(
-        '[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "allow"\n'
-    )
+    product.configure('[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "allow"\n')
 
     after(product, bash("touch made"))
 

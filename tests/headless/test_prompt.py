@@ -101,9 +101,7 @@ def test_a_folder_is_attached_as_its_listing(product: Product) -> None:
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
-    product.configure(
-        wire=wire, model={"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}[wire]
-    )
+    product.configure(wire=wire, model={"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}[wire])
     product.file("dot.png", PNG)
 
     text = said(product, "look at @dot.png")

@@ -76,7 +76,7 @@ def test_a_named_session_is_made_then_reopened(product: Product) -> None:
 def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
     ran = product.run("-p", "--session", "../evil", "x")
 
-    assert ran.exit_code != 0
+    assert ran.exit_code == 2
     assert "../evil" in ran.stderr
     assert not (product.state_dir / "sessions" / "evil.jsonl").exists()
 

@@ -1,0 +1,79 @@
+"""`dirge config …` from outside."""
+
+import tomllib
+
+from tests.headless.product import KEY, Product
+
+
+def test_init_writes_settings_that_check_out(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+
+    ran = product.run("config", "init", env={"OPENAI_API_KEY": "sk-x"})
+
+    written = product.config_dir / "config.toml"
+    assert ran.exit_code == 0
+    assert str(written) in ran.stdout
+    tomllib.loads(written.read_text())
+    assert product.run("config", "check", env={"OPENAI_API_KEY": "sk-x"}).exit_code == 0
+
+
+def test_init_does_not_overwrite(product: Product) -> None:
+    before = (product.config_dir / "config.toml").read_text()
+
+    ran = product.run("config", "init")
+
+    assert ran.exit_code != 0
+    assert (product.config_dir / "config.toml").read_text() == before
+
+
+def test_check_passes_good_settings_and_names_what_is_wrong(product: Product) -> None:
+    good = product.run("config", "check")
+    product.configure("[loop]\nmax_turnz = 1\n")
+    bad = product.run("config", "check")
+
+    assert good.exit_code == 0
+    assert "fake" in good.stdout
+    assert bad.exit_code != 0
+    assert "max_turnz" in bad.stdout + bad.stderr
+
+
+def test_check_without_a_usable_provider_fails(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+
+    assert product.run("config", "check").exit_code != 0
+
+
+def test_show_says_where_each_setting_comes_from_and_no_key(product: Product) -> None:
+    ran = product.run("config", "show")
+
+    assert ran.exit_code == 0
+    assert "config.toml:" in ran.stdout
+    assert KEY not in ran.stdout
+    assert product.run("config").stdout == ran.stdout
+
+
+def test_path_names_the_file(product: Product) -> None:
+    ran = product.run("config", "path")
+
+    assert str(product.config_dir / "config.toml") in ran.stdout
+
+
+def test_prompt_shows_what_would_be_sent(product: Product) -> None:
+    product.file("AGENTS.md", "Use tabs, always.\n")
+
+    ran = product.run_apart("config", "prompt")
+
+    assert ran.exit_code == 0
+    assert "Use tabs, always." in ran.stdout
+    assert "together" in ran.stdout
+
+
+def test_nothing_of_it_writes_state(product: Product) -> None:
+    for verb in ("check", "show", "path", "prompt"):
+        product.run("config", verb)
+
+    assert not product.state_dir.exists()
+
+
+def test_an_unknown_flag_is_wrong_usage(product: Product) -> None:
+    assert product.run("config", "show", "--nonsense").exit_code == 2

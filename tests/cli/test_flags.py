@@ -1,0 +1,205 @@
+"""Flags: what is known, what is not, what goes together, and what `--help` says."""
+
+import re
+from argparse import SUPPRESS
+
+import pytest
+
+from dirge_py import __version__
+from dirge_py.cli.arguments import build_parser
+from tests.headless.product import Product
+from tests.providers.server import Say
+
+BUILT = """
+-p --print --output-format --input-format --event-format --include-partial-messages -o
+-c --continue -r --resume --session --fork-session --no-session
+-m --model --provider --base-url --thinking --api-key-file --api-key-stdin
+--permission-mode --yolo --accept-all --restrictive
+--allow --deny --allowedTools --disallowedTools --on-ask
+--tools --no-tools --add-dir -C --cwd
+--max-turns --max-cost --max-tokens --timeout
+--system-prompt --system-prompt-file --append-system-prompt --append-system-prompt-file
+--config --no-context-files --no-color -v --verbose --version -h --help
+""".split()
+
+NOT_BUILT = """
+--sandbox --prompt --agent --json-schema --plan --line --record --api-key
+""".split()
+
+HIDDEN = """
+--effort --max-budget-usd --max-agent-turns --session-id --dangerously-skip-permissions
+""".split()
+
+
+def test_help_lists_exactly_what_is_built(product: Product) -> None:
+    ran = product.run_apart("--help")
+
+    flags = ran.stdout.partition("subcommands:")[0]
+    listed = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", flags))
+    mentioned_in_passing = {word for word in listed if word not in BUILT}
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert mentioned_in_passing == set()
+    assert set(BUILT) <= listed
+
+
+def test_the_parser_knows_what_is_built_and_the_hidden_aliases() -> None:
+    parser = build_parser()
+
+    known = set(parser._option_string_actions)
+    hidden = {
+        flag
+        for action in parser._actions
+        if action.help == SUPPRESS
+        for flag in action.option_strings
+    }
+    assert known == {*BUILT, *HIDDEN}
+    assert hidden == set(HIDDEN)
+
+
+@pytest.mark.parametrize("flag", NOT_BUILT)
+def test_what_is_not_built_is_unknown(product: Product, flag: str) -> None:
+    ran = product.run("-p", flag, "x")
+
+    assert ran.exit_code == 2
+    assert flag in ran.stderr
+    assert product.service.requests == []
+
+
+def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
+    ran = product.run("-p", "--max-turnz", "3", "x")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "`--max-turnz`" in ran.stderr
+    assert "`--max-turns`" in ran.stderr
+
+
+def test_an_unknown_format_lists_those_there_are(product: Product) -> None:
+    ran = product.run("-p", "--output-format", "xml", "ping")
+
+    assert ran.exit_code == 2
+    assert all(name in ran.stderr for name in ("text", "json", "stream-json"))
+    assert product.service.requests == []
+
+
+def test_the_version_is_printed_alone(product: Product) -> None:
+    assert product.run_apart("--version").stdout == f"dirge {__version__}\n"
+    assert product.run("-p", "--version").stdout == f"dirge {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--output-format", "json", "x"),
+        ("--input-format", "text", "x"),
+        ("--on-ask", "deny", "x"),
+        ("-o", "f", "x"),
+        ("-p", "--event-format", "native", "x"),
+        ("-p", "--include-partial-messages", "x"),
+        ("-p", "-c", "--no-session", "x"),
+        ("-p", "-c", "--session", "a", "x"),
+        ("-p", "-c", "-r", "a", "x"),
+        ("-p", "-r"),
+        ("-p", "--fork-session", "x"),
+        ("-p", "--fork-session", "--no-session", "x"),
+        ("-p", "--api-key-stdin", "--input-format", "stream-json"),
+        ("-p", "--api-key-stdin", "--api-key-file", "f", "x"),
+        ("-p", "--tools", "read", "--no-tools", "x"),
+        ("-p", "--system-prompt", "a", "--system-prompt-file", "b", "x"),
+        ("-p", "--max-turns", "0", "x"),
+        ("-p", "--max-turns", "x", "x"),
+        ("-p", "--max-cost", "-1", "x"),
+        ("-p", "--timeout", "nan", "x"),
+        ("-p", "--thinking", "much", "x"),
+        ("-p", "--permission-mode", "loose", "x"),
+        ("-p", "--session", "", "x"),
+        ("-p", "--config", "nowhere.toml", "x"),
+    ],
+)
+def test_what_does_not_go_together_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+    ran = product.run(*words, stdin="")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("dirge: ")
+    assert product.service.requests == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--session-id", "mine"),
+        ("--effort", "low"),
+        ("--max-budget-usd", "1"),
+        ("--max-agent-turns", "5"),
+        ("--dangerously-skip-permissions",),
+    ],
+)
+def test_the_words_of_other_agents_work(product: Product, flags: tuple[str, ...]) -> None:
+    product.will(Say(text="pong"))
+
+    assert product.run("-p", *flags, "ping").stdout == "pong\n"
+
+
+def test_a_hidden_alias_does_what_its_flag_does(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    assert product.ask("--session-id", "mine", "ping").json["session_id"] == "mine"
+
+
+def test_exec_is_print(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    assert product.run("exec", "ping").stdout == "pong\n"
+
+
+def test_two_dashes_end_the_options(product: Product) -> None:
+    product.will(Say(text="ok"))
+
+    product.run("-p", "--", "--yolo", "is", "what?")
+
+    assert product.sent()[-1]["content"] == "--yolo is what?"
+
+
+def test_flags_may_stand_after_the_words(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    assert product.run("ping", "-p", "--output-format", "json").json["result"] == "pong"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        ("why", "does", "the", "build", "fail"),
+        ("why", "not"),
+        ("demo", "of", "this"),
+        ("config", "files", "are", "where?"),
+        ("sessions", "are", "what?"),
+        ("resume",),
+    ],
+)
+def test_words_that_fit_no_subcommand_are_a_prompt(
+    product: Product, prompt: tuple[str, ...]
+) -> None:
+    product.will(Say(text="ok"))
+
+    product.run("-p", *prompt)
+    assert product.sent()[-1]["content"] == " ".join(prompt)
+
+    ran = product.run(*prompt)
+    assert "terminal" in ran.stderr
+
+
+def test_the_terminal_ui_needs_a_terminal(product: Product) -> None:
+    ran = product.run_apart("do", "it")
+
+    assert ran.exit_code == 2
+    assert "dirge -p" in ran.stderr
+
+
+@pytest.mark.parametrize("level", ["low", "high"])
+def test_a_model_may_carry_a_thinking_level(product: Product, level: str) -> None:
+    product.will(Say(text="pong"))
+
+    product.run("-p", "-m", f"fake/gpt-5:{level}", "ping")
+
+    body = product.service.requests[0].json
+    assert (body["model"], body["reasoning_effort"]) == ("gpt-5", level)

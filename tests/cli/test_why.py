@@ -1,0 +1,168 @@
+"""`dirge why`: the permission engine asked from a shell. Executes, needs and writes nothing."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.headless.product import Product, finish
+
+POLICIES = {
+    "hard-deny",
+    "deny-rule",
+    "protected",
+    "grant",
+    "allow-rule",
+    "ask-rule",
+    "builtin",
+    "mode",
+    "default",
+}
+
+
+def question(number: Any, tool: str, **arguments: Any) -> str:
+    return json.dumps({"id": number, "tool": tool, "input": arguments}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "effect"),
+    [
+        (("bash", "git status"), "allow"),
+        (("bash", "git", "status"), "allow"),
+        (("bash", "make"), "ask"),
+        (("bash", "rm -rf /"), "deny"),
+        (("read", "a.txt"), "allow"),
+        (("read", "/etc/shadow"), "ask"),
+        (("write", '{"path": "a.txt", "content": "x"}'), "allow"),
+        (("edit", '{"path": ".git/config", "old_text": "a", "new_text": "b"}'), "ask"),
+    ],
+)
+def test_one_question_is_answered_as_json(
+    product: Product, words: tuple[str, ...], effect: str
+) -> None:
+    ran = product.run("why", *words, "--json")
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert set(ran.json) == {"effect", "policy", "reason", "claims", "trace"}
+    assert ran.json["effect"] == effect
+    assert ran.json["policy"] in POLICIES
+    for claim in ran.json["claims"]:
+        assert {"op", "resource", "effect", "policy", "reason"} == set(claim)
+    for step in ran.json["trace"]:
+        assert {"claim", "policy", "effect", "reason"} == set(step)
+
+
+def test_one_question_is_answered_in_words(product: Product) -> None:
+    ran = product.run_apart("why", "bash", "make")
+
+    assert ran.exit_code == 0
+    assert "ask" in ran.stdout and "make" in ran.stdout
+    assert "\x1b" not in ran.stdout
+
+
+def test_it_writes_nothing_and_needs_no_provider(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+
+    ran = product.run("why", "bash", "touch made", "--yolo", env={"FAKE_KEY": ""})
+
+    assert ran.exit_code == 0
+    assert not product.state_dir.exists()
+    assert not (product.project / "made").exists()
+    assert list(product.home.iterdir()) == []
+
+
+def test_rules_and_modes_of_the_flags_hold(product: Product) -> None:
+    def effect(*flags: str) -> str:
+        return str(product.run("why", "bash", "make", "--json", *flags).json["effect"])
+
+    assert effect() == "ask"
+    assert effect("--allow", "execute:make") == "allow"
+    assert effect("--yolo") == "allow"
+    assert effect("--permission-mode", "plan") == "deny"
+    assert effect("--yolo", "--deny", "execute:make") == "deny"
+    assert effect("--allowedTools", "Bash(make)") == "allow"
+
+
+def test_another_folder_can_be_asked_about(product: Product) -> None:
+    other = product.base / "other"
+    other.mkdir()
+    asked = ("why", "read", str(other / "a.txt"), "--json")
+
+    assert product.run(*asked).json["effect"] == "ask"
+    assert product.run(*asked, "--add-dir", str(other)).json["effect"] == "allow"
+    assert product.run(*asked, "-C", str(other)).json["effect"] == "allow"
+
+
+def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
+    lines = question(7, "bash", command="ls") + question("b", "read", path="/etc/shadow")
+
+    ran = product.run("why", "--jsonl", stdin=lines + question(None, "bash", command="make"))
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert [(line["id"], line["effect"]) for line in ran.lines] == [
+        (7, "allow"),
+        ("b", "ask"),
+        (None, "ask"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "known_id"),
+    [
+        ("nonsense\n", None),
+        ("[1]\n", None),
+        ("5\n", None),
+        (question(3, "nonsense", command="x"), 3),
+        (question(4, "bash"), 4),
+        (question(5, "bash", command=5), 5),
+        ('{"id":6,"tool":"bash"}\n', 6),
+        ('{"id":7,"tool":["bash"],"input":{}}\n', 7),
+        (question(8, "bash", command="ls \ud800"), 8),
+        (question(9, "read", path="a\0b"), 9),
+    ],
+)
+def test_a_bad_line_is_answered_and_the_rest_goes_on(
+    product: Product, bad: str, known_id: Any
+) -> None:
+    ran = product.run("why", "--jsonl", stdin=bad + question("next", "bash", command="ls"))
+
+    assert ran.exit_code == 1
+    assert ran.lines[0].keys() == {"id", "error"}
+    assert ran.lines[0]["id"] == known_id
+    assert (ran.lines[1]["id"], ran.lines[1]["effect"]) == ("next", "allow")
+    assert not product.state_dir.exists()
+
+
+def test_each_line_is_answered_before_the_next_is_asked(product: Product) -> None:
+    process = product.start("why", "--jsonl", stdin=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    for number in range(3):
+        process.stdin.write(question(number, "bash", command="ls"))
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == number
+
+    assert finish(process).exit_code == 0
+
+
+def test_a_tool_without_an_input_is_wrong_usage(product: Product) -> None:
+    ran = product.run("why", "bash")
+
+    assert ran.exit_code == 2
+    assert "needs an input" in ran.stderr
+
+
+def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
+    ran = product.run("why", "bash", "ls", "--jsom")
+
+    assert ran.exit_code == 2
+    assert "`--json`" in ran.stderr
+
+
+def test_a_thousand_questions_take_a_moment(product: Product) -> None:
+    lines = "".join(question(n, "bash", command=f"grep -rn x{n} src | head") for n in range(1000))
+
+    ran = product.run("why", "--jsonl", stdin=lines)
+
+    assert [line["id"] for line in ran.lines] == list(range(1000))
+    assert {line["effect"] for line in ran.lines} == {"allow"}
