@@ -30,7 +30,7 @@ from dirge_py.ui.panels.status import Standing, StatusBar, place_of
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.start import TuiStart
-from dirge_py.ui.talk import Talk
+from dirge_py.ui.talk import Talk, typed_text
 from dirge_py.ui.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class DirgeApp(App[int]):
         self.talk.adopt(conversation, self._bridge.sink)
         for prompt in conversation.messages:
             if prompt.role == "user" and prompt.origin == "user":
-                self.composer.prompts.add(prompt.text)
+                self.composer.prompts.add(typed_text(prompt))
         self.chronicle.tell(conversation.messages)
         self.say(f"dirge · {conversation.model} · /help lists what can be typed")
         if conversation.instruction_files:

@@ -64,7 +64,7 @@ class Talk:
         if self.conversation is None:
             return ()
         return [
-            Waiting(kind=item.kind, text=self._typed.get(item.id) or _first_text(item.message))
+            Waiting(kind=item.kind, text=self._typed.get(item.id) or typed_text(item.message))
             for item in self.conversation.queued()
         ]
 
@@ -150,7 +150,7 @@ class Talk:
             return False
         taken = self.conversation.take_back()
         if taken:
-            texts = [self._typed.pop(item.id, "") or _first_text(item.message) for item in taken]
+            texts = [self._typed.pop(item.id, "") or typed_text(item.message) for item in taken]
             self._stage.give_back("\n".join(texts))
             self._stage.standing_changed()
         return bool(taken)
@@ -164,5 +164,6 @@ class Talk:
             task.cancel()
 
 
-def _first_text(message: UserMessage) -> str:
+def typed_text(message: UserMessage) -> str:
+    """What the person wrote, without what was attached to it."""
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")

@@ -31,9 +31,13 @@ from dirge_py.slash.base import Tone
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
 from dirge_py.ui.transcript.endings import words_for
-from dirge_py.ui.transcript.flow import Flow
+from dirge_py.ui.transcript.flow import Flow, Piece
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
+
+
+_LONG_ANSWER = 20_000
+"""Characters from which a stored answer is cut into pieces, so that no one drawing takes long."""
 
 
 class Page(Protocol):
@@ -134,8 +138,7 @@ class Chronicle:
                     shown.ThinkingBlock(block.text, is_done=True, is_shown=self._show_thinking)
                 )
             elif isinstance(block, TextBlock):
-                flow = Flow()
-                for piece in [*flow.feed(block.text), *flow.close()]:
+                for piece in _pieces(block.text):
                     self._page.add(ProseBlock(piece))
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
@@ -201,3 +204,11 @@ class Chronicle:
         text, tone = words_for(event)
         if text:
             self.notice(text, tone=tone)
+
+
+def _pieces(text: str) -> list[Piece]:
+    """A stored answer; a usual one is a single piece, which is not even parsed before it is seen."""
+    if len(text) < _LONG_ANSWER:
+        return [Piece(text)]
+    flow = Flow()
+    return [*flow.feed(text), *flow.close()]
