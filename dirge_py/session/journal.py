@@ -258,7 +258,7 @@ def _open(path: Path, flags: int) -> int:
     except OSError as error:
         raise SessionError(
             f"The session file {str(path)!r} cannot be opened: {error.strerror}.",
-            hint="`dirge sessions list` shows what is there.",
+            hint="`dirge -r` lists those there are.",
         ) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

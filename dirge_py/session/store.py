@@ -118,7 +118,7 @@ class Store:
         if not fitting:
             raise SessionError(
                 f"This project has no session {name!r}.",
-                hint="`dirge sessions list` shows those it has.",
+                hint="`dirge -r` lists those it has.",
             )
         if len(fitting) > 1:
             shown = ", ".join(fitting[-_SHOWN_CANDIDATES:])

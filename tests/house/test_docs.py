@@ -1,6 +1,7 @@
 """The docs tell the truth: all there is stands in them, and nothing that is not."""
 
 import argparse
+import ast
 import importlib
 import operator
 import re
@@ -34,12 +35,13 @@ from dirge_py.tools import registry as tools
 from dirge_py.ui import commands
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.keymap import DEFAULTS
-from tests.house.source import ROOT
+from tests.house.source import ROOT, modules, name_of, tree_of
 
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
 EXAMPLE_ALIASES = {"/m"}
+SUBCOMMANDS = ("config", "demo", "exec", "why")
 
 
 @cache
@@ -99,7 +101,7 @@ def test_every_flag_is_described() -> None:
 def test_every_subcommand_is_described() -> None:
     told = " ".join(spans(page("docs/cli.md")))
     expected = [f"dirge config {verb}" for verb in config_cli.VERBS]
-    expected += ["dirge demo", "dirge why", "dirge exec"]
+    expected += [f"dirge {name}" for name in SUBCOMMANDS]
     assert [name for name in expected if name not in told] == []
     assert set(config_cli.VERBS) == set(main.CONFIG_VERBS)
 
@@ -198,6 +200,19 @@ def test_no_page_names_a_command_that_does_not_exist(path: Path) -> None:
     found = {span.split()[0] for span in spans(path.read_text(encoding="utf-8")) if span[0] == "/"}
     named = {name for name in found if re.fullmatch(r"/[a-z:][\w:-]*", name)}
     assert named - command_names() - EXAMPLE_ALIASES == set()
+
+
+def test_no_words_of_the_program_name_a_subcommand_that_does_not_exist() -> None:
+    strings = [
+        (name_of(module), node.value)
+        for module in modules()
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    named = {
+        (name, word) for name, text in strings for word in re.findall(r"`dirge ([a-z]+)\b", text)
+    }
+    assert {(name, word) for name, word in named if word not in SUBCOMMANDS} == set()
 
 
 def test_the_settings_page_names_no_setting_that_does_not_exist() -> None:
