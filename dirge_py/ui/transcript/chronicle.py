@@ -35,7 +35,6 @@ from dirge_py.ui.transcript.flow import Flow, Piece
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
-
 _LONG_ANSWER = 20_000
 """Characters from which a stored answer is cut into pieces, so that no one drawing takes long."""
 
@@ -207,7 +206,7 @@ class Chronicle:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """A stored answer; a usual one is a single piece, which is not even parsed before it is seen."""
+    """A stored answer; a usual one is one piece, which is not parsed before it is seen."""
     if len(text) < _LONG_ANSWER:
         return [Piece(text)]
     flow = Flow()
