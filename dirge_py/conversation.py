@@ -18,10 +18,19 @@ from dirge_py.agent_loop.queues import (
     followups_from_queue,
     steering_from_queue,
 )
+from dirge_py.agent_loop.resume import resumable
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
 from dirge_py.errors import DirgeError
-from dirge_py.events import AgentEnd, LoopEvent, MessageEnd, Sink, SystemNotice, UsageReported
-from dirge_py.messages import AssistantMessage, Message, Origin, Usage, UserMessage, user_text
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    Sink,
+    SystemNotice,
+    UsageReported,
+)
+from dirge_py.messages import AssistantMessage, Message, Origin, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Failed, Outcome
 from dirge_py.parts import ChildSpec, ModelChoice, Parts, RunSettings
 from dirge_py.permission.decision import Decision
@@ -94,7 +103,15 @@ class Conversation:
         return self._start([message], ())
 
     def continue_run(self, decisions: Sequence[CallDecision] = ()) -> Run:
-        """Carry on without a new prompt: after an error, or with decisions for open calls."""
+        """Carry on without a new prompt: from results nobody answered, or with open calls decided.
+
+        Raises:
+            DirgeError: a run goes on, there is nothing to go on from, or a decision fits no call.
+        """
+        try:
+            resumable(self._messages, decisions)
+        except ValueError as error:
+            raise DirgeError(str(error)) from error
         return self._start(None, decisions)
 
     def resume_queued(self) -> Run | None:
@@ -140,28 +157,8 @@ class Conversation:
 
     async def fork(self, spec: ChildSpec) -> "Conversation":
         """A conversation of its own that starts from this one and keeps no journal."""
-        chosen = self._parts.tools
-        if spec.tools is not None:
-            chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
-        model, level = self.model, self.thinking
-        if spec.model is not None:
-            model, asked = self._parts.models.resolve(spec.model)
-            level = asked or level
-        parts = replace(
-            self._parts,
-            model=model,
-            thinking=level,
-            tools=tuple(chosen),
-            history=tuple(self._messages) if spec.history == "frozen" else (),
-            recorder=None,
-            max_turns=spec.max_turns or self._parts.max_turns,
-            usage=Usage(),
-            cost_usd=0.0,
-            sinks=(),
-            on_close=(),
-            notices=(),
-        )
-        return Conversation(parts)
+        now = replace(self._parts, model=self.model, thinking=self.thinking)
+        return Conversation(now.forked(spec, tuple(self._messages)))
 
     # -- settings
 
@@ -255,8 +252,11 @@ class Conversation:
         self, run: Run, prompts: list[Message] | None, decisions: Sequence[CallDecision]
     ) -> None:
         ended: list[AgentEnd] = []
+        has_begun = False
 
         def emit(event: LoopEvent) -> None:
+            nonlocal has_begun
+            has_begun = True
             if isinstance(event, AgentEnd):
                 event = replace(event, outcome=run.judge(event, self._parts.time_limit_s))
                 ended.append(event)
@@ -270,10 +270,13 @@ class Conversation:
         try:
             await self._loop(run, prompts, decisions, emit)
             outcome = ended[-1].outcome if ended else Failed(kind="bug", message="no agent_end")
-        except DirgeError as error:
-            outcome = Failed(kind="other", message=error.message, hint=error.hint)
         except Exception as error:
-            outcome = Failed(kind="bug", message=f"{type(error).__name__}: {error}")
+            outcome = _failure(error)
+            # Whoever watches was promised a beginning and an end, whatever lies between.
+            if not has_begun:
+                emit(AgentStart(run_id=run.id))
+            if not ended:
+                emit(AgentEnd(messages=(), outcome=outcome))
         finally:
             if timer is not None:
                 timer.cancel()
@@ -294,6 +297,7 @@ class Conversation:
                 thinking=self.thinking,
                 bundle=self._bundle(),
                 max_turns=parts.max_turns,
+                is_recorded=parts.recorder is not None,
             )
         )
         context = Context(
@@ -372,6 +376,12 @@ class Conversation:
             self.cost_usd = _sum(self.cost_usd, event.cost_usd)
             run.cost_usd = _sum(run.cost_usd, event.cost_usd)
             self.context_tokens = event.usage.total
+
+
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, DirgeError):
+        return Failed(kind="other", message=error.message, hint=error.hint)
+    return Failed(kind="bug", message=f"{type(error).__name__}: {error}")
 
 
 def _sum(total: float | None, cost: float | None) -> float | None:

@@ -1,7 +1,7 @@
 """What a conversation is made of, and what it asks of whoever builds it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -53,12 +53,13 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What wiring needs to know to configure one run."""
+    """What wiring needs to know to configure one run. `is_recorded`: calls go to the journal."""
 
     model: str
     thinking: ThinkingLevel
     bundle: Bundle
     max_turns: int | None = None
+    is_recorded: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +97,27 @@ class Parts:
     time_limit_s: float | None = None
     sinks: Sequence[Sink] = ()
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
+
+    def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
+        """The parts of a conversation that differs from this one, at `history`, as `spec` says."""
+        chosen = self.tools
+        if spec.tools is not None:
+            chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
+        model, level = self.model, self.thinking
+        if spec.model is not None:
+            model, asked = self.models.resolve(spec.model)
+            level = asked or level
+        return replace(
+            self,
+            model=model,
+            thinking=level,
+            tools=tuple(chosen),
+            history=tuple(history) if spec.history == "frozen" else (),
+            recorder=None,
+            max_turns=spec.max_turns or self.max_turns,
+            usage=Usage(),
+            cost_usd=0.0,
+            sinks=(),
+            on_close=(),
+            notices=(),
+        )

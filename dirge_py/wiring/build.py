@@ -202,7 +202,7 @@ class _Site:
             cwd=str(self.cwd),
             on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
         )
-        interceptors: list[Interceptor] = [recorder.interceptor] if recorder is not None else []
+        write_ahead: list[Interceptor] = [recorder.interceptor] if recorder is not None else []
         config, models = self.config, self.models
 
         def configure(run: RunSettings) -> LoopConfig:
@@ -214,7 +214,7 @@ class _Site:
                 max_parallel=config.tools.max_parallel,
                 validate=toolbox.validate,
                 asset_dir=str(folders.assets),
-                interceptors=interceptors,
+                interceptors=write_ahead if run.is_recorded else [],
             )
             # The order is policy: limits see every turn first, permission has the last word on a
             # call, and what the person typed is there before anything a guard wants to say.

@@ -5,6 +5,7 @@ from typing import cast, get_args
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.access import provider_access
+from dirge_py.config.entries import entry_of
 from dirge_py.config.models import main_model, offered_models, resolve_model
 from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError, ProviderError
@@ -48,6 +49,8 @@ class ModelDirectory:
         if not loaded.model or chosen.model is not None or chosen.provider is not None:
             return self.main.name, self.main.level
         try:
+            # Looked for first: a custom provider takes any id, also one that begins with an alias.
+            entry_of(self._config, loaded.model.partition("/")[0])
             model, _ = self.resolve(loaded.model)
         except ConfigError as error:
             self.notices.append(

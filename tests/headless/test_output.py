@@ -1,7 +1,6 @@
 """What comes out: text, one object, lines; for readers that stay and readers that leave."""
 
 import json
-import os
 import subprocess
 
 import pytest

@@ -1,6 +1,7 @@
 """What is sent: the system prompt, the project's own files, attachments, commands."""
 
 import base64
+import itertools
 import json
 
 import pytest
@@ -42,7 +43,7 @@ def test_what_was_sent_is_the_beginning_of_what_is_sent_next(product: Product, w
     product.ask("-c", "y")
 
     bodies = [request.json for request in product.service.requests]
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in itertools.pairwise(bodies):
         assert later.get("system") == earlier.get("system")
         assert later["tools"] == earlier["tools"]
         kept = [_bare(message) for message in earlier["messages"]]

@@ -1,8 +1,11 @@
 """Sessions from the command line: going on, branching off, keeping nothing."""
 
+import os
+import signal
 import threading
 
 from tests.headless.product import Held, Product, finish
+from tests.headless.test_outcomes import wait_for_pid
 from tests.providers.server import Say
 
 
@@ -125,3 +128,21 @@ def test_a_resumed_session_keeps_its_model(product: Product) -> None:
 
     assert product.ask("-c", "second").json["model"] == "gpt-4.1"
     assert product.ask("-c", "-m", "fake/gpt-4o", "third").json["model"] == "gpt-4o"
+
+
+def test_a_killed_program_leaves_a_session_that_goes_on(product: Product) -> None:
+    command = "echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
+    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    process = product.start("-p", "--yolo", "--session", "mine", "x")
+    child = wait_for_pid(product.project / "pid", process)
+
+    process.kill()
+    process.communicate()
+    os.kill(child, signal.SIGKILL)
+    ran = product.ask("--session", "mine", "and now?")
+
+    assert ran.exit_code == 0
+    assert "interrupted" in ran.stderr
+    told = [message for message in product.sent() if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in told] == ["call_0"]
+    assert prompts(product) == ["x", "and now?"]

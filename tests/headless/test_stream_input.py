@@ -154,3 +154,18 @@ def test_words_together_with_lines_are_refused(product: Product) -> None:
 
     assert ran.exit_code == 2
     assert "stream-json" in ran.stderr
+
+
+def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="never mind then"))
+    dialogue = Dialogue(product, "--on-ask", "defer")
+
+    dialogue.tell("build it")
+    waiting = dialogue.read_until("result")
+    dialogue.tell("never mind")
+    passed = dialogue.read_until("result")
+
+    assert (waiting["exit_code"], passed["exit_code"]) == (11, 0)
+    assert dialogue.end() == 11
+    roles = [message["role"] for message in product.sent() if message["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "user"]

@@ -1,0 +1,145 @@
+"""What may change: the model in mid-run, the mode, grants; and forks."""
+
+import pytest
+
+from dirge_py.errors import ConfigError, UsageError
+from dirge_py.events import ToolExecutionStart
+from dirge_py.outcomes import Done, MaxTurns
+from dirge_py.parts import ChildSpec
+from dirge_py.questions import PermissionAnswer
+from dirge_py.testing import assert_balanced
+from tests.conversation.room import Room, when
+
+
+async def test_a_model_switched_in_mid_run_answers_the_next_turn(room: Room) -> None:
+    room.model.will_call("list_dir", path=".").will_say("Empty.")
+
+    async with room.open() as talk:
+        talk.subscribe(when(ToolExecutionStart, lambda: talk.set_model("fake/gpt-4.1:high")))
+        await talk.send("look")
+
+        assert (talk.model, talk.thinking) == ("fake/gpt-4.1", "high")
+    options = room.model._script.options
+    assert [(o.model, o.thinking_level) for o in options] == [
+        ("fake/gpt-4o", "off"),
+        ("fake/gpt-4.1", "high"),
+    ]
+
+
+async def test_an_unknown_model_changes_nothing(room: Room) -> None:
+    async with room.open() as talk:
+        with pytest.raises(ConfigError):
+            talk.set_model("fakee/gpt-4.1")
+
+        assert talk.model == "fake/gpt-4o"
+
+
+async def test_every_configured_model_is_a_choice(room: Room) -> None:
+    async with room.open() as talk:
+        choices = talk.models()
+
+    assert [choice.spec for choice in choices] == ["fake/gpt-4o", "fake/gpt-4.1"]
+    assert all(choice.window_tokens > 0 and choice.price for choice in choices)
+
+
+async def test_a_mode_holds_from_the_next_call_on(room: Room) -> None:
+    room.model.will_call("bash", command="touch a").will_call("bash", command="touch b")
+    room.model.will_say("done")
+
+    async with room.open() as talk:
+        talk.subscribe(when(ToolExecutionStart, lambda: talk.set_mode("yolo")))
+        await talk.send("touch both")
+        assert talk.mode == "yolo"
+
+    assert (room.project / "b").exists()
+
+
+async def test_a_grant_for_the_session_is_asked_for_once_and_survives(room: Room) -> None:
+    room.person.answer = PermissionAnswer(effect="allow", remember="session")
+    room.model.will_call("bash", command="touch a").will_call("bash", command="touch a")
+    room.model.will_say("done").will_call("bash", command="touch a").will_say("again")
+
+    async with room.open() as talk:
+        await talk.send("touch")
+        granted = [str(grant) for grant in talk.grants]
+    async with room.open("newest") as talk:
+        assert [str(grant) for grant in talk.grants] == granted
+        await talk.send("touch")
+
+    assert len(room.person.asked) == 1
+    assert granted
+
+
+async def test_a_grant_that_was_taken_back_stays_so(room: Room) -> None:
+    room.model.will_say("ok")
+    async with room.open() as talk:
+        await talk.send("x")
+        talk.add_grant("execute:make")
+        talk.add_grant("execute:make test")
+        talk.remove_grant(0)
+    async with room.open("newest") as talk:
+        left = [str(grant) for grant in talk.grants]
+        with pytest.raises(UsageError):
+            talk.remove_grant(5)
+        talk.clear_grants()
+        assert list(talk.grants) == []
+
+    assert len(left) == 1 and "make test" in left[0]
+
+
+async def test_a_fork_goes_its_own_way_and_keeps_no_journal(room: Room) -> None:
+    room.model.will_say("one").will_call("bash", command="touch a").will_say("two")
+    room.person.answer = PermissionAnswer(effect="allow")
+
+    async with room.open() as talk:
+        await talk.send("first")
+        before = room.journal.read_bytes()
+        fork = await talk.fork(ChildSpec())
+        await fork.send("second")
+        await fork.close()
+
+        assert fork.session_id is None
+        assert len(talk.messages) == 2
+        assert len(fork.messages) == 6
+        assert_balanced(fork.messages)
+        assert room.journal.read_bytes() == before
+        assert (room.project / "a").exists()
+
+
+async def test_a_fork_may_be_given_less(room: Room) -> None:
+    room.model.will_say("one")
+    for _ in range(3):
+        room.model.will_call("list_dir", path=".")
+
+    async with room.open() as talk:
+        await talk.send("first")
+        fork = await talk.fork(
+            ChildSpec(history="empty", tools=["list_dir"], model="gpt-4.1", max_turns=2)
+        )
+        outcome = await fork.send("look")
+
+    assert outcome == MaxTurns(max=2)
+    assert room.heard(1) == ["look"]
+    assert [tool.name for tool in room.model.seen[1].tools] == ["list_dir"]
+    assert fork.model == "fake/gpt-4.1"
+
+
+async def test_why_asks_the_engine_of_this_conversation(room: Room) -> None:
+    async with room.open() as talk:
+        before = talk.why("bash", "make").effect
+        talk.add_grant("execute:make")
+        after = talk.why("bash", "make").effect
+
+    assert (before, after) == ("ask", "allow")
+    assert room.person.asked == []
+
+
+async def test_a_comment_with_a_denial_reaches_the_model(room: Room) -> None:
+    room.person.answer = PermissionAnswer(effect="deny", comment="use make instead")
+    room.model.will_call("bash", command="touch a").will_say("ok")
+
+    async with room.open() as talk:
+        outcome = await talk.send("touch")
+
+    assert isinstance(outcome, Done)
+    assert "use make instead" in str(room.model.seen[1].messages[-1])

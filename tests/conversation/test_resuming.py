@@ -1,0 +1,108 @@
+"""A session left and taken up again."""
+
+import pytest
+
+from dirge_py.agent_loop.hooks import CallDecision
+from dirge_py.messages import ToolResultMessage, Usage
+from dirge_py.outcomes import AwaitingConfirmation, Done
+from dirge_py.questions import PermissionAnswer
+from dirge_py.testing import assert_balanced
+from tests.conversation.room import Room
+
+
+async def test_tokens_and_cost_add_up_over_the_whole_session(room: Room) -> None:
+    room.model.will_say("one", usage=Usage(input=1000, output=100))
+    room.model.will_say("two", usage=Usage(input=2000, output=200))
+
+    async with room.open() as talk:
+        await talk.send("first")
+    async with room.open("newest") as talk:
+        assert talk.usage == Usage(input=1000, output=100)
+        assert talk.context_tokens == 1100
+        await talk.send("second")
+
+        assert talk.usage == Usage(input=3000, output=300)
+        assert talk.cost_usd == pytest.approx((3000 * 2.5 + 300 * 10) / 1e6)
+        assert talk.context_tokens == 2200
+
+
+async def test_history_comes_back_as_it_was(room: Room) -> None:
+    (room.project / "a.txt").write_text("one\n")
+    room.model.will_call("read", path="a.txt").will_say("It is one.", thinking="hm")
+
+    async with room.open() as talk:
+        await talk.send("What is in it?")
+        before, name = list(talk.messages), talk.session_id
+    async with room.open("newest") as talk:
+        assert list(talk.messages) == before
+        assert talk.session_id == name
+        assert [summary.id for summary in talk.sessions()] == [name]
+
+
+async def test_a_call_that_was_interrupted_is_closed_and_told(room: Room) -> None:
+    room.model.will_call("bash", command="touch a").will_say("going on")
+    room.person.answer = PermissionAnswer(effect="allow")
+    async with room.open() as talk:
+        await talk.send("touch")
+    lines = room.journal.read_bytes().split(b"\n")
+    started = next(i for i, line in enumerate(lines) if b'"tool_started"' in line)
+    room.journal.write_bytes(b"\n".join(lines[: started + 1]) + b"\n")
+
+    async with room.open("newest") as talk:
+        assert any("interrupted" in notice for notice in talk.notices)
+        assert_balanced(talk.messages)
+        assert isinstance(talk.messages[-1], ToolResultMessage)
+        assert talk.messages[-1].is_error
+        await talk.send("and now?")
+    async with room.open("newest") as talk:
+        assert list(talk.notices) == []
+
+    assert len(room.person.asked) == 1
+
+
+async def test_a_deferred_call_can_be_decided_later(room: Room) -> None:
+    room.person.answer = PermissionAnswer(effect="defer")
+    room.model.will_call("bash", command="touch a").will_say("touched")
+
+    async with room.open() as talk:
+        waiting = await talk.send("touch")
+        assert isinstance(waiting, AwaitingConfirmation)
+        decisions = [CallDecision(tool_call_id=waiting.call_ids[0], allow=True)]
+        outcome = await talk.continue_run(decisions)
+
+        assert isinstance(outcome, Done)
+        assert_balanced(talk.messages)
+    assert (room.project / "a").exists()
+
+
+async def test_a_deferred_call_that_is_passed_over_is_answered(room: Room) -> None:
+    room.person.answer = PermissionAnswer(effect="defer")
+    room.model.will_call("bash", command="touch a").will_say("never mind then")
+
+    async with room.open() as talk:
+        await talk.send("touch")
+        await talk.send("never mind")
+
+    async with room.open("newest") as talk:
+        assert_balanced(talk.messages)
+    assert not (room.project / "a").exists()
+
+
+async def test_a_conversation_in_which_nothing_was_said_leaves_no_trace(room: Room) -> None:
+    async with room.open() as talk:
+        talk.set_mode("accept")
+        talk.set_model("gpt-4.1")
+
+    assert list(room.state_dir.rglob("*.jsonl")) == []
+
+
+async def test_a_model_that_is_no_longer_there_is_told(room: Room) -> None:
+    room.model.will_say("one")
+    async with room.open() as talk:
+        talk.set_model("gpt-4.1")
+        await talk.send("first")
+    room.configure(alias="other")
+
+    async with room.open("newest") as talk:
+        assert talk.model == "other/gpt-4o"
+        assert any("fake/gpt-4.1" in notice for notice in talk.notices)

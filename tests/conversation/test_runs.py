@@ -1,0 +1,216 @@
+"""One run at a time: beginning, watching, ending."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from dirge_py.errors import DirgeError
+from dirge_py.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate, ToolExecutionStart
+from dirge_py.messages import ToolResultMessage, Usage
+from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded
+from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from tests.conversation.room import Room, when
+
+
+async def test_the_outcome_carries_answer_messages_tokens_and_turns(room: Room) -> None:
+    (room.project / "a.txt").write_text("one\n")
+    room.model.will_call("read", path="a.txt")
+    room.model.will_say("It is one.", usage=Usage(input=100, output=10))
+
+    async with room.open() as talk:
+        outcome = await talk.send("What is in a.txt?")
+
+    assert isinstance(outcome, Done) and outcome.result is not None
+    assert outcome.result.response == "It is one."
+    assert outcome.result.turns == 2
+    assert outcome.result.usage == Usage(input=100, output=10)
+    assert list(outcome.result.messages) == list(talk.messages)
+    assert_balanced(talk.messages)
+
+
+async def test_events_come_whole_and_in_order_even_to_a_late_reader(room: Room) -> None:
+    room.model.will_call("list_dir", path=".").will_say("Empty.")
+
+    async with room.open() as talk:
+        recorder = EventRecorder()
+        talk.subscribe(recorder)
+        run = talk.send("look")
+        await run
+        events = [event async for event in run.events()]
+
+    assert events == recorder.events
+    assert_event_grammar(events)
+
+
+async def test_a_second_run_at_once_is_refused(room: Room) -> None:
+    gate = asyncio.Event()
+    room.model.will_say("one", hold=gate.wait)
+
+    async with room.open() as talk:
+        run = talk.send("first")
+        with pytest.raises(DirgeError, match="a run is going on"):
+            talk.send("second")
+        gate.set()
+        assert isinstance(await run, Done)
+        assert not talk.is_running
+
+
+async def test_a_sink_that_raises_is_left_out_and_harms_nobody(room: Room) -> None:
+    room.model.will_say("pong")
+    calls: list[LoopEvent] = []
+
+    def broken(event: LoopEvent) -> None:
+        calls.append(event)
+        raise RuntimeError("broken")
+
+    async with room.open() as talk:
+        talk.subscribe(broken)
+        recorder = EventRecorder()
+        talk.subscribe(recorder)
+        assert isinstance(await talk.send("ping"), Done)
+
+    assert len(calls) == 1
+    assert recorder.types[-1] == "agent_end"
+
+
+async def test_a_removed_sink_hears_no_more(room: Room) -> None:
+    room.model.will_say("pong")
+    recorder = EventRecorder()
+
+    async with room.open() as talk:
+        talk.subscribe(recorder)()
+        await talk.send("ping")
+
+    assert recorder.events == []
+
+
+async def test_an_abort_during_a_command_answers_the_call(room: Room) -> None:
+    room.model.will_call("bash", command="sleep 600")
+    room.configure('[permission]\nmode = "yolo"\n')
+
+    async with room.open() as talk:
+        talk.subscribe(when(ToolExecutionStart, talk.abort))
+        outcome = await talk.send("wait")
+
+        assert outcome == Cancelled(reason="user")
+        assert_balanced(talk.messages)
+        assert isinstance(talk.messages[-1], ToolResultMessage)
+
+
+async def test_an_interjection_lets_the_turn_end(room: Room) -> None:
+    room.model.will_call("list_dir", path=".").will_say("never")
+
+    async with room.open() as talk:
+        talk.subscribe(when(ToolExecutionStart, talk.interject))
+        outcome = await talk.send("look")
+
+        assert outcome == Cancelled(reason="interject")
+        assert isinstance(talk.messages[-1], ToolResultMessage)
+        assert not talk.messages[-1].is_error
+
+
+async def test_aborting_while_nothing_runs_does_nothing(room: Room) -> None:
+    room.model.will_say("pong")
+
+    async with room.open() as talk:
+        talk.abort()
+        talk.interject()
+        assert isinstance(await talk.send("ping"), Done)
+
+
+async def test_closing_while_running_ends_the_run_first(room: Room) -> None:
+    room.model.will_say("half", hold=asyncio.Event().wait)
+
+    async with room.open() as talk:
+        run = talk.send("ping")
+        talk.subscribe(when(MessageUpdate, lambda: closing.set()))
+        closing = asyncio.Event()
+        await closing.wait()
+        await talk.close()
+
+        assert await run == Cancelled(reason="closed")
+        with pytest.raises(DirgeError, match="closed"):
+            talk.send("again")
+
+    assert "half" in room.journal.read_text()
+
+
+async def test_two_who_close_at_once_both_wait_for_the_end(room: Room) -> None:
+    room.model.will_say("pong")
+    async with room.open() as talk:
+        await talk.send("ping")
+        await asyncio.gather(talk.close(), talk.close())
+
+
+async def test_there_is_nothing_to_continue_after_a_whole_answer(room: Room) -> None:
+    room.model.will_say("pong")
+
+    async with room.open() as talk:
+        with pytest.raises(DirgeError, match="nothing to continue"):
+            talk.continue_run()
+        await talk.send("ping")
+        with pytest.raises(DirgeError, match="nothing to continue"):
+            talk.continue_run()
+
+
+async def test_a_run_that_rested_before_its_answer_can_be_continued(room: Room) -> None:
+    room.model.will_call("list_dir", path=".").will_say("Empty.")
+
+    async with room.open() as talk:
+        talk.subscribe(when(ToolExecutionStart, talk.interject))
+        await talk.send("look")
+        done = await talk.continue_run()
+
+    assert isinstance(done, Done) and done.result is not None
+    assert done.result.response == "Empty."
+    assert room.heard() == ["look"]
+
+
+async def test_after_a_failed_run_the_next_prompt_goes_on(room: Room) -> None:
+    room.model.will_fail("no", kind="auth", text="half").will_say("pong")
+
+    async with room.open() as talk:
+        failed = await talk.send("ping")
+        await talk.send("again")
+
+    assert isinstance(failed, Failed) and failed.kind == "auth"
+    assert room.heard() == ["ping", "again"]
+
+
+async def test_what_fails_before_the_loop_still_has_a_beginning_and_an_end(room: Room) -> None:
+    room.model.will_say("never")
+    async with room.open() as talk:
+        recorder = EventRecorder()
+        talk.subscribe(recorder)
+        talk._parts = replace(talk._parts, system_prompt=_broken)
+
+        outcome = await talk.send("ping")
+
+    assert isinstance(outcome, Failed) and outcome.kind == "bug"
+    assert [type(event) for event in recorder.events] == [AgentStart, AgentEnd]
+
+
+def _broken(names: object) -> str:
+    raise RuntimeError("no prompt")
+
+
+async def test_time_runs_out(room: Room) -> None:
+    room.configure("[limits]\ntime_s = 0.05\n")
+    room.model.will_say("half", hold=asyncio.Event().wait)
+
+    async with room.open() as talk:
+        outcome = await talk.send("ping")
+
+    assert isinstance(outcome, LimitExceeded)
+    assert (outcome.name, outcome.max) == ("time", 0.05)
+
+
+async def test_the_clock_of_one_run_does_not_end_the_next(room: Room) -> None:
+    room.configure("[limits]\ntime_s = 0.2\n")
+    room.model.will_say("one").will_say("two")
+
+    async with room.open() as talk:
+        outcomes = [await talk.send("first"), await talk.send("second")]
+
+    assert [type(outcome) for outcome in outcomes] == [Done, Done]

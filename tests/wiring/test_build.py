@@ -1,0 +1,81 @@
+"""Putting a conversation together, and what is left when that fails."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.errors import DirgeError, NoProvider, UsageError
+from dirge_py.headless.asker import PolicyAsker
+from dirge_py.testing import ScriptedModel
+from dirge_py.wiring.build import build
+from dirge_py.wiring.options import BuildOptions, SessionChoice
+
+ENTRY = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
+NAMED = SessionChoice(kind="named", id="mine")
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    for name in ("config", "project", "tmp"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "config" / "config.toml").write_text(ENTRY)
+    return {
+        "HOME": str(tmp_path),
+        "DIRGE_CONFIG_DIR": str(tmp_path / "config"),
+        "DIRGE_STATE_DIR": str(tmp_path / "state"),
+        "FAKE_KEY": "sk-x",
+    }
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize(
+    ("broken", "error"),
+    [
+        (BuildOptions(session=NAMED, allow=("nonsense",)), UsageError),
+        (BuildOptions(session=NAMED, add_dirs=("nowhere",)), DirgeError),
+        (BuildOptions(session=SessionChoice(kind="resume", id="none")), DirgeError),
+    ],
+)
+async def test_a_start_that_fails_leaves_nothing_open(
+    environment: dict[str, str], broken: BuildOptions, error: type[Exception]
+) -> None:
+    config, before = load(environment=environment), descriptors()
+
+    with pytest.raises(error):
+        build(config, PolicyAsker(), broken)
+
+    assert descriptors() == before
+    talk = build(config, PolicyAsker(), BuildOptions(session=NAMED))
+    await talk.close()
+    assert descriptors() == before
+
+
+async def test_a_closed_conversation_has_let_everything_go(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    before = descriptors()
+    model = ScriptedModel().will_call("bash", command="ls").will_say("ok")
+
+    talk = build(
+        load(environment=environment),
+        PolicyAsker(),
+        BuildOptions(session=SessionChoice(kind="none"), log=True),
+        stream_fn=model.stream_fn,
+    )
+    await talk.send("x")
+    await talk.close()
+
+    assert descriptors() == before
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_without_a_key_there_is_no_conversation(environment: dict[str, str]) -> None:
+    with pytest.raises(NoProvider, match="FAKE_KEY"):
+        build(load(environment={**environment, "FAKE_KEY": ""}), PolicyAsker())

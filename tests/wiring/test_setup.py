@@ -1,0 +1,51 @@
+"""Setting up a first provider: offers, one real request, and settings that work afterwards."""
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.wiring.offers import Draft
+from dirge_py.wiring.setup import ProviderSetup
+from tests.headless.product import Product, Service
+from tests.providers.server import Raw, Say
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
+    with Service([Say(text="ok")]) as service:
+        url = service.openai_url if wire == "openai" else service.anthropic_url
+        words = await ProviderSetup().try_out(Draft(type=wire, model="m", base_url=url, key="sk-x"))
+
+    assert words == "m answered."
+    assert service.requests[0].json["model"] == "m"
+
+
+async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
+    with Service([Raw(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]) as service:
+        draft = Draft(type="openai", model="m", base_url=service.openai_url, key="sk-very-secret")
+        with pytest.raises(ProviderError) as caught:
+            await ProviderSetup().try_out(draft)
+
+    assert caught.value.kind == "auth"
+
+
+async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+
+    with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
+        await ProviderSetup().try_out(Draft(type="openai", model="m", key_env="NO_SUCH_KEY"))
+
+
+def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
+    file = product.config_dir / "config.toml"
+    file.unlink()
+    product.will(Say(text="pong"))
+    draft = Draft(type="openai", model="m", base_url=product.service.openai_url, key="sk-typed")
+
+    told = ProviderSetup(file).save(draft)
+
+    assert told == str(file)
+    assert "sk-typed" not in file.read_text()
+    assert load(path=file, environment=product.environment).providers["openai"].model == "m"
+    assert product.run("-p", "ping").stdout == "pong\n"
+    assert product.service.requests[0].headers["authorization"] == "Bearer sk-typed"
