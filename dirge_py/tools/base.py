@@ -49,11 +49,15 @@ class ToolArgs(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What tools may use. A tool whose `needs` names an absent one is not offered."""
+    """What tools may use. A tool whose `needs` names an absent one is not offered.
+
+    `command_timeout_s` is for commands whose call names no other.
+    """
 
     files: Workspace
     processes: "Runner | None" = None
     outputs: "OutputStore | None" = None
+    command_timeout_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

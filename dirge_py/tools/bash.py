@@ -9,15 +9,15 @@ from dirge_py.calls import LoopToolResult, Preview, ToolOutcome, text_result
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import ToolFailed
 from dirge_py.processes.excerpt import excerpt
-from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
+from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running import Finished
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext
 
 
 class BashArgs(ToolArgs):
     command: str = Field(description="The command line.", min_length=1)
-    timeout: float = Field(
-        default=DEFAULT_TIMEOUT_S,
+    timeout: float | None = Field(
+        default=None,
         gt=0,
         le=MAX_TIMEOUT_S,
         description="Seconds after which the command is stopped.",
@@ -44,22 +44,23 @@ class Bash(Tool[BashArgs]):
         def show(tail: str, _total_bytes: int) -> None:
             ctx.on_update(text_result(tail))
 
+        timeout_s = args.timeout or ctx.services.command_timeout_s
         finished = await ctx.services.processes.run(
             args.command,
             cwd=ctx.cwd,
-            timeout_s=args.timeout,
+            timeout_s=timeout_s,
             call_id=ctx.call_id,
             signal=ctx.signal,
             on_output=show,
             outputs=ctx.services.outputs,
         )
-        return _result(args, finished)
+        return _result(args.command, finished, timeout_s)
 
 
 TOOL = Bash()
 
 
-def _result(args: BashArgs, finished: Finished) -> LoopToolResult:
+def _result(command: str, finished: Finished, timeout_s: float) -> LoopToolResult:
     """The answer to the call. A command that failed is a result, not an error of the tool:
 
     `outcome="failed_command"` says it to whoever counts, the last line to the model.
@@ -67,14 +68,14 @@ def _result(args: BashArgs, finished: Finished) -> LoopToolResult:
     code = _exit_code(finished)
     outcome = _outcome(finished, code)
     output = excerpt(finished.output).removesuffix("\n")
-    parts = [output or "(no output)", *_notes(args, finished)]
+    parts = [output or "(no output)", *_notes(finished, timeout_s)]
     if outcome == "failed_command":
         parts.append(f"Exit code: {code}")
     return text_result(
         "\n".join(parts),
         outcome=outcome,
         is_error=outcome not in ("ok", "failed_command"),
-        command=args.command,
+        command=command,
         exit_code=code,
         duration_ms=round(finished.duration_s * 1000),
         timed_out=finished.timed_out,
@@ -99,11 +100,11 @@ def _outcome(finished: Finished, code: int | None) -> ToolOutcome:
     return "ok" if code == 0 else "failed_command"
 
 
-def _notes(args: BashArgs, finished: Finished) -> list[str]:
+def _notes(finished: Finished, timeout_s: float) -> list[str]:
     notes = []
     if finished.timed_out:
         notes.append(
-            f"The command timed out after {args.timeout:g} s and was stopped with all its"
+            f"The command timed out after {timeout_s:g} s and was stopped with all its"
             " processes. What it did until then stays done. Narrow it, or give a longer `timeout`."
         )
     elif finished.aborted:

@@ -187,7 +187,10 @@ class _Site:
 
     def _toolbox(self, folders: _Folders) -> Toolbox:
         services = Services(
-            files=self.workspace, processes=self.runner, outputs=OutputStore(folders.output)
+            files=self.workspace,
+            processes=self.runner,
+            outputs=OutputStore(folders.output),
+            command_timeout_s=self.config.timeouts.bash_s,
         )
         return Toolbox(chosen_tools(self.config), services, str(self.cwd))
 

@@ -1,6 +1,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,12 @@ def test_a_timeout_is_more_than_nothing_and_at_most_an_hour(timeout):
 def test_the_model_is_told_what_it_cannot_guess():
     for word in ("fresh bash", "cd", "Exit code: N", "no terminal", "3600"):
         assert word in TOOL.description
+
+
+async def test_a_call_without_a_timeout_gets_the_conversations(shell):
+    quick = replace(shell.ctx.services, command_timeout_s=0.3)
+
+    result = await TOOL.run(BashArgs(command="sleep 30"), replace(shell.ctx, services=quick))
+
+    assert result.details["outcome"] == "timeout"
+    assert "timed out after 0.3 s" in result.text
