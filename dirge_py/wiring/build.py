@@ -42,7 +42,7 @@ from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.rules import key_variables, open_gate
 from dirge_py.wiring.scrub import scrub
-from dirge_py.wiring.sessions import open_journal
+from dirge_py.wiring.sessions import changes_since, open_journal
 from dirge_py.wiring.toolset import chosen_tools
 
 
@@ -143,6 +143,7 @@ class _Site:
                 *self.options.notices,
                 *notices,
                 *loaded.notices,
+                *changes_since(loaded, cwd=self.cwd),
                 *self.models.notices,
                 *self.prompt.project_files.notices,
             ),
