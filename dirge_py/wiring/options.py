@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from dirge_py.context.system_prompt import PromptEdit
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
@@ -17,7 +19,8 @@ class SessionChoice:
 class BuildOptions:
     """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling.
 
-    `notices` are shown before anything else.
+    `notices` are shown before anything else. `prompt_edits` (`before_prompt_build`) see the
+    sections of the system prompt, one after the other, and may prepend, append or replace.
     """
 
     session: SessionChoice = SessionChoice()
@@ -30,3 +33,4 @@ class BuildOptions:
     append_system_prompt: str | None = None
     log: bool = False
     notices: tuple[str, ...] = ()
+    prompt_edits: tuple[PromptEdit, ...] = ()

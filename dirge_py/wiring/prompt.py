@@ -22,11 +22,11 @@ class SystemPrompt:
 
     def text(self, tool_names: Sequence[str]) -> str:
         """What is sent. The same from one call to the next on the same day and branch."""
-        return build(self._sections(tool_names))
+        return build(self._sections(tool_names), self._options.prompt_edits)
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
         """Name and estimated tokens of each section that is sent."""
-        return describe(self._sections(tool_names))
+        return describe(self._sections(tool_names), self._options.prompt_edits)
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
         return standard_sections(

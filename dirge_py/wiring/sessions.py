@@ -9,7 +9,6 @@ from dirge_py.session.journal import Journal
 from dirge_py.session.store import Store
 from dirge_py.wiring.options import SessionChoice
 
-
 _STALE = timedelta(hours=24)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.context.system_prompt import append, prepend
 from dirge_py.errors import DirgeError, NoProvider, UsageError
 from dirge_py.headless.asker import PolicyAsker
 from dirge_py.testing import ScriptedModel
@@ -79,3 +80,16 @@ async def test_a_closed_conversation_has_let_everything_go(
 def test_without_a_key_there_is_no_conversation(environment: dict[str, str]) -> None:
     with pytest.raises(NoProvider, match="FAKE_KEY"):
         build(load(environment={**environment, "FAKE_KEY": ""}), PolicyAsker())
+
+
+async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) -> None:
+    model = ScriptedModel().will_say("hi")
+    edits = (prepend("house", "Be brief."), append("end", "That is all."))
+    options = BuildOptions(session=SessionChoice(kind="none"), prompt_edits=edits)
+    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn)
+
+    await talk.send("hello")
+    await talk.close()
+
+    prompt = model.seen[0].system_prompt
+    assert (prompt.startswith("Be brief."), prompt.endswith("That is all.")) == (True, True)
