@@ -18,6 +18,7 @@ from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.garbage import begin_collecting
 from dirge_py.messages import UserMessage
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.permission.gate import Gate
@@ -60,6 +61,8 @@ def build(
         ConfigError: a setting or rule does not hold.
         SessionError: the session asked for cannot be opened.
     """
+    # What it takes to get here has been imported; what comes now also goes.
+    begin_collecting()
     with ExitStack() as undo:
         site = _Site(config, asker, options or BuildOptions(), stream_fn, undo)
         conversation = site.conversation()
