@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,15 @@ def require_root_tools(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
             lacking(program)
+
+
+def as_nobody() -> list[str]:
+    """What to put before a command so that it runs as somebody without rights."""
+    require_root_tools("setpriv")
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True).returncode:
+        lacking("a Python that other users may run")
+    return prefix
 
 
 @contextmanager

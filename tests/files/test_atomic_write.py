@@ -9,7 +9,7 @@ import pytest
 
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import atomic_write
-from tests.files.requirement import lacking, require_root_tools, small_disk
+from tests.files.requirement import as_nobody, lacking, require_root_tools, small_disk
 
 
 def names(folder: Path) -> list[str]:
@@ -140,10 +140,8 @@ except FileError as error:
 
 
 def write_as_nobody(file: Path) -> str:
-    require_root_tools("setpriv")
-    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     done = subprocess.run(
-        [*command, sys.executable, "-c", AS_NOBODY, str(file)],
+        [*as_nobody(), sys.executable, "-c", AS_NOBODY, str(file)],
         capture_output=True,
         text=True,
         env={"PYTHONPATH": os.getcwd(), "PATH": os.environ["PATH"]},

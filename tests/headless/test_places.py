@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.requirement import require_root_tools, small_disk
+from tests.files.requirement import as_nobody, small_disk
 from tests.headless.product import Product
 from tests.providers.server import Say
 
@@ -71,8 +71,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(product: Product) -> None:
 @pytest.fixture
 def stranger(open_tmp_path: Path, product: Product) -> list[str]:
     """The words before a command that run it as nobody, who may read and not write here."""
-    require_root_tools("setpriv")
-    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    return as_nobody()
 
 
 def test_a_project_that_cannot_be_written_is_told_to_the_model(

@@ -87,13 +87,14 @@ def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
 def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
     product.will(Say(text="one"), Say(text="two"))
     first = product.ask("first").json["session_id"]
-    before = product.journals[0].read_bytes()
+    (origin,) = product.journals
+    before = origin.read_bytes()
 
     second = product.ask("-c", "--fork-session", "second").json["session_id"]
 
     assert second != first
     assert prompts(product) == ["first", "second"]
-    assert product.journals[0].read_bytes() == before
+    assert origin.read_bytes() == before
 
 
 def test_no_session_keeps_nothing(product: Product) -> None:
