@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import MODES, folders, parse
+from dirge_py.cli.streams import prepare_streams
 from dirge_py.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 def run(argv: Sequence[str]) -> int:
     """Run dirge; returns the exit code. Errors are printed, never raised."""
     try:
+        prepare_streams()
         return _dispatch(list(argv))
     except UsageError as error:
         _complain(error)

@@ -106,8 +106,11 @@ def _answer_line(explainer: Explainer, line: str) -> tuple[Mapping[str, Any], bo
         if not isinstance(tool, str) or not isinstance(given, dict | str):
             return {"id": identity, "error": "`tool` and `input` are needed"}, False
         decision: Decision = explainer.decide(tool, given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return {"id": identity, "error": f"not JSON: {error}"}, False
     except DirgeError as error:
         return {"id": identity, "error": error.message}, False
+    except Exception as error:
+        # A question that trips over a bug of ours must not leave the others without an answer.
+        return {"id": identity, "error": f"{type(error).__name__}: {error}"}, False
     return {"id": identity, **decision.as_json()}, True

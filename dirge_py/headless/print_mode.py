@@ -18,7 +18,7 @@ from dirge_py.events import (
 )
 from dirge_py.headless.front import PrintFront
 from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
-from dirge_py.headless.result import ending_of, result_object
+from dirge_py.headless.result import ending_of, exit_code_of, result_object
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
@@ -252,13 +252,15 @@ async def _stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
 
     undo = on_signals(printer.stdout, stop)
     try:
-        return await task
+        exit_code = await task
     except asyncio.CancelledError:
         if not stopped:
             raise
-        return {"SIGINT": 130, "SIGTERM": 143}.get(stopped[0], 129)
+        exit_code = 0
     finally:
         undo()
+    # A signal can also come when the run is over and its answer is being written.
+    return exit_code or (exit_code_of(stopped[0]) if stopped else 0)
 
 
 def _stop(printer: Printer, name: str, task: asyncio.Task[int]) -> None:

@@ -24,6 +24,11 @@ from dirge_py.runs import Run
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 
 
+def exit_code_of(reason: str) -> int:
+    """The exit code of a run that was stopped for this reason."""
+    return _CANCELLED.get(reason, 130)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """What an outcome means to a script. `message` is empty when it is no error."""
@@ -58,7 +63,7 @@ def ending_of(outcome: Outcome) -> Ending:
             return Ending(exit_code=11, subtype="awaiting_confirmation")
         case Cancelled(reason=reason):
             return Ending(
-                exit_code=_CANCELLED.get(reason, 130),
+                exit_code=exit_code_of(reason),
                 subtype="error_aborted",
                 kind="aborted",
                 message=f"stopped: {reason}.",

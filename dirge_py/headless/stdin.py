@@ -38,7 +38,7 @@ def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
         return "", f"nothing came on stdin for {patience_s:g} s; going on without it."
     chunks: list[bytes] = []
     size = 0
-    while chunk := os.read(fd, _CHUNK):
+    while chunk := _read(fd):
         chunks.append(chunk)
         size += len(chunk)
         if size > MOST_BYTES:
@@ -46,6 +46,15 @@ def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
                 "stdin holds more than 16 MiB.", hint="Put it into a file and name it with @path."
             )
     return b"".join(chunks).decode("utf-8", "replace").strip("\n"), ""
+
+
+def _read(fd: int) -> bytes:
+    while True:
+        try:
+            return os.read(fd, _CHUNK)
+        except BlockingIOError:
+            # Whoever shares this pipe with us set it so.
+            select.select([fd], [], [])
 
 
 def _wait_readable(fd: int, patience_s: float) -> bool:
@@ -62,26 +71,29 @@ class BadLine(Exception):
 
 async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | BadLine, None]:
     """User messages from JSON lines, as they come, until end of file."""
-    reader = asyncio.StreamReader(limit=MOST_BYTES)
-    loop = asyncio.get_running_loop()
     pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
-    try:
-        transport, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
-        )
-    except ValueError:
-        # A regular file cannot be waited on, nor need it be.
-        for line in pipe:
-            if line.strip():
-                yield read_line(line)
-        pipe.close()
+    if not _can_be_waited_on(fd):
+        with pipe:
+            for line in pipe:
+                if line.strip():
+                    yield read_line(line)
         return
+    reader = asyncio.StreamReader(limit=MOST_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), pipe
+    )
     try:
         async for line in _lines(reader):
             if line.strip():
                 yield read_line(line)
     finally:
         transport.close()
+
+
+def _can_be_waited_on(fd: int) -> bool:
+    """Whether the event loop can tell when there is more: not for files, nor for /dev/null."""
+    kind = os.fstat(fd).st_mode
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(fd)
 
 
 async def _lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -99,7 +111,7 @@ def read_line(line: bytes) -> UserMessage | BadLine:
     """`{"type":"user","message":{"role":"user","content":str|blocks}}` as a message."""
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return BadLine(f"not JSON: {error}")
     if not isinstance(value, dict) or value.get("type") != "user":
         return BadLine('`type` is not "user"')

@@ -120,6 +120,8 @@ def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
         ('{"id":7,"tool":["bash"],"input":{}}\n', 7),
         (question(8, "bash", command="ls \ud800"), 8),
         (question(9, "read", path="a\0b"), 9),
+        ("[" * 200_000 + "\n", None),
+        ('{"id":10,"tool":"bash","input":' + '{"a":' * 200_000 + "\n", None),
     ],
 )
 def test_a_bad_line_is_answered_and_the_rest_goes_on(
@@ -166,3 +168,25 @@ def test_a_thousand_questions_take_a_moment(product: Product) -> None:
 
     assert [line["id"] for line in ran.lines] == list(range(1000))
     assert {line["effect"] for line in ran.lines} == {"allow"}
+
+
+def test_bytes_that_are_no_text_break_nothing(product: Product) -> None:
+    raw = b'{"id":1,"tool":"bash","input":{"command":"cat \xff"}}\n'
+    (product.project / "lines").write_bytes(raw + question(2, "bash", command="ls").encode())
+    words = ["bash", "-c", 'exec "$@" <lines', "bash"]
+
+    ran = finish(product.start("why", "--jsonl", prefix=words))
+
+    assert [line["id"] for line in ran.lines] == [1, 2]
+    assert ran.lines[1]["effect"] == "allow"
+
+
+def test_output_is_utf8_in_any_locale(product: Product) -> None:
+    latin = {"PYTHONIOENCODING": "latin-1"}
+
+    answer = product.run_apart("why", "bash", "echo 雪", "--json", env=latin)
+    shown = product.run_apart("--help", env=latin)
+
+    assert "雪" in answer.stdout
+    assert shown.exit_code == 0
+    assert "…" in shown.stdout

@@ -228,6 +228,18 @@ def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None
     assert "the first half" in product.journals[0].read_text()
 
 
+def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) -> None:
+    product.will(Say(text="z" * 400_000))
+    process = product.start("-p", "x")
+    assert process.stdout is not None
+    process.stdout.read(1)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(30) == 143
+    assert finish(process).stderr == ""
+
+
 def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> None:
     product.will(Say(text="one"))
     process = product.start(

@@ -158,7 +158,7 @@ def test_a_headless_command_runs_and_asks_no_model(product: Product) -> None:
     ran = product.run("-p", "/why bash git push")
 
     assert ran.exit_code == 0
-    assert ran.stdout.startswith("ask")
+    assert "git push" in ran.stdout and "ask" in ran.stdout
     assert product.service.requests == []
     assert product.journals == []
 

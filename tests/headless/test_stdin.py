@@ -101,3 +101,18 @@ def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
     finish(product.start("-p", "look", prefix=command))
 
     assert asked(product) == "look\n\na\ufffdb"
+
+
+def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None:
+    product.will(Say(text="ok"))
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    process = product.start("-p", stdin=reading)
+    os.close(reading)
+    os.write(writing, b"first ")
+    os.write(writing, b"second")
+    os.close(writing)
+
+    finish(process)
+
+    assert asked(product) == "first second"

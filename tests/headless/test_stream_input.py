@@ -5,6 +5,8 @@ import subprocess
 import threading
 from typing import Any
 
+import pytest
+
 from tests.headless.product import Held, Product, finish
 from tests.providers.server import Raw, Say
 
@@ -169,3 +171,22 @@ def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None
     assert dialogue.end() == 11
     roles = [message["role"] for message in product.sent() if message["role"] != "system"]
     assert roles == ["user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("stdin", ["</dev/null", "<&-"])
+def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, stdin: str) -> None:
+    words = ["bash", "-c", f'exec "$@" {stdin}', "bash"]
+
+    ran = finish(product.start(*FLAGS, prefix=words, stdin=None))
+
+    assert ran.exit_code == 2
+    assert "no message" in ran.stderr
+
+
+def test_a_line_that_nests_too_deep_is_a_bad_line(product: Product) -> None:
+    product.will(Say(text="pong"))
+
+    ran = product.run(*FLAGS, stdin="[" * 200_000 + "\n" + line("ping"))
+
+    assert ran.exit_code == 1
+    assert results(ran.lines)[0]["result"] == "pong"
