@@ -11,7 +11,8 @@ def prepare_streams() -> None:
         if getattr(sys, name) is None:
             # It was closed: the next file opened would take its number, and be read or written.
             opened = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(opened, "r" if number == 0 else "w", encoding="utf-8"))
+            nowhere = io.FileIO(opened, "rb" if number == 0 else "wb")
+            setattr(sys, name, io.TextIOWrapper(nowhere))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Not `replace`: what cannot be written stays what it was, also inside JSON.
         errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"
