@@ -10,8 +10,8 @@ def prepare_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             # It was closed: the next file opened would take its number, and be read or written.
-            opened = os.open(os.devnull, os.O_RDWR)
-            nowhere = io.FileIO(opened, "rb" if number == 0 else "wb")
+            opened = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
+            nowhere = io.FileIO(opened, "wb" if number else "rb")
             setattr(sys, name, io.TextIOWrapper(nowhere))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Not `replace`: what cannot be written stays what it was, also inside JSON.
