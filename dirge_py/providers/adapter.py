@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import DirgeError, ProviderError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, CustomMessage
 from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
 from dirge_py.providers.client import HttpClient

@@ -45,13 +45,15 @@ class Timeouts:
 class ProviderSettings:
     """One `[providers.<alias>]` entry, resolved. The key is in no repr.
 
-    `script` is the file of a scripted provider; `redact` is asked besides the key itself.
+    `key_place` says where the key came from, for people: a variable's name, or a file. `script` is
+    the file of a scripted provider; `redact` is asked besides the key itself.
     """
 
     alias: str
     type: str
     base_url: str = ""
     api_key: str | None = field(default=None, repr=False)
+    key_place: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     allow_insecure: bool = False
     max_output_tokens: int | None = None

@@ -2,10 +2,11 @@
 
 import re
 import tomllib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 
 UNKNOWN_WINDOW_TOKENS = 128_000

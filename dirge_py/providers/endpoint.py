@@ -47,7 +47,9 @@ def endpoint(
         alias=settings.alias,
         url=url,
         model=model,
-        key_hint=f"Set {variable}, or `api_key_env` of `[providers.{settings.alias}]`.",
+        key_hint=f"Check {settings.key_place}."
+        if settings.key_place
+        else f"Set {variable}, or `api_key_env` of `[providers.{settings.alias}]`.",
         api_key=key or "",
         redact=settings.redact,
     )

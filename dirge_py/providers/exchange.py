@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProviderError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import failures
 from dirge_py.providers.base import Timeouts
 from dirge_py.providers.client import HttpClient

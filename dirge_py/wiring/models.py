@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import cast, get_args
 
 from dirge_py.abort import AbortSignal
-from dirge_py.config.access import provider_access
+from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
 from dirge_py.config.models import main_model, offered_models, resolve_model
 from dirge_py.config.schema import Config
@@ -117,6 +117,7 @@ class ModelDirectory:
             type=access.type,
             base_url=access.base_url or provider(access.type).default_base_url,
             api_key=access.api_key,
+            key_place=key_place(self._config, alias),
             headers=access.headers,
             allow_insecure=access.allow_insecure,
             max_output_tokens=access.max_output_tokens,

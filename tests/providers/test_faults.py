@@ -83,6 +83,12 @@ async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
     assert "req_7" in error.raw
 
 
+async def test_a_refused_key_names_the_place_it_came_from(either):
+    error = await either(refusal(401)).error(key_place="keys/work")
+
+    assert error.hint == "Check keys/work."
+
+
 async def test_an_unknown_model_is_named(either):
     error = await either(refusal(404)).error(model="work/nonesuch")
 
