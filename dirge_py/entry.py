@@ -14,9 +14,14 @@ def main() -> None:
     from dirge_py.lib.garbage import postpone_collecting
 
     postpone_collecting()
-    from dirge_py.cli.main import run
+    exit_code = 130
+    try:
+        from dirge_py.cli.main import run
 
-    exit_code = run(sys.argv[1:])
+        exit_code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # `run` answers this itself; here it came while dirge was still being loaded.
+        pass
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
