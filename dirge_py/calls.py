@@ -1,11 +1,12 @@
 """Tools as the loop sees them: a call, its result, and what can run it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from dirge_py.abort import AbortSignal
 from dirge_py.claims import Claim
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import ResultBlock, TextBlock, joined_text
 
 ToolExecutionMode = Literal["parallel", "sequential"]

@@ -1,7 +1,8 @@
 """What a tool call would do: the only thing the permission engine judges."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 Operation = Literal[
     "read",

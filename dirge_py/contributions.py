@@ -4,8 +4,10 @@ Nothing here acts. `slash` dispatches commands; a front end that draws reads key
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 CommandBody: TypeAlias = Callable[[str, Any, Any], Awaitable[None]]
 """`(args, conversation, front)`: args without the name, a `Conversation`, a `slash.base.FrontEnd`.

@@ -12,10 +12,10 @@ one result message. AgentEnd is last on every path out.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dirge_py.calls import LoopToolResult
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.outcomes import Outcome
 

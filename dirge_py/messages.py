@@ -6,8 +6,10 @@ derived from these; role and block names on the wire are `user`, `assistant`, `t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 StopReason = Literal["stop", "toolUse", "length", "error", "aborted"]
 

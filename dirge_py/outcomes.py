@@ -1,8 +1,9 @@
 """How a run can end."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage
 
 

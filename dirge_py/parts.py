@@ -1,7 +1,7 @@
 """What a conversation is made of, and what it asks of whoever builds it."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -9,6 +9,7 @@ from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
 from dirge_py.events import Sink
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate

@@ -1,10 +1,10 @@
 """Questions the program asks a person, and the Protocol of whoever answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dirge_py.calls import Preview
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ with exactly one `StreamDone` or `StreamError`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProviderError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, StopReason, Usage
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]

@@ -7,7 +7,7 @@ Any of them may return or raise `StopRun`. A plain function will do where nothin
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.abort import AbortSignal
@@ -20,6 +20,7 @@ from dirge_py.calls import (
     ToolValidator,
 )
 from dirge_py.events import Sink
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
 from dirge_py.outcomes import Outcome
 from dirge_py.streams import ThinkingBudgets, ThinkingLevel

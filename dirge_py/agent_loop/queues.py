@@ -3,10 +3,11 @@
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from dirge_py.agent_loop.hooks import GetFollowupMessages, GetSteeringMessages, TurnInfo
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage, user_text
 
 QueueMode = Literal["all", "one-at-a-time"]

@@ -1,9 +1,9 @@
 """Where a stored conversation can go on from: its open calls, or its last word."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dirge_py.agent_loop.hooks import CallDecision
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 
 

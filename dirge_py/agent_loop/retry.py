@@ -3,12 +3,13 @@
 import asyncio
 import random as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.race import Aborted, until_aborted
 from dirge_py.errors import ProviderError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import user_text
 from dirge_py.streams import (
     LlmContext,

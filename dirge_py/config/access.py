@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from dirge_py.config.entries import entry_of
 from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.services import SERVICE_OF
 from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.secrets.keys import read_key, resolve_key
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

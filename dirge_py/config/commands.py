@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.sources import Overrides
 from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lean_dataclass import dataclass
 
 _STARTER = Path(__file__).parent / "starter.toml"
 

@@ -1,9 +1,9 @@
 """How a model is named: `[alias/]id[:level]`."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import get_args
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)

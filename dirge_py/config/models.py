@@ -1,7 +1,6 @@
 """Which model a name or a role means, given the providers there are."""
 
 import difflib
-from dataclasses import dataclass
 
 from dirge_py.config.access import has_access, is_custom
 from dirge_py.config.entries import all_entries, entry_of
@@ -9,6 +8,7 @@ from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.services import SERVICE_OF, SERVICES
 from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
 
 

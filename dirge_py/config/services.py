@@ -1,6 +1,6 @@
 """The services that work without a `[providers]` entry, as data."""
 
-from dataclasses import dataclass
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Where settings come from: the flags of this start, and a record of who set what."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
 
 

@@ -3,12 +3,12 @@
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.regular_file import read_regular
 from dirge_py.lib.clean import clean
+from dirge_py.lib.lean_dataclass import dataclass
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 _MAX_LEVELS = 16

@@ -5,11 +5,11 @@ is asked for its branch only, and whoever builds it does so once per run.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from dirge_py.context.counter import estimate_text
 from dirge_py.context.prompt_text import prompt_text
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

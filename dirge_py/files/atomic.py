@@ -10,12 +10,12 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from dirge_py.errors import FileError
 from dirge_py.files.beneath import FOLDER
 from dirge_py.files.resolve import absolute, reason_of, resolve
+from dirge_py.lib.lean_dataclass import dataclass
 
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)

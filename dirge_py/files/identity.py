@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from dataclasses import dataclass
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

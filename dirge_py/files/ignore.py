@@ -1,8 +1,8 @@
 """Which paths `.gitignore` files leave out. Imported only where there is such a file."""
 
-from dataclasses import dataclass
-
 from pathspec import GitIgnoreSpec
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

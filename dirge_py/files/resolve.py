@@ -4,10 +4,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from dirge_py.errors import FileError
+from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_LINKS = 40
 """Links followed before a path counts as a loop: the limit of the Linux kernel."""

@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +14,7 @@ from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
 from dirge_py.files.resolve import Kind, absolute, is_beneath, resolve
 from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
+from dirge_py.lib.lean_dataclass import dataclass
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """Bytes. Larger files are never held in memory, so they cannot be edited either."""

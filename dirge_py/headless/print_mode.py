@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +21,7 @@ from dirge_py.headless.result import ending_of, exit_code_of, result_object
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, UserMessage
 from dirge_py.runs import Run
 from dirge_py.slash.registry import Registry

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError
 from dirge_py.events import PermissionAnswered
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, Usage
 from dirge_py.outcomes import (
     AwaitingConfirmation,

@@ -1,8 +1,8 @@
 """The decision itself: pure, so that `/why` can replay it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
 from dirge_py.permission.defaults import default_effect, in_words, row_of
 from dirge_py.permission.facts import CommandFact, Fact, NameFact, PathFact, Request

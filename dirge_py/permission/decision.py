@@ -1,10 +1,10 @@
 """A decision as a value: its effect, who said so, and every vote that was cast."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from dirge_py.claims import Operation
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.facts import Plan
 from dirge_py.permission.rules import Effect
 

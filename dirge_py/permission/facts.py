@@ -1,9 +1,9 @@
 """What a tool call would do, with all that had to be looked up: the input of the pure decision."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dirge_py.claims import Operation
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.words import Part, Word
 
 

@@ -11,9 +11,9 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.words import Word
 
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))

@@ -8,8 +8,8 @@ or does not end (`tail -f`).
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.options import Refused, files_read, program, read_options
 from dirge_py.permission.words import Word, listed

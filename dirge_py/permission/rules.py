@@ -2,11 +2,11 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from dirge_py.claims import Operation
 from dirge_py.errors import DirgeError, UsageError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place
 from dirge_py.permission.patterns import (
     WordPattern,

@@ -5,8 +5,9 @@ name globs, no control structure, no redirection that matters. Everything else i
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 MAX_BYTES = 16 * 1024
 MAX_PARTS = 64

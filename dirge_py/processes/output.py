@@ -2,8 +2,8 @@
 
 import codecs
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputFile
 
 KEEP_BYTES = 64 * 1024

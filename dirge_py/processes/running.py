@@ -6,9 +6,10 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import Started
 from dirge_py.processes.output import BoundedOutput, Capture
 from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

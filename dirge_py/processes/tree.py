@@ -7,8 +7,8 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import MARKER_NAME
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.table import (

@@ -6,7 +6,8 @@ two parts of one pattern match the same characters, so none can backtrack far: t
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 _MIN_RANDOM_RUN = 12
 

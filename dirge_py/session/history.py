@@ -1,9 +1,10 @@
 """What a journal says when it is read from end to end."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record

@@ -3,10 +3,10 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import UserMessage
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import title_of

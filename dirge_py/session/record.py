@@ -17,9 +17,10 @@ import math
 import secrets
 import zlib
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 VERSION = 1
 

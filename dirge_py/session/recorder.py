@@ -3,7 +3,6 @@
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
@@ -16,6 +15,7 @@ from dirge_py.events import (
     SystemNotice,
     UsageReported,
 )
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.session.codec import encode_message, encode_usage

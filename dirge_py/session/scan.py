@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import VERSION, Record, decode, encode
 
 _BEGIN = re.compile(rb'\{"v":\d+,"seq":')

@@ -1,10 +1,10 @@
 """What a slash command is given: the conversation, and the front end it was typed into."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.errors import DirgeError
+from dirge_py.lib.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

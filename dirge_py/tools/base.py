@@ -8,7 +8,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, ParamSpec, TypeVar
 
@@ -20,6 +19,7 @@ from dirge_py.claims import Claim
 from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
+from dirge_py.lib.lean_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dirge_py.processes.outputs import OutputStore

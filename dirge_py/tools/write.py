@@ -1,7 +1,6 @@
 """Create a file, or replace all of one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import Field
@@ -11,6 +10,7 @@ from dirge_py.claims import Claim
 from dirge_py.errors import FileError
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
 from dirge_py.tools.editing.document import encoded

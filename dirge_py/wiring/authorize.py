@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
@@ -12,6 +11,7 @@ from dirge_py.errors import DirgeError
 from dirge_py.events import PermissionAnswered, PermissionAsked
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.outcomes import Cancelled
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest

@@ -4,7 +4,6 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from dirge_py import __version__
@@ -19,6 +18,7 @@ from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import UserMessage
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.permission.gate import Gate

@@ -3,12 +3,12 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision, explain
 from dirge_py.permission.gate import Gate
 from dirge_py.processes.environment import EnvironmentPolicy

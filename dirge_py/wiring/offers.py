@@ -1,6 +1,8 @@
 """The records that setting up a provider is about. Imports nothing, so that a UI may read them."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """What one start asks for besides its settings: which session, which folders, which rules."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dirge_py.context.system_prompt import PromptEdit
+from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

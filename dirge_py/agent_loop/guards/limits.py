@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.calls import ToolCall
 from dirge_py.events import SystemNotice
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, Outcome
 

@@ -3,8 +3,8 @@
 import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.document import Replacement
 
 CONTEXT = 3

@@ -4,9 +4,9 @@ import bisect
 import codecs
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dirge_py.errors import FileError
+from dirge_py.lib.lean_dataclass import dataclass
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

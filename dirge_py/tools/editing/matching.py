@@ -5,9 +5,9 @@ because what it changes was not written by the model to the letter.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.document import Replacement
 
 Strategy = Literal["exact", "trailing blanks ignored", "indentation adapted"]

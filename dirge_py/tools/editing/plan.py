@@ -1,9 +1,9 @@
 """What an edit will write: decided from bytes alone, so it can be shown before it is done."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dirge_py.errors import FileError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.diff import Diff, diff_of_replacements
 from dirge_py.tools.editing.document import Document, plain
 from dirge_py.tools.editing.matching import STRATEGIES, Matches, Strategy, find, has_overlap

@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import FileError, ToolFailed
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.running import Finished

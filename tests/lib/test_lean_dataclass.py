@@ -1,0 +1,148 @@
+"""Everything a lean dataclass does, a standard one does just so."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+import pytest
+
+from dirge_py.lib.lean_dataclass import dataclass as lean
+
+
+def _point(dataclass: Callable[..., Any], **options: Any) -> Any:
+    @dataclass(frozen=True, slots=True, **options)
+    class Point:
+        """A place."""
+
+        x: int
+        y: int = 0
+        seen: list[int] = field(default_factory=list)
+        name: str = field(default="", kw_only=True)
+        secret: str = field(default="s", repr=False, compare=False)
+        twice: int = field(init=False, default=2)
+
+        @property
+        def sum(self) -> int:
+            return self.x + self.y
+
+    return Point
+
+
+@lean(frozen=True, slots=True)
+class Named:
+    """At the top of a module, where pickle finds it."""
+
+    first: str
+    second: tuple[int, ...] = ()
+
+
+@pytest.fixture(params=[{}, {"kw_only": True}], ids=["positional", "keywords"])
+def pair(request: pytest.FixtureRequest) -> tuple[Any, Any]:
+    return _point(lean, **request.param), _point(dataclasses.dataclass, **request.param)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"x": 1}, {"x": 1, "y": 2, "seen": [3], "name": "n", "secret": "t"}, {"x": 1, "no": 2}],
+)
+def test_instances_are_made_alike(pair: tuple[Any, Any], arguments: dict[str, Any]) -> None:
+    assert _outcome(pair[0], arguments) == _outcome(pair[1], arguments)
+
+
+def _outcome(point: Any, arguments: dict[str, Any]) -> Any:
+    try:
+        made = point(**arguments)
+    except TypeError as error:
+        return str(error)
+    return dataclasses.asdict(made), repr(made), made.sum
+
+
+def test_positions_mean_the_same() -> None:
+    ours, theirs = _point(lean), _point(dataclasses.dataclass)
+    assert dataclasses.asdict(ours(1, 2, [3])) == dataclasses.asdict(theirs(1, 2, [3]))
+    assert ours.__match_args__ == theirs.__match_args__
+    match ours(4, 5):
+        case ours(x, y):
+            assert (x, y) == (4, 5)
+
+
+def test_fields_and_parameters_are_told_alike(pair: tuple[Any, Any]) -> None:
+    told = [[(f.name, f.kw_only, f.init, f.repr) for f in dataclasses.fields(p)] for p in pair]
+    assert told[0] == told[1]
+    made = [point(x=1) for point in pair]
+    names = [list(inspect.signature(type(each)).parameters) for each in made]
+    assert names[0] == names[1]
+    assert not any(hasattr(each, "__dict__") for each in made)
+
+
+def test_equal_values_are_equal_and_hash_alike() -> None:
+    assert Named("a", (1,)) == Named("a", (1,))
+    assert Named("a") != Named("b")
+    assert len({Named("a"), Named("a"), Named("b")}) == 2
+    assert Named("a") != ("a", ())
+
+
+def test_a_list_inside_cannot_be_hashed(pair: tuple[Any, Any]) -> None:
+    for point in pair:
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(point(x=1))
+
+
+def test_nothing_can_be_assigned_or_deleted() -> None:
+    value = Named("a")
+    with pytest.raises(dataclasses.FrozenInstanceError, match="assign to field 'first'"):
+        value.first = "b"  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError, match="delete field 'first'"):
+        del value.first  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        value.third = 1  # type: ignore[attr-defined]
+
+
+def test_copies_replacements_and_pickles_are_equal() -> None:
+    value = Named("a", (1, 2))
+    assert dataclasses.replace(value, first="b") == Named("b", (1, 2))
+    assert copy.copy(value) == copy.deepcopy(value) == value
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+def test_both_kinds_inherit_from_it() -> None:
+    @lean(frozen=True, slots=True)
+    class Further(Named):
+        """One field more."""
+
+        third: int = 3
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Furthest(Further):
+        """And another."""
+
+        fourth: int = 4
+
+    assert repr(Further("a")).endswith("Further(first='a', second=(), third=3)")
+    assert dataclasses.astuple(Furthest("a", (1,), 2, 5)) == ("a", (1,), 2, 5)
+    assert Further("a") != Named("a")
+    assert Named("a") == Named("a")
+
+
+def test_what_the_class_says_itself_stays() -> None:
+    @lean(frozen=True, slots=True)
+    class Own:
+        """Shows itself, and looks at what it was given."""
+
+        text: str
+
+        def __post_init__(self) -> None:
+            if not self.text:
+                raise ValueError("empty")
+
+        def __repr__(self) -> str:
+            return "own"
+
+    assert repr(Own("a")) == "own"
+    assert Own("a") == Own("a")
+    with pytest.raises(ValueError, match="empty"):
+        Own("")
