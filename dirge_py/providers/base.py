@@ -7,11 +7,12 @@ nothing here or in `registry.py` imports an HTTP library, so that listing provid
 import ipaddress
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from dirge_py.errors import ConfigError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import StreamFn
 
 if TYPE_CHECKING:

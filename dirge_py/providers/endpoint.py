@@ -1,9 +1,10 @@
 """Who is being asked: what errors need to name, and what they must not."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.base import ProviderSettings, Redact
 
 RAW_CHARS = 2000
