@@ -1,5 +1,6 @@
 """The one place where it is decided what may happen: looks paths up, then asks `decide`."""
 
+import importlib
 import logging
 import os
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ from dirge_py.permission.git_config import hazard, is_bare_repository
 from dirge_py.permission.globs import expand
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import Anchors, Mode, PolicySet, Rule, parse_rule
-from dirge_py.permission.shell import Surroundings, read_command
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,13 +44,6 @@ class Gate:
         self._outputs = _both_spellings(own_output_dirs)
         folders = dict.fromkeys((workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots))
         self._policy = replace(policy, anchors=Anchors(folders=tuple(folders), home=self._home))
-        self._around = Surroundings(
-            place=self._place,
-            is_folder=os.path.isdir,
-            expand=expand,
-            git_hazard=hazard,
-            home=self._home,
-        )
 
     @property
     def mode(self) -> Mode:
@@ -129,7 +122,7 @@ class Gate:
         plan = None
         for claim in claims:
             if isinstance(claim.resource, Command):
-                request = read_command(claim.resource, self._around)
+                request = self._read(claim.resource)
                 plan = request.plan
                 facts.extend(request.facts)
             elif claim.op in ("read", "edit"):
@@ -138,6 +131,19 @@ class Gate:
             else:
                 facts.append(NameFact(claim.op, claim.resource))
         return Request(tuple(dict.fromkeys(facts)), plan if len(claims) == 1 else None)
+
+    def _read(self, command: Command) -> Request:
+        # By name: grammar and tables of programs are loaded with the first command, if one comes.
+        shell = importlib.import_module("dirge_py.permission.shell")
+        around = shell.Surroundings(
+            place=self._place,
+            is_folder=os.path.isdir,
+            expand=expand,
+            git_hazard=hazard,
+            home=self._home,
+        )
+        request: Request = shell.read_command(command, around)
+        return request
 
     def _place(self, path: str) -> Place:
         try:

@@ -37,7 +37,7 @@ MAX_CONFIG_BYTES = 256 * 1024
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 MAX_REPOSITORIES = 64
 
-_HAZARDOUS = re.compile(
+_HAZARDOUS = (
     r"core\.(fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|worktree"
     r"|alternaterefscommand)"
     r"|alias\..*|include\.path|includeif\..*|diff\.external|diff\..*\.(command|textconv)"
@@ -179,7 +179,7 @@ def _hazardous_keys(path: str) -> tuple[str, ...]:
 def _runs(key: str, value: str) -> bool:
     if key == "core.fsmonitor" and value.strip().lower() in ("false", "0", "no", "off"):
         return False
-    return _HAZARDOUS.fullmatch(key.lower()) is not None
+    return re.fullmatch(_HAZARDOUS, key.lower()) is not None
 
 
 def _submodules(index: str) -> tuple[str, ...]:

@@ -10,11 +10,17 @@ import re
 from dirge_py.errors import ErrorKind
 
 
-def _any_of(*alternatives: str) -> re.Pattern[str]:
-    return re.compile("|".join(alternatives), re.IGNORECASE)
+class Wordings:
+    """The ways to say one thing. Compiled, and kept by `re`, when first looked for."""
+
+    def __init__(self, *alternatives: str) -> None:
+        self.pattern = "|".join(alternatives)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return re.search(self.pattern, text, re.IGNORECASE)
 
 
-NO_CREDIT = _any_of(
+NO_CREDIT = Wordings(
     r"insufficient[_ ](?:quota|credits?|funds|balance)",
     r"(?:credit )?balance is (?:too low|insufficient)",
     r"check your plan and billing",
@@ -23,7 +29,7 @@ NO_CREDIT = _any_of(
     r"\barrearage\b",
 )
 
-_AUTH = _any_of(
+_AUTH = Wordings(
     NO_CREDIT.pattern,
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?40[13]\b",
     r"\b40[13] (?:unauthorized|forbidden)",
@@ -36,9 +42,9 @@ _AUTH = _any_of(
     r"(?:invalid|expired) (?:access |auth |bearer )?token",
 )
 
-PER_MINUTE = _any_of(r"per[- ](?:second|minute|min)\b", r"\b[rt]pm\b", r"requests?/min")
+PER_MINUTE = Wordings(r"per[- ](?:second|minute|min)\b", r"\b[rt]pm\b", r"requests?/min")
 
-_CAP = _any_of(
+_CAP = Wordings(
     r"usage[_ -](?:limit|cap)",
     r"(?:daily|weekly|monthly|5[- ]hour|per[- ]day|spend(?:ing)?) (?:\w+ )?(?:limit|cap|quota)",
     r"(?:limit|quota|cap) (?:for|of) (?:today|the (?:day|week|month)|this (?:week|month))",
@@ -48,7 +54,7 @@ _CAP = _any_of(
     r"[\"']?code[\"']?\W{1,4}1308\b",
 )
 
-_RATE = _any_of(
+_RATE = Wordings(
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?(?:429|529)\b",
     r"\b429\b.{0,20}too many",
     r"rate[-_ ]?limit",
@@ -59,7 +65,7 @@ _RATE = _any_of(
     r"quota",
 )
 
-_SERVER = _any_of(
+_SERVER = Wordings(
     r"(?:status|code|error|http(?:/[\d.]+)?)\W{0,3}(?:code\W{0,3})?5\d\d\b",
     r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
     r"internal[_ ]server[_ ]error",
@@ -68,7 +74,7 @@ _SERVER = _any_of(
     r"\bapi_error\b",
 )
 
-CONTEXT_LENGTH = _any_of(
+CONTEXT_LENGTH = Wordings(
     r"context[_ ]length[_ ]exceeded",
     r"maximum context length",
     r"context (?:window|length|size|limit).{0,60}(?:exceed|too (?:long|large|small)|overflow|full)",
@@ -86,9 +92,9 @@ CONTEXT_LENGTH = _any_of(
     r"larger than the maximum .{0,30}tokens",
 )
 
-HTML_PAGE = _any_of(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
+HTML_PAGE = Wordings(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
 
-_NETWORK = _any_of(
+_NETWORK = Wordings(
     r"connection (?:was )?(?:refused|reset|aborted)",
     r"connection closed (?:before|by (?:the )?(?:peer|remote|server))",
     r"broken pipe",
@@ -113,11 +119,11 @@ def classify_text(text: str) -> ErrorKind:
         return "auth"
     if _CAP.search(text) and not PER_MINUTE.search(text):
         return "usage_cap"
-    ordered: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
+    ordered: tuple[tuple[Wordings, ErrorKind], ...] = (
         (_RATE, "rate_limit"),
         (_SERVER, "server"),
         (CONTEXT_LENGTH, "context_length"),
         (HTML_PAGE, "proxy_page"),
         (_NETWORK, "network"),
     )
-    return next((kind for pattern, kind in ordered if pattern.search(text)), "other")
+    return next((kind for wordings, kind in ordered if wordings.search(text)), "other")

@@ -8,17 +8,17 @@ from email.utils import parsedate_to_datetime
 _NUMBER = r"(\d{1,15}(?:\.\d{1,9})?)\d*"
 _SEPARATOR = r"[\"']?\s*[:=]?\s*[\"']?"
 
-_IN_TEXT: tuple[tuple[re.Pattern[str], float], ...] = (
-    (re.compile(r"retry[-_ ]after[-_ ]ms" + _SEPARATOR + _NUMBER, re.I), 0.001),
-    (re.compile(r"retry[-_ ]after(?:[-_ ]seconds)?" + _SEPARATOR + _NUMBER, re.I), 1.0),
-    (re.compile(r"retry[-_]?delay" + _SEPARATOR + _NUMBER + r"s", re.I), 1.0),
-    (re.compile(r"try again in " + _NUMBER + r"\s*ms", re.I), 0.001),
-    (re.compile(r"try again in " + _NUMBER + r"\s*s", re.I), 1.0),
-    (re.compile(r"try again in " + _NUMBER + r"\s*m(?:in|\d|\b)", re.I), 60.0),
+# Compiled when first looked for: most runs never wait.
+_IN_TEXT: tuple[tuple[str, float], ...] = (
+    (r"retry[-_ ]after[-_ ]ms" + _SEPARATOR + _NUMBER, 0.001),
+    (r"retry[-_ ]after(?:[-_ ]seconds)?" + _SEPARATOR + _NUMBER, 1.0),
+    (r"retry[-_]?delay" + _SEPARATOR + _NUMBER + r"s", 1.0),
+    (r"try again in " + _NUMBER + r"\s*ms", 0.001),
+    (r"try again in " + _NUMBER + r"\s*s", 1.0),
+    (r"try again in " + _NUMBER + r"\s*m(?:in|\d|\b)", 60.0),
 )
-_DATE_IN_TEXT = re.compile(
-    r"retry[-_ ]after" + _SEPARATOR + r"([a-z]{3,9}, \d{1,2}[ -][a-z]{3}[ -]\d{2,4} [\d:]{8} gmt)",
-    re.I,
+_DATE_IN_TEXT = (
+    r"retry[-_ ]after" + _SEPARATOR + r"([a-z]{3,9}, \d{1,2}[ -][a-z]{3}[ -]\d{2,4} [\d:]{8} gmt)"
 )
 
 
@@ -42,10 +42,10 @@ def retry_after_s(headers: Mapping[str, str], text: str, *, now: float) -> float
 
 def _in_text(text: str, now: float) -> float | None:
     for pattern, unit_s in _IN_TEXT:
-        match = pattern.search(text)
+        match = re.search(pattern, text, re.I)
         if match:
             return float(match[1]) * unit_s
-    date = _DATE_IN_TEXT.search(text)
+    date = re.search(_DATE_IN_TEXT, text, re.I)
     return _until(date[1], now) if date else None
 
 

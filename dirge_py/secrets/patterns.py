@@ -14,13 +14,20 @@ _MIN_RANDOM_RUN = 12
 
 @dataclass(frozen=True, slots=True)
 class SecretForm:
-    """A pattern, what to put in the place of a match, and a last look at whether it is one."""
+    """A pattern, what to put in the place of a match, and a last look at whether it is one.
 
-    pattern: re.Pattern[str]
+    The pattern is compiled, and kept by `re`, when it is first looked for.
+    """
+
+    pattern: str
     keep_prefix: bool = False
     is_secret: Callable[[str], bool] = bool
 
-    def replace(self, match: re.Match[str]) -> str:
+    def removed_from(self, text: str) -> str:
+        """`text` with every match replaced that is a secret."""
+        return re.sub(self.pattern, self._replacement, text)
+
+    def _replacement(self, match: re.Match[str]) -> str:
         secret = match["secret"]
         if not self.is_secret(secret):
             return match[0]
@@ -43,14 +50,12 @@ def looks_random(text: str) -> bool:
 
 def _token(prefix: str, body: str, is_secret: Callable[[str], bool] = bool) -> SecretForm:
     """A credential that begins with `prefix`, which must not continue a longer word."""
-    return SecretForm(
-        re.compile(rf"(?P<secret>{prefix}(?<![\w-]{prefix}){body})"), is_secret=is_secret
-    )
+    return SecretForm(rf"(?P<secret>{prefix}(?<![\w-]{prefix}){body})", is_secret=is_secret)
 
 
 def _after(introduction: str, body: str) -> SecretForm:
     """A credential known by what stands before it, which stays; `body` must look random."""
-    pattern = re.compile(f"{introduction}(?P<secret>{body})")
+    pattern = f"{introduction}(?P<secret>{body})"
     return SecretForm(pattern, keep_prefix=True, is_secret=looks_random)
 
 
@@ -62,11 +67,9 @@ _ASSIGNED = r"[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?"
 FORMS: tuple[SecretForm, ...] = (
     # With the line numbers a reading tool may have put before each line.
     SecretForm(
-        re.compile(
-            r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:[\sA-Za-z0-9+/=\\:,]|-(?!----)){20,}+"
-            r"(?:-----END [A-Z0-9 ]{1,60}-----)?)"
-        )
+        r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:[\sA-Za-z0-9+/=\\:,]|-(?!----)){20,}+"
+        r"(?:-----END [A-Z0-9 ]{1,60}-----)?)"
     ),
     _token("sk-ant-", r"[A-Za-z0-9_-]{20,}+"),
     _token("sk-", r"[A-Za-z0-9_-]{20,}+", looks_random),

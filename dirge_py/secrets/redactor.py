@@ -44,7 +44,7 @@ class Redactor:
         """`text` with every secret replaced by `[redacted]`."""
         text = self.redact_known(text)
         for form in FORMS:
-            text = form.pattern.sub(form.replace, text)
+            text = form.removed_from(text)
         return text
 
     def redact_all(self, value: Any) -> Any:
