@@ -209,6 +209,9 @@ def _as_list(value: Any) -> Any:
 Keys = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
+# Read with the whole: a table made alone would have pydantic build a validator for it alone.
+_EMPTY: Any = Field(default_factory=dict, validate_default=True)
+
 
 class Config(_Table):
     """All settings of one start: file, environment and flags merged. See `load.load`."""
@@ -217,15 +220,15 @@ class Config(_Table):
     providers: dict[str, ProviderEntry] = Field(
         default_factory=dict, description="Services by alias."
     )
-    roles: Roles = Roles()
-    tools: Tools = Tools()
-    loop: Loop = Loop()
-    permission: Permission = Permission()
-    limits: Limits = Limits()
-    context: Context = Context()
-    timeouts: Timeouts = Timeouts()
-    session: Session = Session()
-    ui: Ui = Ui()
+    roles: Roles = _EMPTY
+    tools: Tools = _EMPTY
+    loop: Loop = _EMPTY
+    permission: Permission = _EMPTY
+    limits: Limits = _EMPTY
+    context: Context = _EMPTY
+    timeouts: Timeouts = _EMPTY
+    session: Session = _EMPTY
+    ui: Ui = _EMPTY
     keys: dict[str, Keys] = Field(
         default_factory=dict, description='Action to key or keys; "none" frees it.'
     )
