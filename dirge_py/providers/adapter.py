@@ -12,19 +12,21 @@ from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.endpoint import Endpoint, endpoint
 from dirge_py.providers.exchange import Request, streamed
+from dirge_py.providers.memory import Memory
 from dirge_py.providers.translator import Translator
 from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One model call as a wire format sees it."""
+    """One model call as a wire format sees it. `memory` lasts from one call to the next."""
 
     context: LlmContext
     options: StreamOptions
     settings: ProviderSettings
     base_url: str
     model: str
+    memory: Memory
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -64,6 +66,7 @@ def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> Strea
     """
     base_url = (settings.base_url or wire.default_base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
+    memory = Memory()
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -74,6 +77,7 @@ def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> Strea
             settings=settings,
             base_url=base_url,
             model=model_id(options.model),
+            memory=memory,
         )
         try:
             request = _request(wire, call)
@@ -102,10 +106,11 @@ def _request(wire: Wire, call: Call) -> Request:
     )
     if key is None and call.base_url == wire.default_base_url:
         raise _no_key(at)
+    call.memory.begin_request()
     return Request(
         endpoint=at,
         headers=_headers(wire.headers(key), settings.headers, options.headers),
-        body=_written(wire.body(call)),
+        body=_written(wire.body(call), call.memory),
         timeouts=settings.timeouts,
         total_s=options.request_timeout_s,
     )
@@ -133,10 +138,19 @@ def _headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
-def _written(body: Mapping[str, Any]) -> bytes:
+def _written(body: Mapping[str, Any], memory: Memory) -> bytes:
+    """The request's JSON. Messages that come again, the same objects, are not written again."""
+    messages = "[" + ",".join(memory.of(each, _json) for each in body["messages"]) + "]"
+    members = (
+        f"{_json(name)}:{messages if name == 'messages' else _json(value)}"
+        for name, value in body.items()
+    )
     # Half of a surrogate pair, from a file with odd bytes, is no UTF-8: it becomes a question mark.
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", errors="replace")
+    return ("{" + ",".join(members) + "}").encode("utf-8", errors="replace")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _no_key(at: Endpoint) -> ProviderError:

@@ -36,6 +36,8 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 def sendable(messages: Sequence[Message]) -> list[Sendable]:
     """`messages` without what cannot be sent, in order; the same input gives the same output.
 
+    What need not be changed is the same object, for whoever remembers what came of it.
+
     System messages become user messages at their place: hoisted into the system prompt they would
     change the cached prefix. A result without its call becomes a user message, a call without its
     result gets one that says so. Assistant messages that hold nothing but thinking are left out.
@@ -78,7 +80,8 @@ def _turn(messages: Sequence[Message], ids: _Ids) -> Iterator[Sendable]:
         content = tuple(block for block in first.content if _is_sendable(block))
         if any(not isinstance(block, ThinkingBlock) for block in content):
             wire_ids = [ids.fresh(b.id) for b in content if isinstance(b, ToolCallBlock)]
-            yield replace(first, content=_renamed(content, iter(wire_ids)))
+            renamed = _renamed(content, iter(wire_ids))
+            yield first if renamed == first.content else replace(first, content=renamed)
             calls = (block for block in content if isinstance(block, ToolCallBlock))
             for call, wire_id in zip(calls, wire_ids, strict=True):
                 yield _answer(call, wire_id, answers.pop(call.id, None))
@@ -98,9 +101,13 @@ def _renamed(
     content: tuple[AssistantBlock, ...], wire_ids: Iterator[str]
 ) -> tuple[AssistantBlock, ...]:
     return tuple(
-        replace(block, id=next(wire_ids)) if isinstance(block, ToolCallBlock) else block
+        _under(next(wire_ids), block) if isinstance(block, ToolCallBlock) else block
         for block in content
     )
+
+
+def _under(wire_id: str, call: ToolCallBlock) -> ToolCallBlock:
+    return call if call.id == wire_id else replace(call, id=wire_id)
 
 
 def _answer(
@@ -113,7 +120,7 @@ def _answer(
             content=(TextBlock(NO_RESULT),),
             is_error=True,
         )
-    return replace(result, tool_call_id=wire_id)
+    return result if result.tool_call_id == wire_id else replace(result, tool_call_id=wire_id)
 
 
 def _others(messages: Sequence[Message], orphans: set[int]) -> Iterator[Sendable]:

@@ -28,6 +28,7 @@ def _body(call: Call) -> Mapping[str, Any]:
         card=lookup("openai", call.model),
         official=is_openai(call.base_url),
         max_output_tokens=call.max_output_tokens,
+        memory=call.memory,
     )
 
 

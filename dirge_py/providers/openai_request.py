@@ -17,6 +17,7 @@ from dirge_py.messages import (
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
 from dirge_py.providers.images import image_base64, missing_image
+from dirge_py.providers.memory import Memory
 from dirge_py.streams import LlmContext, StreamOptions, ThinkingLevel, ToolSpec
 
 EFFORTS: Mapping[ThinkingLevel, str] = {
@@ -43,15 +44,16 @@ def chat_request(
     card: ModelCard,
     official: bool,
     max_output_tokens: int | None,
+    memory: Memory,
 ) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches.
 
+    `memory` gives a message that it knows the very object of the last request.
+
     OpenAI itself wants `max_completion_tokens`; compatible servers know the older `max_tokens`.
     """
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": _messages(context, "developer" if official and card.thinking else "system"),
-    }
+    role = "developer" if official and card.thinking else "system"
+    body: dict[str, Any] = {"model": model, "messages": _messages(context, role, memory)}
     if context.tools:
         body["tools"] = [_tool(tool) for tool in context.tools]
     body["stream"] = True
@@ -86,7 +88,7 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _messages(context: LlmContext, system_role: str) -> list[dict[str, Any]]:
+def _messages(context: LlmContext, system_role: str, memory: Memory) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if context.system_prompt.strip():
         messages.append({"role": system_role, "content": context.system_prompt})
@@ -97,13 +99,17 @@ def _messages(context: LlmContext, system_role: str) -> list[dict[str, Any]]:
             shown_later = []
         if isinstance(message, ToolResultMessage):
             shown_later += [b for b in message.content if isinstance(b, ImageBlock)]
-        messages.append(_message(message, context.asset_dir))
+        if any(isinstance(block, ImageBlock) for block in message.content):
+            # Read anew: a picture's file may be gone by now, and is too large to keep.
+            messages.append(_message(message, context.asset_dir))
+        else:
+            messages.append(memory.of(message, _message))
     if shown_later:
         messages.append(_pictures(shown_later, context.asset_dir))
     return messages
 
 
-def _message(message: Sendable, asset_dir: str | None) -> dict[str, Any]:
+def _message(message: Sendable, asset_dir: str | None = None) -> dict[str, Any]:
     match message:
         case UserMessage():
             return {"role": "user", "content": _user_content(message, asset_dir)}

@@ -15,6 +15,7 @@ from dirge_py.messages import (
     user_text,
 )
 from dirge_py.providers.catalog import lookup
+from dirge_py.providers.memory import Memory
 from dirge_py.providers.openai_request import chat_request
 from dirge_py.streams import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
 from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
@@ -46,6 +47,7 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
         card=lookup("openai", model),
         official=official,
         max_output_tokens=options.get("max_output_tokens"),
+        memory=Memory(),
     )
 
 
@@ -320,6 +322,7 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         card=lookup("openai", "m"),
         official=False,
         max_output_tokens=None,
+        memory=Memory(),
     )
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}}
 
