@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
@@ -53,22 +54,29 @@ class AbortSignal:
         callback()
         return lambda: None
 
-    async def wait(self) -> None:
-        """Return when aborted: at once if it already is, else as soon as it happens."""
+    async def wait(self, unless: "asyncio.Future[Any] | None" = None) -> None:
+        """Return when aborted, at once if it already is, or when `unless` is done before that.
+
+        The cheap way to wait for either: a task for each would cost more than most waits.
+        """
         if self.aborted:
             return
         loop = asyncio.get_running_loop()
         woken = loop.create_future()
 
-        def settle() -> None:
+        def settle(_done: object = None) -> None:
             if not woken.done():
                 woken.set_result(None)
 
         forget = self.on_abort(lambda: _call_in(loop, settle))
+        if unless is not None:
+            unless.add_done_callback(settle)
         try:
             await woken
         finally:
             forget()
+            if unless is not None:
+                unless.remove_done_callback(settle)
 
     def _forget(self, key: int) -> None:
         with self._lock:

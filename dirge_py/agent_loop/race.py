@@ -31,15 +31,13 @@ async def until_aborted(work: Coroutine[Any, Any, T], signal: AbortSignal) -> T:
     the grace period to finish. Work that swallows its cancellation is abandoned, never awaited.
     """
     task = asyncio.ensure_future(work)
-    abort = asyncio.ensure_future(signal.wait())
     try:
         if signal.aborted:
             await asyncio.wait({task}, timeout=GRACE_S)
         else:
-            await asyncio.wait({task, abort}, return_when=asyncio.FIRST_COMPLETED)
+            await signal.wait(unless=task)
         is_finished = task.done()
     finally:
-        abort.cancel()
         if not task.done():
             await _reap(task)
     if not is_finished:

@@ -175,12 +175,10 @@ async def in_thread(
             loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=body, name=f"dirge-{work.__name__}", daemon=True).start()
-    aborted = asyncio.ensure_future(signal.wait())
     try:
-        await asyncio.wait((answer, aborted), return_when=asyncio.FIRST_COMPLETED)
+        await signal.wait(unless=answer)
         if not answer.done():
             raise ToolFailed("Aborted.", outcome="aborted")
         return answer.result()
     finally:
-        aborted.cancel()
         answer.cancel()
