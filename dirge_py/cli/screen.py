@@ -1,13 +1,17 @@
 """What the terminal UI is started with. Nothing heavy is imported before its first frame."""
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.config import paths
+from dirge_py.errors import ConfigError
 from dirge_py.questions import Asker
-from dirge_py.ui.start import TuiStart
+from dirge_py.ui.ink import DEFAULT_THEME
+from dirge_py.ui.start import Looks, SetupService, TuiStart
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -24,10 +28,14 @@ def start_of(
     pick_session: bool,
     config_file: Path | None,
 ) -> TuiStart:
-    """An ordinary start. Settings are read now, for looks, and again for every conversation."""
-    from dirge_py.wiring.setup import ProviderSetup
+    """An ordinary start. `load` reads the settings; every conversation reads them anew."""
 
-    looks = load()
+    def prepare() -> Looks:
+        import_module("dirge_py.wiring.build")
+        config = load()
+        return Looks(
+            show_thinking=config.ui.show_thinking, keys=config.keys, aliases=config.aliases
+        )
 
     def open_first(asker: Asker) -> "Conversation":
         from dirge_py.wiring.build import build
@@ -41,16 +49,19 @@ def start_of(
         kind = SessionChoice(kind="resume", id=session_id) if session_id else SessionChoice()
         return build(load(), asker, replace(options(), session=kind))
 
+    def setup() -> SetupService:
+        from dirge_py.wiring.setup import ProviderSetup
+
+        return ProviderSetup(config_file)
+
     return TuiStart(
         open_first=open_first,
         open_other=open_other,
-        warm_up=lambda: import_module("dirge_py.wiring.build"),
-        setup=ProviderSetup(config_file),
+        prepare=prepare,
+        setup=setup,
         first_prompt=prompt,
         pick_session=pick_session,
-        theme=looks.ui.theme,
-        show_thinking=looks.ui.show_thinking,
-        keys=looks.keys,
+        theme=theme_in(config_file or paths.config_file()),
     )
 
 
@@ -62,5 +73,16 @@ def start_of_demo(demo: "Demo") -> TuiStart:
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id: demo.conversation(asker, paced=True),
         first_prompt=PROMPT,
-        pick_session=False,
     )
+
+
+def theme_in(file: Path) -> str:
+    """The theme that the settings name, read without judging them: that costs a tenth of a second.
+
+    Whatever is wrong with the file is said when it is really read, after the first frame.
+    """
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        return str(table["ui"]["theme"])
+    except (OSError, ValueError, KeyError, TypeError, ConfigError):
+        return DEFAULT_THEME

@@ -197,9 +197,8 @@ class Session(_Table):
 class Ui(_Table):
     """How the terminal UI looks."""
 
-    theme: str = Field(default="phosphor", description="The name of a theme.")
+    theme: str = Field(default="dark", description="The name of a theme.")
     show_thinking: bool = Field(default=False, description="Show what models say to themselves.")
-    animations: bool = Field(default=True, description="Let the activity mark move.")
 
 
 def _as_list(value: Any) -> Any:

@@ -1,28 +1,28 @@
 """Running a program that takes over the terminal: an editor, a pager."""
 
-import signal
-import subprocess
+import asyncio
 from collections.abc import Sequence
 
 from dirge_py.errors import ProcessError
 
 
-def run_in_foreground(arguments: Sequence[str]) -> int:
+async def run_in_foreground(arguments: Sequence[str]) -> int:
     """Run a program with our own terminal and environment; returns its exit code.
 
-    Blocks the thread, as the person looks at that program and not at us. Ctrl+C belongs to it.
+    Only what awaits this stands still. Ctrl+C reaches us too: it is the caller's to pass over.
 
     Raises:
         ProcessError: the program cannot be started.
     """
-    # A handler, not SIG_IGN: being ignored would be inherited by the program.
-    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        return subprocess.run(list(arguments), check=False).returncode
+        program = await asyncio.create_subprocess_exec(*arguments)
     except OSError as error:
         raise ProcessError(
             f"{arguments[0]} cannot be started: {error.strerror}.",
             hint="Set VISUAL or EDITOR to your editor.",
         ) from error
-    finally:
-        signal.signal(signal.SIGINT, before)
+    try:
+        return await program.wait()
+    except asyncio.CancelledError:
+        program.terminate()
+        raise

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     rows = [(_typed(command), command.summary) for command in front.commands]
     parts = ["Commands", *_aligned(rows)]
+    if own := front.commands.own_names:
+        parts += ["", "Own names", *_aligned(own)]
     if front.keys:
         parts += ["", "Keys", *_aligned(front.keys)]
     parts += ["", "@path attaches a file, a folder or an image. A line that begins with // is sent"]

@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
+from dirge_py.permission.decision import explain
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.permission.decision import Decision
 
 _MODES = {
     "standard": "reads and edits in the workspace; asks before commands that act",
-    "accept": "like standard, and edits without asking",
-    "restrictive": "asks before every edit",
-    "plan": "reads only",
-    "yolo": "asks nothing",
+    "accept": "as standard, and also memory and similar without asking",
+    "restrictive": "asks before every edit and every command that acts",
+    "plan": "reads only; edits and commands that act are denied",
+    "yolo": "asks nothing; deny rules still hold",
 }
 
 
@@ -36,23 +36,7 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     tool, _, call = args.partition(" ")
     if not tool or not call.strip():
         raise UsageError("Which call?", hint="For example: /why bash git push")
-    front.show(explain(conversation.why(tool, call.strip())))
-
-
-def explain(decision: "Decision") -> str:
-    """A decision as lines: the verdict, its claims, and every rule that was looked at."""
-    lines = [f"{decision.effect}, by {decision.policy}: {decision.reason}"]
-    for claim in decision.claims:
-        lines.append(f"  {claim.op} {claim.resource}: {claim.effect}, by {claim.policy}")
-        lines.append(f"    {claim.reason}")
-    if decision.trace:
-        lines.append("  looked at:")
-        lines += [
-            f"    {step.claim}: {step.policy} → {step.effect or 'says nothing'}"
-            + (f" ({step.reason})" if step.reason else "")
-            for step in decision.trace
-        ]
-    return "\n".join(lines)
+    front.show(explain(conversation.why(tool, call.strip()), tool, call.strip()))
 
 
 async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:

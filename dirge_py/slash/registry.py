@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -31,6 +31,7 @@ class Registry:
     def __init__(self, commands: Iterable[Command] = ()) -> None:
         self._by_name: dict[str, Command] = {}
         self._commands: list[Command] = []
+        self._own: dict[str, str] = {}
         self.conflicts: list[str] = []
         for command in commands:
             self.add(command)
@@ -43,11 +44,35 @@ class Registry:
         for name in (command.name, *command.aliases):
             self._by_name.setdefault(name, command)
 
+    def use_own_names(self, names: Mapping[str, str]) -> list[str]:
+        """Take a person's own names, `/m` for `/model fast`; returns what they should know of them.
+
+        An own name stands for a built-in command, so that none can lead to itself.
+        """
+        self._own.clear()
+        warnings: list[str] = []
+        for own, line in names.items():
+            name, meant = own.removeprefix("/"), line.removeprefix("/").strip()
+            command = meant.partition(" ")[0]
+            if command not in self._by_name:
+                warnings.append(f"{own}: {unknown_command(self, command).message}")
+                continue
+            if name in self._by_name:
+                warnings.append(f"{own} is now /{meant}, no longer the built-in command.")
+            self._own[name] = meant
+        return warnings
+
+    @property
+    def own_names(self) -> Sequence[tuple[str, str]]:
+        """What the person calls commands, and what that stands for."""
+        return [(f"/{name}", f"/{line}") for name, line in sorted(self._own.items())]
+
     def __iter__(self) -> Iterator[Command]:
         return iter(sorted(self._commands, key=lambda command: command.name))
 
     def find(self, name: str) -> Command | None:
-        return self._by_name.get(name)
+        """The command behind a name, an alias or an own name."""
+        return self._by_name.get(self._own.get(name, name).partition(" ")[0])
 
     def read(self, line: str) -> Typed | None:
         """The command that `line` asks for, or None when it is a prompt.
@@ -63,17 +88,22 @@ class Registry:
         name, args = words[0], words[1].strip() if len(words) == 2 else ""
         if "/" in name or "\\" in name:
             return None
-        return Typed(name=name, args=args, command=self.find(name))
+        if name in self._own:
+            name, _, given = self._own[name].partition(" ")
+            args = f"{given} {args}".strip()
+        return Typed(name=name, args=args, command=self._by_name.get(name))
 
-    def complete(self, prefix: str) -> Sequence[Command]:
-        """Commands whose name, or one of whose aliases, begins with `prefix`; names first."""
-        by_name = [command for command in self if command.name.startswith(prefix)]
+    def complete(self, prefix: str) -> Sequence[tuple[str, str]]:
+        """Names that begin with `prefix`, and what is behind them: own names, names, aliases."""
+        own = [(n[1:], line) for n, line in self.own_names if n[1:].startswith(prefix)]
+        known = [command for command in self if command.name not in self._own]
+        by_name = [command for command in known if command.name.startswith(prefix)]
         by_alias = [
             command
-            for command in self
+            for command in known
             if command not in by_name and any(a.startswith(prefix) for a in command.aliases)
         ]
-        return [*by_name, *by_alias]
+        return [*own, *((command.name, command.summary) for command in (*by_name, *by_alias))]
 
     def nearest(self, name: str) -> str | None:
         """The known name most like `name`, if any is like it at all."""

@@ -104,7 +104,7 @@ class Actions:
     async def edit_outside(self) -> None:
         composer = self._app.composer
         try:
-            edited = edit_in_editor(self._app, composer.pastes.expand(composer.text))
+            edited = await edit_in_editor(self._app, composer.pastes.expand(composer.text))
         except DirgeError as error:
             self._app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
             return

@@ -1,41 +1,48 @@
 """The terminal UI: which widgets there are and how they are joined; what they do is elsewhere."""
 
-import asyncio
 import importlib
+import signal
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
 from textual.app import App, ComposeResult
-from textual.widgets import TextArea
+from textual.containers import Horizontal
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.widgets import Static, TextArea
+from textual.worker import WorkerFailed
 
 from dirge_py import slash
-from dirge_py.errors import DirgeError, NoProvider
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
 from dirge_py.ui import commands
 from dirge_py.ui.actions import Actions
-from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.bridge import Bridge, LoopEvents
 from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.ink import DEFAULT_THEME, ink_for, load_theme, theme_names
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.look import css_variables, textual_theme
+from dirge_py.ui.opening import Opening
 from dirge_py.ui.panels.choices import ChoiceList, Picker
 from dirge_py.ui.panels.line import LineQuestion
-from dirge_py.ui.panels.permission import GUARD_S
+from dirge_py.ui.panels.permission import GUARD_S, PermissionDialog
 from dirge_py.ui.panels.queue import QueuePanel
-from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import Standing, StatusBar, place_of
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.start import TuiStart
-from dirge_py.ui.talk import Talk, typed_text
+from dirge_py.ui.talk import Talk
+from dirge_py.ui.terminal import TerminalDriver
 from dirge_py.ui.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.ui.transcript.chronicle import Chronicle
+
+
+_MOST_INPUT_ROWS = 8
+"""Rows that a long draft takes; never more than half of the screen."""
 
 
 class DirgeApp(App[int]):
@@ -45,7 +52,10 @@ class DirgeApp(App[int]):
     BINDINGS: ClassVar = []
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
-    .small-asking #composer, .small-asking #status, .small-asking #queue { display: none; }
+    #prompt { height: auto; padding: 0 1; background: $surface; }
+    #sign { width: 2; height: 1; color: $accent; }
+    .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
+    .only-asking #transcript { display: none; }
     """
 
     def __init__(
@@ -54,13 +64,13 @@ class DirgeApp(App[int]):
         super().__init__(ansi_color=True if no_color else None)
         self.animation_level = "none"
         self.scroll_sensitivity_y = 3.0
-        self.failure: DirgeError | None = None
-        self.keymap = Keymap(start.keys)
+        self.failure: BaseException | None = None
+        self.is_handed_over = False
+        self.keymap = Keymap()
         self.front = TuiFront(self, discover(slash, commands))
         self.talk = Talk(self, self.front.commands, self.front)
-        self._start = start
         self.dock = QuestionDock(self, guard_s)
-        self._asker = DockedAsker(self.dock)
+        self.opening = Opening(self, start)
         self._bridge = Bridge(self.post_message)
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
@@ -93,13 +103,15 @@ class DirgeApp(App[int]):
         yield self.proposals
         yield self.picker
         yield self.line_question
-        yield self.composer
+        with Horizontal(id="prompt"):
+            yield Static("❯", id="sign")
+            yield self.composer
         yield self.status
 
     def on_mount(self) -> None:
         self.composer.focus()
         self.standing_changed()
-        self.call_after_refresh(self.begin)
+        self.call_after_refresh(self.opening.begin)
 
     # -- the conversation
 
@@ -109,65 +121,18 @@ class DirgeApp(App[int]):
         if self._chronicle is None:
             module = importlib.import_module("dirge_py.ui.transcript.chronicle")
             self._chronicle = module.Chronicle(
-                self.transcript, show_thinking=self._start.show_thinking
+                self.transcript, show_thinking=self.opening.show_thinking
             )
         assert self._chronicle is not None
         return self._chronicle
 
-    @work
-    async def begin(self) -> None:
-        """Open the conversation, once the first frame is on the screen."""
-        if self._start.warm_up is not None:
-            await asyncio.to_thread(self._start.warm_up)
-        try:
-            conversation = self._start.open_first(self._asker)
-        except NoProvider as error:
-            await self._set_up(error)
-            return
-        except DirgeError as error:
-            self.failure = error
-            self.leave(1)
-            return
-        self._take_up(conversation)
-        if self._start.first_prompt:
-            await self.talk.say(self._start.first_prompt, "now")
-        elif self._start.pick_session:
-            await self.talk.say("/sessions", "now")
-
-    async def switch_to(self, session_id: str | None) -> "Conversation":
-        """Go on in another session, or a new one; the one before is closed."""
-        before = self.talk.conversation
-        conversation = self._start.open_other(self._asker, session_id)
-        self._bridge.flush()
-        self._take_up(conversation)
-        if before is not None:
-            await before.close()
-        return conversation
-
-    def _take_up(self, conversation: "Conversation") -> None:
+    def adopt(self, conversation: "Conversation") -> None:
+        """Go on with this conversation, on an empty page; its messages are not written there."""
+        self._bridge.drop()
         self.transcript.clear()
         self._chronicle = None
         self._place = place_of(conversation.cwd)
         self.talk.adopt(conversation, self._bridge.sink)
-        for prompt in conversation.messages:
-            if prompt.role == "user" and prompt.origin == "user":
-                self.composer.prompts.add(typed_text(prompt))
-        self.chronicle.tell(conversation.messages)
-        self.say(f"dirge · {conversation.model} · /help lists what can be typed")
-        if conversation.instruction_files:
-            self.say(f"Instructions read: {', '.join(conversation.instruction_files)}")
-        for notice in conversation.notices:
-            self.say(notice, tone="warning")
-        for name in self.keymap.unknown:
-            self.say(f"[keys]: there is no action {name!r}.", tone="warning")
-
-    async def _set_up(self, error: NoProvider) -> None:
-        service = self._start.setup
-        if service is None:
-            self.failure = error
-            self.leave(2)
-        elif await set_up(self.dock, self.say, service, f"{error.message}\n{error.hint}".strip()):
-            self.begin()
 
     def on_loop_events(self, message: LoopEvents) -> None:
         for event in message.events:
@@ -221,20 +186,26 @@ class DirgeApp(App[int]):
         self.standing_changed()
 
     def _key_hint(self) -> str:
-        if not self.talk.is_running:
+        if not self.talk.is_running or self.talk.is_asking:
             return ""
         name = self.keymap.name_of
-        stop = f"{name('screen', 'interrupt')} interrupts"
-        if not self.composer.text:
-            return stop
-        steer, queue = name("composer", "submit"), name("composer", "queue")
-        return f"{steer} steers at the next tool boundary · {queue} queues for after · {stop}"
+        parts = [
+            f"{name('screen', 'interrupt')} interrupts",
+            f"{name('composer', 'submit')} steers",
+            f"{name('composer', 'queue')} queues for after",
+        ]
+        if self.talk.waiting and not self.composer.text:
+            parts.append(f"{name('composer', 'up')} takes back")
+        return " · ".join(parts)
 
     # -- what comes from the widgets
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
         self.transcript.go_to_end()
+        if self.talk.conversation is None and not await self.opening.finished():
+            self.give_back(message.text)
+            return
         await self.talk.say(self.composer.pastes.expand(message.text), message.how)
 
     @work
@@ -245,6 +216,9 @@ class DirgeApp(App[int]):
     def on_composer_chosen(self, message: Composer.Chosen) -> None:
         if self.proposer.act(message.action):
             self.composer.key_action_submit()
+
+    def on_permission_dialog_strayed(self, message: PermissionDialog.Strayed) -> None:
+        self.composer.paste(message.text)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.proposer.look()
@@ -260,6 +234,7 @@ class DirgeApp(App[int]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.dock.fit(event.size.height)
+        self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
 
     # -- the rest
 
@@ -283,3 +258,28 @@ class DirgeApp(App[int]):
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
         self.exit(code, return_code=code)
+
+    def leave_by_signal(self, number: int) -> None:
+        """What a signal asks for; Ctrl+C in an editor that has the screen is not for us."""
+        if not (self.is_handed_over and number == signal.SIGINT):
+            self.leave(128 + number)
+
+    def fail(self, error: Exception) -> None:
+        """End the program because of `error`, which whoever runs the app raises then."""
+        self.failure = self.failure or error
+        self.leave(1)
+
+    # -- instead of Textual's own
+
+    def get_driver_class(self) -> type[Driver]:
+        found = super().get_driver_class()
+        return TerminalDriver if found is LinuxDriver else found
+
+    def _handle_exception(self, error: Exception) -> None:
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        self.failure = self.failure or cause
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print the values of all local variables: prompts, files, keys.
+        self._close_messages_no_wait()

@@ -28,7 +28,7 @@ class DockedAsker:
         answers: list[PermissionAnswer] = []
         async with self._turn:
             for number, request in enumerate(requests, 1):
-                place = f"  {number} of {len(requests)}" if len(requests) > 1 else ""
+                place = f"{number} of {len(requests)}" if len(requests) > 1 else ""
                 answers.append(await self._ask(request, place))
         return answers
 

@@ -46,6 +46,13 @@ class Bridge:
             self._delivered_at = asyncio.get_running_loop().time()
             self._post(LoopEvents(events))
 
+    def drop(self) -> None:
+        """Forget what was not delivered: it is about a conversation that is no longer shown."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._events = []
+
     def _deliver_within(self, pause_s: float) -> None:
         loop = asyncio.get_running_loop()
         due = max(loop.time(), self._delivered_at + pause_s)

@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
 _SMALL_HEIGHT = 10
-"""Rows below which a question takes the place of the input and the status line."""
+"""Rows below which a question takes the place of everything else."""
 
-
-_ROWS_KEPT = 4
+_ROWS_KEPT = 3
 """Rows that a question leaves to the rest of a screen that is not small."""
 
 _LEAST_ROWS = 3
@@ -46,7 +45,7 @@ class QuestionDock:
         app.talk.is_asking = False
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
-        app.screen.remove_class("small-asking")
+        app.screen.remove_class("small-asking", "only-asking")
         await dialog.remove()
         app.composer.focus()
         app.standing_changed()
@@ -73,5 +72,6 @@ class QuestionDock:
 
     def _fit(self, dialog: PermissionDialog, height: int) -> None:
         is_small = height < _SMALL_HEIGHT
+        taken = dialog.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
         self._app.screen.set_class(is_small, "small-asking")
-        dialog.fit(max(_LEAST_ROWS, height - (1 if is_small else _ROWS_KEPT)))
+        self._app.screen.set_class(taken >= height, "only-asking")

@@ -4,31 +4,58 @@ import os
 import shlex
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from textual.app import App, SuspendNotSupported
+from textual.app import SuspendNotSupported
 
 from dirge_py.errors import ProcessError
 from dirge_py.processes.foreground import run_in_foreground
 
+if TYPE_CHECKING:
+    from dirge_py.ui.app import DirgeApp
 
-def edit_in_editor(app: App[int], text: str) -> str | None:
-    """What the person made of `text`; None if they left it as it was.
+
+async def edit_in_editor(app: "DirgeApp", text: str) -> str | None:
+    """What the person made of `text`; None if they left it as it was. A run goes on meanwhile.
 
     Raises:
-        ProcessError: there is no editor, it failed, or this terminal cannot be handed over.
+        ProcessError: there is no editor, it failed, or this terminal cannot be handed over. What
+            was written with an editor that failed stays in a file, which the hint names.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=".md", text=True)
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
-            draft.write(text)
-        with app.suspend():
-            code = run_in_foreground([*shlex.split(editor), name])
-        if code != 0:
-            raise ProcessError(f"{editor} ended with exit code {code}.", hint="The draft is kept.")
-        edited = Path(name).read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+        command = shlex.split(editor)
+    except ValueError as error:
+        raise ProcessError(f"{editor!r} is no command: {error}.") from error
+    draft = _write_draft(text)
+    try:
+        code = await _hand_over(app, [*command, str(draft)])
+        edited = draft.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    if code == 0 or edited == text:
+        draft.unlink(missing_ok=True)
+    if code != 0:
+        kept = "The input is as it was." if edited == text else f"What it wrote is in {draft}."
+        raise ProcessError(f"{editor} ended with exit code {code}.", hint=kept)
+    return edited if edited != text else None
+
+
+def _write_draft(text: str) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=".md", text=True)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
+        draft.write(text)
+    return Path(name)
+
+
+async def _hand_over(app: "DirgeApp", command: list[str]) -> int:
+    # Drawing waits, Ctrl+C is the editor's: the screen is not ours until it ends.
+    app.is_handed_over = True
+    try:
+        with app.batch_update(), app.suspend():
+            return await run_in_foreground(command)
     except SuspendNotSupported as error:
         raise ProcessError("this terminal cannot be handed to an editor.") from error
     finally:
-        Path(name).unlink(missing_ok=True)
-    return edited if edited != text else None
+        app.is_handed_over = False

@@ -36,13 +36,13 @@ class TuiFront:
         return await self._app.dock.pick(title, choices, current)
 
     async def edit_text(self, text: str) -> str | None:
-        return edit_in_editor(self._app, text)
+        return await edit_in_editor(self._app, text)
 
     def set_input(self, text: str) -> None:
         self._app.composer.put(text)
 
     async def open(self, session_id: str | None) -> "Conversation":
-        return await self._app.switch_to(session_id)
+        return await self._app.opening.switch_to(session_id)
 
     def quit(self) -> None:
         self._app.leave(0)

@@ -64,9 +64,9 @@ DEFAULTS: tuple[Key, ...] = (
     Key("list", "choose", ("enter",)),
     Key("list", "erase", ("backspace", "ctrl+h")),
     Key("list", "close", ("escape", "ctrl+c")),
-    Key("dialog", "once", ("1", "y"), "in a question: allow once"),
-    Key("dialog", "session", ("2", "a"), "in a question: allow for this session"),
-    Key("dialog", "deny", ("3", "n", "escape"), "in a question: deny"),
+    Key("dialog", "once", ("y", "1"), "in a question: allow once"),
+    Key("dialog", "session", ("a", "2"), "in a question: allow for this session"),
+    Key("dialog", "deny", ("n", "3", "escape"), "in a question: deny"),
     Key("dialog", "comment", ("tab",), "in a question: deny with a comment"),
     Key("dialog", "deny_and_stop", ("ctrl+c",), "in a question: deny and interrupt"),
     Key("dialog", "previous", ("left", "k")),
@@ -83,13 +83,17 @@ DEFAULTS: tuple[Key, ...] = (
 class Keymap:
     """The keys in force: the defaults, and what the configuration changed."""
 
-    def __init__(self, overrides: Mapping[str, Sequence[str]] | None = None) -> None:
-        changed = {name.replace("-", "_"): keys for name, keys in (overrides or {}).items()}
-        self.unknown = sorted(set(changed) - {key.action for key in DEFAULTS})
+    def __init__(self) -> None:
+        self.change({})
+
+    def change(self, overrides: Mapping[str, Sequence[str]]) -> Sequence[str]:
+        """Put other keys on some actions; returns the names that are no actions."""
+        changed = {name.replace("-", "_"): keys for name, keys in overrides.items()}
         self._keys = [_changed(key, changed) for key in DEFAULTS]
         self._by_key = {
             (key.scope, name): key.action for key in reversed(self._keys) for name in key.keys
         }
+        return sorted(set(changed) - {key.action for key in DEFAULTS})
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
         """What `key` starts in the first of `scopes` that knows it."""
@@ -112,15 +116,14 @@ class Keymap:
         ]
 
 
+_SPELLED = {"underscore": "_", "escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
+
+
 def spell(key: str) -> str:
     """`shift+tab` as `Shift+Tab`, `ctrl+c` as `Ctrl+C`; a letter alone stays small."""
     if len(key) == 1:
         return key
-    return (
-        "+".join(part.capitalize() for part in key.split("+"))
-        .replace("Underscore", "_")
-        .replace("Escape", "Esc")
-    )
+    return "+".join(_SPELLED.get(part) or part.capitalize() for part in key.split("+"))
 
 
 def _changed(key: Key, changed: Mapping[str, Iterable[str]]) -> Key:

@@ -7,16 +7,17 @@ import sys
 
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
-from dirge_py.ui.terminal import teach_keys
+from dirge_py.ui.terminal import teach_keys, watch_for_hangup
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_HUNG_UP = 128 + signal.SIGHUP
 
 
 def run_tui(start: TuiStart) -> int:
     """Run the UI until the person leaves; returns the exit code.
 
-    A signal ends it like a person would, with exit code 128 + its number. The terminal is restored
-    first, then the conversation is closed.
+    A signal ends it like a person would, with exit code 128 + its number; so does a terminal that
+    is closed. The terminal is restored first, then the conversation is closed.
 
     Raises:
         DirgeError: the conversation could not be opened. Nothing is left on the screen then.
@@ -33,8 +34,12 @@ async def _run(start: TuiStart) -> int:
         os.environ["NO_COLOR"] = "1"
     loop = asyncio.get_running_loop()
     for number in _ENDING_SIGNALS:
-        loop.add_signal_handler(number, app.leave, 128 + number)
-    way_back = ""
+        loop.add_signal_handler(number, app.leave_by_signal, number)
+    watch_for_hangup(
+        sys.stdin.fileno(),
+        lambda: loop.call_soon_threadsafe(app.leave, _HUNG_UP),
+        _HUNG_UP,
+    )
     try:
         code = await app.run_async()
         way_back = _way_back(app)
@@ -44,9 +49,10 @@ async def _run(start: TuiStart) -> int:
             loop.remove_signal_handler(number)
     if app.failure is not None:
         raise app.failure
-    if way_back:
+    code = code if code is not None else app.return_code or 0
+    if way_back and code != _HUNG_UP:
         sys.stdout.write(way_back + "\n")
-    return code if code is not None else app.return_code or 0
+    return code
 
 
 def _way_back(app: DirgeApp) -> str:

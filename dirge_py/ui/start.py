@@ -23,6 +23,15 @@ class OpenOther(Protocol):
     def __call__(self, asker: Asker, session_id: str | None) -> "Conversation": ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looks:
+    """What the settings say about the screen. `aliases`: own names for slash commands."""
+
+    show_thinking: bool = False
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+
 class SetupService(Protocol):
     """Writes the first provider into the configuration."""
 
@@ -40,17 +49,15 @@ class SetupService(Protocol):
 class TuiStart:
     """How one start of the terminal UI goes.
 
-    `open_first` and `open_other` are called after the first frame, on the event loop; what they
-    import should be imported by `warm_up`, which runs in a thread before. `pick_session`: show the
-    list of sessions first (`-r` without an id).
+    Only `theme` is needed for the first frame. After it `prepare` runs in a thread: it reads the
+    settings and imports what opening will need; then `open_first` and later `open_other` are
+    called, on the event loop. `pick_session`: show the list of sessions first (`-r` without an id).
     """
 
     open_first: OpenFirst
     open_other: OpenOther
-    warm_up: Callable[[], object] | None = None
-    setup: SetupService | None = None
+    prepare: Callable[[], Looks] = Looks
+    setup: Callable[[], SetupService] | None = None
     first_prompt: str = ""
     pick_session: bool = False
     theme: str = "dark"
-    show_thinking: bool = False
-    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -82,11 +82,9 @@ class Talk:
     async def say(self, text: str, how: Literal["now", "later"]) -> None:
         """Do what a line asks for: run a command, start a run, steer or queue."""
         conversation = self.conversation
-        if not text.strip():
+        if conversation is None or not text.strip():
             return
         try:
-            if conversation is None:
-                raise DirgeError("the conversation is not open yet.", hint="In a moment.")
             typed = self._registry.read(text)
             if typed is not None:
                 await self._registry.run(typed, conversation, self._front)

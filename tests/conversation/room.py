@@ -9,7 +9,7 @@ from typing import Any
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
 from dirge_py.messages import UserMessage
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.streams import LlmContext
 from dirge_py.testing import ScriptedModel
 from dirge_py.wiring.build import build
@@ -56,15 +56,19 @@ class Room:
         folder = Path(self._environment["DIRGE_CONFIG_DIR"])
         (folder / "config.toml").write_text(f"[providers.{alias}]\n{CONFIG}{more}")
 
+    def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
+        """A conversation whose questions `asker` answers."""
+        return build(
+            load(environment=self._environment),
+            asker,
+            BuildOptions(session=session, **options),
+            stream_fn=self.model.stream_fn,
+        )
+
     @asynccontextmanager
     async def open(self, kind: Any = "new", **options: Any) -> AsyncIterator[Conversation]:
         """A conversation in the session of that kind, closed at the end."""
-        conversation = build(
-            load(environment=self._environment),
-            self.person,
-            BuildOptions(session=SessionChoice(kind=kind), **options),
-            stream_fn=self.model.stream_fn,
-        )
+        conversation = self.build(self.person, SessionChoice(kind=kind), **options)
         try:
             yield conversation
         finally:

@@ -8,7 +8,6 @@ import pytest
 from dirge_py import slash
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
-from dirge_py.slash.permission import explain
 from dirge_py.slash.registry import Registry, as_prompt, discover
 
 
@@ -39,9 +38,7 @@ def test_a_line_that_begins_with_a_slash_is_a_command(line: str, name: str, args
     assert (typed.name, typed.args) == (name, args)
 
 
-@pytest.mark.parametrize(
-    "line", ["hello", "//model", "/usr/bin/x is", "/", "/ model", " /model"]
-)
+@pytest.mark.parametrize("line", ["hello", "//model", "/usr/bin/x is", "/", "/ model", " /model"])
 def test_other_lines_are_prompts(line: str):
     assert Registry([command("model")]).read(line) is None
 
@@ -60,7 +57,7 @@ def test_the_first_to_claim_a_name_keeps_it_and_the_clash_is_reported():
 
 def test_completion_puts_names_before_aliases():
     registry = Registry([command("zap", aliases=("mo",)), command("model"), command("mode")])
-    assert [found.name for found in registry.complete("mo")] == ["mode", "model", "zap"]
+    assert [name for name, _ in registry.complete("mo")] == ["mode", "model", "zap"]
 
 
 @pytest.mark.parametrize(
@@ -97,18 +94,27 @@ def test_every_family_is_found_and_nothing_clashes():
     assert names >= {"help", "model", "mode", "why", "allow", "clear", "sessions", "quit"}
 
 
-def test_a_decision_is_told_with_its_claims_and_every_rule_that_spoke():
-    claim = SimpleNamespace(
-        op="edit", resource="/etc/hosts", effect="ask", policy="protected", reason="outside"
-    )
-    step = SimpleNamespace(claim="edit:/etc/hosts", policy="deny-rule", effect=None, reason="")
-    decision: Any = SimpleNamespace(
-        effect="ask", policy="protected", reason="outside", claims=(claim,), trace=(step,)
-    )
-    assert explain(decision) == (
-        "ask, by protected: outside\n"
-        "  edit /etc/hosts: ask, by protected\n"
-        "    outside\n"
-        "  looked at:\n"
-        "    edit:/etc/hosts: deny-rule → says nothing"
-    )
+# -- a person's own names
+
+
+def test_an_own_name_is_expanded_once_and_what_follows_is_appended():
+    registry = Registry([command("model"), command("mode")])
+    warnings = registry.use_own_names({"/m": "/model small", "/model": "/mode plan"})
+
+    short, shadowing = registry.read("/m :high"), registry.read("/model")
+    assert short and (short.name, short.args) == ("model", "small :high")
+    assert shadowing and (shadowing.name, shadowing.args) == ("mode", "plan")
+    assert warnings == ["/model is now /mode plan, no longer the built-in command."]
+
+
+def test_an_own_name_that_stands_for_nothing_is_reported_and_left_out():
+    registry = Registry([command("model")])
+    assert registry.use_own_names({"/a": "/b", "/b": "/model"}) == ["/a: There is no command /b."]
+    assert registry.own_names == [("/b", "/model")]
+
+
+def test_own_names_are_proposed_before_the_others():
+    registry = Registry([command("model"), command("mode")])
+    registry.use_own_names({"/mo": "/model x"})
+    assert [name for name, _ in registry.complete("m")] == ["mo", "mode", "model"]
+    assert registry.find("mo") is registry.find("model")

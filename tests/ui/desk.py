@@ -1,52 +1,78 @@
-"""Driving the app in tests: start it with scripts, press, wait for what is to be seen."""
+"""Driving the app in tests: real conversations, a scripted model, waiting for what is seen."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
 
+from dirge_py.conversation import Conversation
 from dirge_py.errors import DirgeError
-from dirge_py.questions import Asker
+from dirge_py.messages import UserMessage
+from dirge_py.permission.rules import Mode
+from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.ui.app import DirgeApp
+from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart
-from tests.ui.fake import FakeConversation, Script
+from dirge_py.wiring.options import SessionChoice
+from tests.conversation.room import Room
 
-_MOST_PAUSES = 400
+_MOST_PAUSES = 1000
+
+HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
+"""A command that shows a line and goes on once there is a file `go`."""
 
 
 class Desk:
     """An app under test, and the conversations it has opened."""
 
+    pilot: Pilot[int]
+    asker: Asker
+
     def __init__(
         self,
-        scripts: list[Script],
-        settings: dict[str, Any],
-        start: dict[str, Any],
-        refusals: list[DirgeError],
+        room: Room,
+        *,
+        mode: Mode = "standard",
+        resumes: str = "",
+        refusals: Sequence[DirgeError] = (),
+        guard_s: float = 0.0,
+        **start: Any,
     ) -> None:
-        self.scripts = scripts
-        self.settings = settings
-        self.refusals = refusals
-        self.opened: list[FakeConversation] = []
+        self.room = room
+        self.opened: list[Conversation] = []
+        self._mode: Mode = mode
+        self._resumes = resumes
+        self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(TuiStart(**options), guard_s=0.0)
-        self.pilot: Pilot[int] = None  # type: ignore[assignment]
+        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s)
 
-    def _open_first(self, asker: Asker) -> Any:
-        if self.refusals:
-            raise self.refusals.pop(0)
-        return self._open(asker, None)
+    def _open_first(self, asker: Asker) -> Conversation:
+        if self._refusals:
+            raise self._refusals.pop(0)
+        return self._open(asker, self._resumes or None)
 
-    def _open(self, asker: Asker, session_id: str | None) -> Any:
-        name = session_id or f"s-{len(self.opened) + 1}"
-        fake = FakeConversation(asker, self.scripts, **{"session_id": name, **self.settings})
-        self.opened.append(fake)
-        return fake
+    def _open(self, asker: Asker, session_id: str | None) -> Conversation:
+        choice = SessionChoice(kind="resume", id=session_id) if session_id else SessionChoice()
+        self.asker = asker
+        self.opened.append(self.room.build(asker, choice))
+        self.opened[-1].set_mode(self._mode)
+        return self.opened[-1]
 
     @property
-    def talk(self) -> FakeConversation:
+    def talk(self) -> Conversation:
         return self.opened[-1]
+
+    @property
+    def sent(self) -> list[str]:
+        """What the person has said in this conversation."""
+        return [m.text for m in self.talk.messages if isinstance(m, UserMessage)]
+
+    @property
+    def results(self) -> list[str]:
+        """What the tools answered in this conversation."""
+        return [message.text for message in self.talk.messages if message.role == "toolResult"]
 
     @property
     def text(self) -> str:
@@ -60,6 +86,18 @@ class Desk:
         """What is on the screen now."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in lines)
+
+    @property
+    def dialog(self) -> PermissionDialog | None:
+        return next(iter(self.app.query(PermissionDialog)), None)
+
+    def ask(self, *requests: PermissionRequest) -> "asyncio.Task[Sequence[PermissionAnswer]]":
+        """Put questions as the engine does."""
+        return asyncio.ensure_future(self.asker.permission(requests))
+
+    def let_go(self) -> None:
+        """Let a `HELD` command go on."""
+        (self.room.project / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
         for _ in range(_MOST_PAUSES):
@@ -76,22 +114,29 @@ class Desk:
         self.app.composer.put(text)
         await self.pilot.press("enter")
 
+    async def paste(self, text: str) -> None:
+        self.app.composer.paste(text)
+        await self.pilot.pause()
+
     async def idle(self) -> None:
         await self.until(lambda: self.app.talk.state == "ready")
+
+    async def asked(self) -> None:
+        """Until there is a question that can be answered."""
+        await self.until(lambda: (at := self.dialog) and at.has_focus and at.may_approve)
 
 
 @asynccontextmanager
 async def desk(
-    *scripts: Script,
-    size: tuple[int, int] = (80, 24),
-    start: dict[str, Any] | None = None,
-    refusals: list[DirgeError] | None = None,
-    **settings: Any,
+    room: Room, *, size: tuple[int, int] = (80, 24), opens: bool = True, **more: Any
 ) -> AsyncIterator[Desk]:
-    """A running app whose conversation plays `scripts`; opening it first fails with `refusals`."""
-    made = Desk(list(scripts), settings, start or {}, refusals or [])
+    """A running app; `opens`: it has opened its conversation too."""
+    made = Desk(room, **more)
+    for _ in range(3):
+        room.model.will_say("Nothing more to do.")
     async with made.app.run_test(size=size) as pilot:
         made.pilot = pilot
-        await made.until(lambda: made.opened or refusals)
+        if opens:
+            await made.until(lambda: made.app.talk.conversation)
         yield made
     await made.app.talk.close()

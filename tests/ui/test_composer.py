@@ -1,90 +1,84 @@
 """Writing: lines, history, pastes, proposals."""
 
-from pathlib import Path
-
 from textual import events
 
-from tests.ui.desk import Desk, desk
-from tests.ui.fake import Play
+from tests.conversation.room import Room
+from tests.ui.desk import desk
 
 
-async def paste(d: Desk, text: str) -> None:
-    d.app.composer.post_message(events.Paste(text))
-    await d.pilot.pause()
-
-
-async def test_four_ways_to_a_new_line():
-    async with desk() as d:
+async def test_four_ways_to_a_new_line(room: Room):
+    async with desk(room) as d:
         await d.pilot.press("a", "ctrl+j", "b", "alt+enter", "c", "shift+enter", "d")
         await d.pilot.press("backslash", "enter", "e")
         assert d.app.composer.text == "a\nb\nc\nd\ne"
-        assert d.talk.sent == []
+        assert d.sent == []
 
 
-async def test_what_is_typed_right_after_enter_is_the_next_prompt():
-    async with desk() as d:
+async def test_what_is_typed_right_after_enter_is_the_next_prompt(room: Room):
+    async with desk(room) as d:
         await d.type("one")
         d.app.composer.key_action_submit()
         d.app.composer.insert("two")
-        await d.until(lambda: d.talk.sent)
-        assert d.talk.sent == ["one"]
+        await d.until(lambda: d.sent)
+        assert d.sent == ["one"]
         assert d.app.composer.text == "two"
 
 
-async def test_a_paste_with_newlines_does_not_send():
-    async with desk() as d:
-        await paste(d, "a\r\nb\r\nc\r\n")
+async def test_a_paste_with_newlines_does_not_send(room: Room):
+    async with desk(room) as d:
+        d.app.composer.post_message(events.Paste("a\r\nb\r\nc\r\n"))
+        await d.until(lambda: d.app.composer.text)
         assert d.app.composer.text == "a\nb\nc\n"
-        assert d.talk.sent == []
+        assert d.sent == []
 
 
-async def test_a_large_paste_is_a_placeholder_and_is_sent_whole():
+async def test_a_large_paste_is_a_placeholder_and_is_sent_whole(room: Room):
     text = "\n".join(f"line {n}" for n in range(12))
-    async with desk() as d:
-        await paste(d, text)
+    async with desk(room) as d:
+        await d.paste(text)
         assert d.app.composer.text == "[12 lines pasted]"
         await d.type(" why")
         await d.pilot.press("enter")
-        await d.until(lambda: d.talk.sent)
-        assert d.talk.sent == [f"{text} why"]
+        await d.until(lambda: d.sent)
+        assert d.sent == [f"{text} why"]
 
 
-async def test_a_placeholder_called_back_from_history_still_means_the_same():
+async def test_a_placeholder_called_back_from_history_still_means_the_same(room: Room):
     text = "\n".join(f"line {n}" for n in range(12))
-    async with desk() as d:
-        await paste(d, text)
+    async with desk(room) as d:
+        await d.paste(text)
         await d.pilot.press("enter")
         await d.idle()
         await d.pilot.press("up")
         await d.until(lambda: d.app.composer.text == "[12 lines pasted]")
         await d.pilot.press("enter")
-        await d.until(lambda: len(d.talk.sent) == 2)
-        assert d.talk.sent[1] == text
+        await d.until(lambda: len(d.sent) == 2)
+        assert d.sent[1] == text
 
 
-async def test_backspace_takes_a_placeholder_at_once():
-    async with desk() as d:
+async def test_backspace_takes_a_placeholder_at_once(room: Room):
+    async with desk(room) as d:
         await d.type("see ")
-        await paste(d, "1\n2\n3\n4\n5")
+        await d.paste("1\n2\n3\n4\n5")
         await d.pilot.press("backspace")
         assert d.app.composer.text == "see "
 
 
-async def test_pasting_the_same_again_puts_it_in_as_it_is():
-    async with desk() as d:
-        await paste(d, "1\n2\n3\n4\n5")
-        await paste(d, "1\n2\n3\n4\n5")
+async def test_pasting_the_same_again_puts_it_in_as_it_is(room: Room):
+    async with desk(room) as d:
+        await d.paste("1\n2\n3\n4\n5")
+        await d.paste("1\n2\n3\n4\n5")
         assert d.app.composer.text == "1\n2\n3\n4\n5"
 
 
-async def test_a_paste_cannot_smuggle_terminal_commands_or_lone_surrogates():
-    async with desk() as d:
-        await paste(d, "a\x1b]0;title\x07b\ud800")
+async def test_a_paste_cannot_smuggle_terminal_commands_or_lone_surrogates(room: Room):
+    async with desk(room) as d:
+        await d.paste("a\x1b]0;title\x07b\ud800")
         assert d.app.composer.text == "ab\ufffd"
 
 
-async def test_up_moves_by_line_before_it_goes_back_in_history():
-    async with desk() as d:
+async def test_up_moves_by_line_before_it_goes_back_in_history(room: Room):
+    async with desk(room) as d:
         await d.send("first")
         await d.idle()
         d.app.composer.put("one\ntwo")
@@ -96,8 +90,8 @@ async def test_up_moves_by_line_before_it_goes_back_in_history():
         assert d.app.composer.text == "one\ntwo"
 
 
-async def test_what_was_cut_can_be_put_back():
-    async with desk() as d:
+async def test_what_was_cut_can_be_put_back(room: Room):
+    async with desk(room) as d:
         await d.type("one two")
         await d.pilot.press("ctrl+w", "ctrl+y", "ctrl+y")
         assert d.app.composer.text == "one twotwo"
@@ -105,8 +99,8 @@ async def test_what_was_cut_can_be_put_back():
         assert d.app.composer.text == ""
 
 
-async def test_tab_cycles_through_commands():
-    async with desk() as d:
+async def test_tab_cycles_through_commands(room: Room):
+    async with desk(room) as d:
         await d.type("/mo")
         await d.until(lambda: d.app.proposals.is_open)
         await d.pilot.press("tab")
@@ -115,8 +109,8 @@ async def test_tab_cycles_through_commands():
         assert (first, d.app.composer.text) == ("/mode ", "/model ")
 
 
-async def test_esc_closes_the_proposals_and_keeps_the_text():
-    async with desk() as d:
+async def test_esc_closes_the_proposals_and_keeps_the_text(room: Room):
+    async with desk(room) as d:
         await d.type("/mo")
         await d.until(lambda: d.app.proposals.is_open)
         await d.pilot.press("escape")
@@ -124,12 +118,12 @@ async def test_esc_closes_the_proposals_and_keeps_the_text():
         assert d.app.composer.text == "/mo"
 
 
-async def test_at_proposes_files_that_git_would_not_ignore(tmp_path: Path):
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "parser.py").write_text("")
-    (tmp_path / "secret.log").write_text("")
-    (tmp_path / ".gitignore").write_text("*.log\n")
-    async with desk(cwd=tmp_path) as d:
+async def test_at_proposes_files_that_git_would_not_ignore(room: Room):
+    (room.project / "src").mkdir()
+    (room.project / "src" / "parser.py").write_text("")
+    (room.project / "secret.log").write_text("")
+    (room.project / ".gitignore").write_text("*.log\n")
+    async with desk(room) as d:
         await d.type("look at @")
         await d.until(lambda: d.app.proposals.is_open)
         assert [c.label for c in d.app.proposals.choices] == [".gitignore", "src/", "src/parser.py"]
@@ -137,14 +131,11 @@ async def test_at_proposes_files_that_git_would_not_ignore(tmp_path: Path):
         await d.until(lambda: [c.label for c in d.app.proposals.choices] == ["src/parser.py"])
         await d.pilot.press("enter")
         await d.until(lambda: d.app.composer.text == "look at @src/parser.py ")
-        assert d.talk.sent == []
+        assert d.sent == []
 
 
-async def test_history_can_be_searched():
-    async def quiet(play: Play) -> None:
-        play.say("ok")
-
-    async with desk(quiet, quiet) as d:
+async def test_history_can_be_searched(room: Room):
+    async with desk(room) as d:
         for prompt in ("fix the parser", "write docs"):
             await d.send(prompt)
             await d.idle()
@@ -155,9 +146,9 @@ async def test_history_can_be_searched():
         await d.until(lambda: d.app.composer.text == "fix the parser")
 
 
-async def test_wide_characters_can_be_typed_and_sent():
-    async with desk() as d:
+async def test_wide_characters_can_be_typed_and_sent(room: Room):
+    async with desk(room) as d:
         await d.pilot.press("日", "本", "é")
         await d.pilot.press("enter")
-        await d.until(lambda: d.talk.sent)
-        assert d.talk.sent == ["日本é"]
+        await d.until(lambda: d.sent)
+        assert d.sent == ["日本é"]

@@ -1,48 +1,170 @@
 """The question before a call: all of it is seen, and only an answer answers."""
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from textual import events
 
 from dirge_py.calls import Preview
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
-from dirge_py.ui.panels.permission import PermissionDialog
-from tests.ui.desk import Desk, desk
-from tests.ui.fake import Play
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.panels.asked import paint_request
+from tests.conversation.room import Room
+from tests.ui.desk import desk
+
+INK = ink_for(load_theme("dark"))
+
+MAKE = "touch made"
+"""A command that is asked about."""
 
 
 def request(command: str = "git push", grant: tuple[str, ...] = ("execute:git push",)):
-    claim = AskedClaim(
-        op="execute", resource=command, effect="ask", policy="default", reason="not on the list"
-    )
     return PermissionRequest(
         call_id="c1",
         tool_name="bash",
-        claims=(claim,),
+        claims=(claim(command, "not on the list"),),
         grant=grant,
         preview=Preview(kind="command", text=command),
         cwd="/tmp/project",
     )
 
 
-class Asking:
-    """A run that asks, and keeps what was answered."""
-
-    def __init__(self, *requests: PermissionRequest) -> None:
-        self.requests = requests
-        self.answers: list[PermissionAnswer] = []
-
-    async def script(self, play: Play) -> None:
-        self.answers.extend(await play.ask(*self.requests))
-        play.say("ok")
+def claim(command: str, reason: str, effect: Any = "ask") -> AskedClaim:
+    return AskedClaim(
+        op="execute", resource=command, effect=effect, policy="default", reason=reason
+    )
 
 
-def dialog(d: Desk) -> PermissionDialog | None:
-    return d.app.query(PermissionDialog).first() if d.app.query(PermissionDialog) else None
+# -- with the engine
 
 
-async def asked(d: Desk) -> None:
-    await d.until(lambda: (shown := dialog(d)) and shown.has_focus and shown.may_approve)
+async def test_what_was_allowed_once_runs_and_is_asked_again(room: Room):
+    room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        assert f"│ {MAKE}" in d.screen
+        await d.pilot.press("y")
+        await d.until(lambda: d.results)
+        assert (room.project / "made").exists()
+        await d.asked()
+
+
+async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room: Room):
+    room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        assert "Allow for this session: execute:touch made" in d.screen
+        await d.pilot.press("a")
+        await d.idle()
+        assert len(d.results) == 2
+        assert [str(grant) for grant in d.talk.grants] == ["execute:touch made"]
+
+
+async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room: Room):
+    room.model.will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        await d.pilot.press("tab")
+        await d.type("use 3 y n")
+        await d.pilot.press("enter")
+        await d.idle()
+        assert not (room.project / "made").exists()
+        assert "use 3 y n" in d.results[0]
+        assert "denied" in d.text
+
+
+async def test_only_the_parts_of_a_command_that_ask_are_told_apart(room: Room):
+    room.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        asked = d.screen[d.screen.index("Allow bash?") :]
+        assert asked.count(f"│ ls; {MAKE}; mkdir -p x") == 1
+        assert f"  {MAKE} — " in asked
+        assert "  mkdir -p x — " in asked
+        assert "  ls" not in asked
+
+
+async def test_a_change_is_asked_about_with_its_diff(room: Room):
+    (room.project / "x.py").write_text("old\n")
+    room.model.will_call("read", path="x.py")
+    room.model.will_call("edit", path="x.py", old_text="old", new_text="new")
+    async with desk(room, mode="restrictive") as d:
+        await d.send("go")
+        await d.asked()
+        assert "1 -old" in d.screen
+        assert "1 +new" in d.screen
+        assert "x.py" in d.screen
+        await d.pilot.press("y")
+        await d.idle()
+        assert (room.project / "x.py").read_text() == "new\n"
+
+
+async def test_esc_answers_the_question_and_not_the_run(room: Room):
+    room.model.will_call("bash", command=MAKE).will_say("Then not.")
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        await d.pilot.press("escape")
+        await d.idle()
+        assert "Then not." in d.text
+
+
+async def test_ctrl_c_denies_and_interrupts(room: Room):
+    room.model.will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        await d.pilot.press("ctrl+c")
+        await d.idle()
+        assert d.dialog is None
+        assert "Interrupted." in d.text
+        assert not (room.project / "made").exists()
+
+
+async def test_an_aborted_run_takes_its_question_down(room: Room):
+    room.model.will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        d.talk.abort()
+        await d.idle()
+        assert d.dialog is None
+        assert d.app.composer.has_focus
+
+
+async def test_quitting_during_a_question_ends_the_run_quietly(room: Room):
+    room.model.will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.asked()
+        d.app.leave(0)
+        await d.until(lambda: not d.app.is_running)
+    assert not d.talk.is_running
+    assert not (room.project / "made").exists()
+
+
+async def test_the_draft_survives_a_question(room: Room):
+    gate = asyncio.Event()
+    room.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
+    async with desk(room) as d:
+        await d.send("make it")
+        await d.until(lambda: "Wait." in d.text)
+        d.talk.follow_up("now")
+        d.app.composer.put("my draft")
+        gate.set()
+        await d.asked()
+        await d.pilot.press("y")
+        await d.idle()
+        assert d.app.composer.text == "my draft"
+
+
+# -- the dialog alone
 
 
 @pytest.mark.parametrize(
@@ -64,198 +186,149 @@ async def asked(d: Desk) -> None:
         ),
     ],
 )
-async def test_each_key_gives_its_answer(keys: list[str], answer: PermissionAnswer):
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
+async def test_each_key_gives_its_answer(room: Room, keys: list[str], answer: PermissionAnswer):
+    async with desk(room) as d:
+        question = d.ask(request())
+        await d.asked()
         await d.pilot.press(*keys)
-        await d.idle()
+        await d.until(lambda: d.dialog is None)
 
-        assert asking.answers == [answer]
-        assert dialog(d) is None
-
-
-async def test_the_question_shows_command_rule_folder_and_grant():
-    asking = Asking(request("git push --force origin main"))
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
-
-        assert "Allow bash?" in d.screen
-        assert "│ git push --force origin main" in d.screen
-        assert "execute: ask — not on the list" in d.screen
-        assert "in /tmp/project" in d.screen
-        assert "Allow for this session: execute:git push" in d.screen
+        assert await question == [answer]
+        assert d.app.composer.has_focus
 
 
-async def test_what_cannot_be_granted_for_longer_has_no_such_option():
-    asking = Asking(request(grant=()))
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
+async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
+    async with desk(room) as d:
+        d.ask(request("git push --force origin main"))
+        await d.asked()
+        asked = d.screen[d.screen.index("Allow") :]
+
+        assert asked.startswith("Allow bash?  in /tmp/project\n")
+        assert asked.count("git push --force origin main") == 1
+        assert "  not on the list" in asked
+        assert "a Allow for this session: execute:git push" in asked
+
+
+async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
+    async with desk(room) as d:
+        d.ask(request(grant=()))
+        await d.asked()
         assert "this session" not in d.screen
         await d.pilot.press("a", "2")
-        assert dialog(d) is not None
+        assert d.dialog is not None
 
 
-async def test_typing_does_not_reach_the_input():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
+async def test_typing_does_not_reach_the_input(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request())
+        await d.asked()
         await d.pilot.press("x", "z", "q")
 
         assert d.app.composer.text == ""
-        assert asking.answers == []
+        assert not question.done()
 
 
-async def test_a_long_command_can_be_approved_only_after_its_end_was_seen():
-    command = "\n".join(f"echo {n}" for n in range(300))
-    asking = Asking(request(command))
-    async with desk(asking.script) as d:
-        await d.send("go")
-        await d.until(lambda: (shown := dialog(d)) and shown.has_focus)
+async def test_a_long_command_can_be_approved_only_after_its_end_was_seen(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request("\n".join(f"echo {n}" for n in range(300))))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
         await d.pilot.press("y", "enter", "1", "a")
-        assert asking.answers == []
+        assert not question.done()
         assert "read on to the end to approve" in d.screen
-        while not dialog(d).may_approve:
+        while d.dialog and not d.dialog.may_approve:
             await d.pilot.press("space")
         assert "echo 299" in d.screen
         await d.pilot.press("y")
-        await d.idle()
-        assert asking.answers == [PermissionAnswer(effect="allow")]
+        assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_hidden_characters_are_shown_in_the_command():
-    asking = Asking(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
-    async with desk(asking.script) as d:
-        await d.send("go")
-        await asked(d)
+async def test_hidden_characters_are_shown_in_the_command(room: Room):
+    async with desk(room) as d:
+        d.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
+        await d.asked()
         assert "<U+202E>" in d.screen
         assert "<40 blanks>" in d.screen
 
 
-async def test_several_questions_come_one_after_the_other():
-    asking = Asking(request("make"), request("make install"))
-    async with desk(asking.script) as d:
-        await d.send("go")
+async def test_several_questions_come_one_after_the_other(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request("make"), request("make install"))
         await d.until(lambda: "1 of 2" in d.screen)
+        await d.asked()
         await d.pilot.press("y")
-        await d.until(lambda: "2 of 2" in d.screen and dialog(d).has_focus)
+        await d.until(lambda: "2 of 2" in d.screen)
+        await d.asked()
         await d.pilot.press("n")
-        await d.idle()
-        assert [answer.effect for answer in asking.answers] == ["allow", "deny"]
+        assert [answer.effect for answer in await question] == ["allow", "deny"]
 
 
-async def test_an_aborted_run_takes_its_question_down():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
-        d.talk.abort()
-        await d.idle()
-
-        assert dialog(d) is None
-        assert d.app.composer.has_focus
-        assert asking.answers == []
-
-
-async def test_ctrl_c_denies_and_interrupts():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
-        await d.pilot.press("ctrl+c")
-        await d.idle()
-        assert dialog(d) is None
-        assert "Interrupted." in d.text
-
-
-async def test_keys_pressed_before_the_question_could_be_read_are_no_answer():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        d.app.dock._guard_s = 3600.0
-        await d.send("push")
-        await asked(d)
+async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):
+    async with desk(room, guard_s=3600.0) as d:
+        await d.type("sa")
+        question = d.ask(request())
+        await d.asked()
         await d.pilot.press("y", "enter", "escape")
+        assert d.dialog is not None
+        d.dialog.post_message(events.Paste(" pasted"))
+        await d.until(lambda: d.app.composer.text == "say pasted")
 
-        assert asking.answers == []
-        assert dialog(d) is not None
-
-
-async def test_the_draft_survives_a_question():
-    asking = Asking(request())
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def script(play: Play) -> None:
-        await gate
-        await asking.script(play)
-
-    async with desk(script) as d:
-        await d.send("push")
-        d.app.composer.put("my draft")
-        gate.set_result(None)
-        await asked(d)
-        await d.pilot.press("y")
-        await d.idle()
-        assert d.app.composer.text == "my draft"
+        assert not question.done()
 
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (200, 60)])
-async def test_a_question_fits_every_screen(size: tuple[int, int]):
-    asking = Asking(request("git push --force origin main"))
-    async with desk(asking.script, size=size) as d:
-        await d.send("push")
-        await d.until(lambda: (shown := dialog(d)) and shown.has_focus)
-        while not dialog(d).may_approve:
+async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
+    async with desk(room, size=size) as d:
+        question = d.ask(request("git push --force origin main"))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        while d.dialog and not d.dialog.may_approve:
             await d.pilot.press("space")
         assert "once" in d.screen
         await d.pilot.press("y")
-        await d.idle()
-        assert asking.answers == [PermissionAnswer(effect="allow")]
+        assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_a_change_is_asked_about_with_its_diff():
-    diff = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-old\n+new\n"
-    claim = AskedClaim(
-        op="edit",
-        resource="/tmp/project/x.py",
-        effect="ask",
-        policy="default",
-        reason="restrictive",
-    )
-    asking = Asking(
-        PermissionRequest(
-            call_id="c",
-            tool_name="edit",
-            claims=(claim,),
-            preview=Preview(kind="diff", text=diff, path="x.py"),
-        )
-    )
-    async with desk(asking.script) as d:
-        await d.send("go")
-        await asked(d)
-        assert "1 -old" in d.screen
-        assert "1 +new" in d.screen
-        assert "/tmp/project/x.py" in d.screen
-
-
-async def test_quitting_during_a_question_ends_the_run_quietly():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
-        d.app.leave(0)
-        await d.until(lambda: not d.app.is_running)
-    assert asking.answers == []
-    assert d.talk.is_closed
-
-
-async def test_the_hint_to_read_on_goes_when_all_was_seen():
-    asking = Asking(request())
-    async with desk(asking.script) as d:
-        await d.send("push")
-        await asked(d)
+@pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])
+async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(room: Room, size: tuple[int, int]):
+    async with desk(room, size=size) as d:
+        d.ask(request())
+        await d.asked()
         await d.until(lambda: "deny with a comment" in d.screen)
         assert "read on" not in d.screen
+
+
+@pytest.mark.parametrize("size", [(60, 24), (20, 5)])
+async def test_what_would_be_granted_is_never_cut(room: Room, size: tuple[int, int]):
+    async with desk(room, size=size) as d:
+        d.ask(request(grant=("execute:" + "x" * 50 + " END",)))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        seen = d.screen
+        while d.dialog and not d.dialog.may_approve:
+            await d.pilot.press("down")
+            seen += d.screen
+        assert "END" in seen
+
+
+def test_a_command_is_shown_once_and_then_the_parts_that_ask():
+    asked = replace(
+        request("ls; make; git push"),
+        claims=(
+            claim("ls", "only looks", effect="allow"),
+            claim("make", "runs what it finds"),
+            claim("git push", "talks to others"),
+        ),
+    )
+    assert [line.text.rstrip() for line in paint_request(asked, "", 60, INK)] == [
+        "Allow bash?  in /tmp/project",
+        "│ ls; make; git push",
+        "  make — runs what it finds",
+        "  git push — talks to others",
+    ]
+
+
+def test_what_has_no_picture_is_told_claim_by_claim():
+    claims = (replace(claim("/etc/hosts", "outside"), op="read"),)
+    asked = replace(request(), tool_name="read", claims=claims, preview=None)
+    assert [line.text.rstrip() for line in paint_request(asked, "2 of 3", 60, INK)] == [
+        "Allow read?  2 of 3",
+        "  read /etc/hosts — outside",
+    ]

@@ -1,132 +1,161 @@
 """Sending, steering, queueing and interrupting, as seen on the screen."""
 
 import asyncio
+import threading
 
 import pytest
 
-from dirge_py.calls import text_result
-from dirge_py.messages import user_text
-from tests.ui.desk import desk
-from tests.ui.fake import Play
+from dirge_py.events import AgentEnd
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import ScriptedModel
+from dirge_py.ui.start import Looks
+from tests.conversation.room import Room, when
+from tests.ui.desk import HELD, Desk, desk
+
+ANSWER = "The build fails because of **one** missing file."
 
 
-async def answer(play: Play) -> None:
-    play.say("The build fails because of **one** missing file.")
+def long_command(room: Room) -> ScriptedModel:
+    return room.model.will_call("bash", command=HELD)
 
 
-class Held:
-    """A run that waits in a tool call until the gate is opened."""
-
-    def __init__(self) -> None:
-        self.gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def script(self, play: Play) -> None:
-        await play.tool("bash", {"command": "make"}, "built", gate=self.gate, progress="cc a.c")
-        play.say("All done.")
+async def working(d: Desk) -> None:
+    await d.until(lambda: "\n   cc a.c" in d.screen)
 
 
-async def test_a_sent_prompt_and_its_answer_are_on_the_screen():
-    async with desk(answer) as d:
+async def test_a_sent_prompt_and_its_answer_are_on_the_screen(room: Room):
+    room.model.will_say(ANSWER)
+    async with desk(room) as d:
         await d.type("why?")
         await d.pilot.press("enter")
         await d.until(lambda: "missing file" in d.text)
         await d.idle()
 
-        assert d.talk.sent == ["why?"]
+        assert room.heard() == ["why?"]
         assert "› why?" in d.text
         assert d.app.composer.text == ""
 
 
-async def test_enter_during_a_run_steers_and_the_delivery_is_shown():
-    held = Held()
-    async with desk(held.script) as d:
+async def test_enter_during_a_run_steers_and_the_delivery_is_shown(room: Room):
+    long_command(room).will_say("All done.")
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: "cc a.c" in d.text)
+        await working(d)
         await d.send("look at CI first")
         await d.until(lambda: "q:1" in d.screen)
         assert "steers next: look at CI first" in d.screen
 
-        held.gate.set_result(None)
+        d.let_go()
         await d.idle()
 
         assert "q:1" not in d.screen
         assert "steered in, delivered at turn 2" in d.text
+        assert "look at CI first" in room.heard(1)[-1]
 
 
-async def test_tab_during_a_run_queues_for_after_it():
-    held = Held()
-    async with desk(held.script) as d:
+async def test_what_was_steered_in_long_ago_is_not_said_to_be_delivered_now(room: Room):
+    long_command(room).will_say("All done.")
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: d.app.talk.is_running)
+        await working(d)
+        await d.send("look at CI first")
+        d.let_go()
+        await d.idle()
+        stored = d.talk.session_id or ""
+
+    async with desk(room, resumes=stored) as d:
+        assert "› look at CI first\n  steered in\n" in d.text
+        assert "delivered" not in d.text
+
+
+async def test_tab_during_a_run_queues_for_after_it(room: Room):
+    long_command(room).will_say("All done.").will_say(ANSWER)
+    async with desk(room, mode="yolo") as d:
+        await d.send("build it")
+        await working(d)
         d.app.composer.put("then write a test")
         await d.pilot.press("tab")
         await d.until(lambda: "when done: then write a test" in d.screen)
+        d.let_go()
+        await d.idle()
 
-        assert [item.kind for item in d.talk.queue] == ["follow_up"]
+        assert "queued, delivered when the agent was done" in d.text
+        assert d.text.index("All done.") < d.text.index("then write a test")
+        assert room.heard()[-1] == "then write a test"
 
 
-async def test_what_is_typed_too_late_for_the_run_starts_the_next_one():
-    held = Held()
-    async with desk(held.script, answer) as d:
+async def test_what_is_typed_too_late_for_the_run_starts_the_next_one(room: Room):
+    room.model.will_say("Almost.").will_say(ANSWER)
+    async with desk(room) as d:
+        d.talk.subscribe(when(AgentEnd, lambda: d.talk.follow_up("then explain")))
         await d.send("build it")
-        await d.until(lambda: d.app.talk.is_running)
-        d.app.composer.put("then explain")
-        await d.pilot.press("tab")
-        await d.until(lambda: d.talk.queue)
-        held.gate.set_result(None)
         await d.until(lambda: "missing file" in d.text)
 
-        assert d.talk.sent == ["build it", "then explain"]
+        assert room.heard() == ["build it", "then explain"]
+
+
+async def test_the_hint_tells_what_enter_tab_and_esc_do_during_a_run(room: Room):
+    long_command(room)
+    async with desk(room, mode="yolo") as d:
+        await d.send("build it")
+        await working(d)
+        hint = "Esc interrupts · Enter steers · Tab queues for after"
+        assert hint in d.screen
+        await d.send("and hurry")
+        await d.until(lambda: f"{hint} · Up takes back" in d.screen)
+        await d.pilot.press("escape")
+        await d.idle()
+        assert hint not in d.screen
 
 
 @pytest.mark.parametrize("draft", ["", "half a thou"])
-async def test_esc_interrupts_even_with_a_queue_which_returns_to_the_input(draft: str):
-    held = Held()
-    async with desk(held.script) as d:
+async def test_esc_interrupts_even_with_a_queue_which_returns_to_the_input(room: Room, draft: str):
+    long_command(room)
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: "cc a.c" in d.text)
+        await working(d)
         await d.send("and hurry")
-        await d.until(lambda: d.talk.queue)
+        await d.until(lambda: d.talk.queued())
         d.app.composer.put(draft)
         await d.pilot.press("escape")
         await d.idle()
 
         assert d.app.composer.text == "\n".join(part for part in ("and hurry", draft) if part)
-        assert d.talk.queue == []
+        assert d.talk.queued() == []
         assert "interrupted" in d.text
         assert "Interrupted." in d.text
 
 
-async def test_the_first_prompt_after_an_interrupt_is_sent():
-    held = Held()
-    async with desk(held.script, answer) as d:
+async def test_the_first_prompt_after_an_interrupt_is_sent(room: Room):
+    long_command(room).will_say(ANSWER)
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: "cc a.c" in d.text)
+        await working(d)
         await d.pilot.press("escape")
         await d.idle()
         await d.send("again")
         await d.until(lambda: "missing file" in d.text)
 
 
-async def test_up_on_empty_input_takes_the_queue_back():
-    held = Held()
-    async with desk(held.script) as d:
+async def test_up_on_empty_input_takes_the_queue_back(room: Room):
+    long_command(room)
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: d.app.talk.is_running)
+        await working(d)
         await d.send("and hurry")
-        await d.until(lambda: d.talk.queue)
+        await d.until(lambda: d.talk.queued())
         await d.pilot.press("up")
         await d.until(lambda: d.app.composer.text == "and hurry")
 
-        assert d.talk.queue == []
+        assert d.talk.queued() == []
         assert d.app.talk.is_running
 
 
-async def test_ctrl_c_clears_then_interrupts_then_quits():
-    held = Held()
-    async with desk(held.script) as d:
+async def test_ctrl_c_clears_then_interrupts_then_quits(room: Room):
+    long_command(room)
+    async with desk(room, mode="yolo") as d:
         await d.send("build it")
-        await d.until(lambda: "cc a.c" in d.text)
+        await working(d)
         d.app.composer.put("draft")
         await d.pilot.press("ctrl+c")
         await d.until(lambda: d.app.composer.text == "")
@@ -138,16 +167,16 @@ async def test_ctrl_c_clears_then_interrupts_then_quits():
         await d.until(lambda: not d.app.is_running)
 
 
-async def test_one_ctrl_c_on_an_empty_screen_only_says_what_another_would_do():
-    async with desk() as d:
+async def test_one_ctrl_c_on_an_empty_screen_only_says_what_another_would_do(room: Room):
+    async with desk(room) as d:
         await d.pilot.press("ctrl+c")
         await d.until(lambda: "Ctrl+C again quits" in d.screen)
 
         assert d.app.is_running
 
 
-async def test_ctrl_c_copies_what_is_selected_and_nothing_else():
-    async with desk() as d:
+async def test_ctrl_c_copies_what_is_selected_and_nothing_else(room: Room):
+    async with desk(room) as d:
         d.app.composer.put("keep this")
         d.app.composer.select_all()
         await d.pilot.press("ctrl+c")
@@ -155,8 +184,8 @@ async def test_ctrl_c_copies_what_is_selected_and_nothing_else():
         assert d.app.composer.text == "keep this"
 
 
-async def test_ctrl_d_quits_on_empty_input_and_else_deletes():
-    async with desk() as d:
+async def test_ctrl_d_quits_on_empty_input_and_else_deletes(room: Room):
+    async with desk(room) as d:
         d.app.composer.put("ab")
         d.app.composer.move_cursor((0, 0))
         await d.pilot.press("ctrl+d")
@@ -165,8 +194,8 @@ async def test_ctrl_d_quits_on_empty_input_and_else_deletes():
         await d.until(lambda: not d.app.is_running)
 
 
-async def test_shift_tab_cycles_standard_accept_plan():
-    async with desk() as d:
+async def test_shift_tab_cycles_standard_accept_plan(room: Room):
+    async with desk(room) as d:
         seen = []
         for _ in range(3):
             await d.pilot.press("shift+tab")
@@ -174,97 +203,123 @@ async def test_shift_tab_cycles_standard_accept_plan():
         assert seen == ["accept", "plan", "standard"]
 
 
-async def test_a_prompt_whose_attachment_fails_is_back_in_the_input():
-    async with desk() as d:
-        await d.send("read @missing/ please")
-        await d.until(lambda: "cannot be attached" in d.text)
+async def test_a_prompt_whose_attachment_fails_is_back_in_the_input(room: Room):
+    (room.project / "big.txt").write_bytes(b"\xff\x00" * 100)
+    async with desk(room) as d:
+        await d.send("read @big.txt please")
+        await d.until(lambda: "✗" in d.text)
 
-        assert d.app.composer.text == "read @missing/ please"
-        assert d.talk.sent == []
-
-
-async def test_a_stored_conversation_is_shown_and_says_which_instructions_were_read():
-    history = [user_text("what is this?")]
-    async with desk(
-        messages=history, instruction_files=["AGENTS.md"], notices=["2 calls healed"]
-    ) as d:
-        assert "› what is this?" in d.text
-        assert "Instructions read: AGENTS.md" in d.text
-        assert "2 calls healed" in d.text
+        assert d.app.composer.text == "read @big.txt please"
+        assert d.sent == []
 
 
-async def test_the_first_prompt_of_the_command_line_is_sent():
-    async with desk(answer, start={"first_prompt": "why?"}) as d:
-        await d.until(lambda: d.opened and "missing file" in d.text)
+async def test_what_is_attached_is_named_below_the_prompt(room: Room):
+    (room.project / "notes.txt").write_text("remember the milk\n")
+    async with desk(room) as d:
+        await d.send("what is in @notes.txt ?")
+        await d.idle()
+
+        assert "  + notes.txt" in d.text
+        assert "remember the milk" in "".join(map(str, room.model.seen[0].messages))
 
 
-async def test_output_is_short_until_ctrl_o_and_short_again_after():
-    async def script(play: Play) -> None:
-        output = "\n".join(f"line {n}" for n in range(20))
-        await play.tool("bash", {"command": "seq"}, output)
-        play.say("ok", thinking="hm\nlet me see")
+async def test_a_stored_conversation_is_shown_when_it_is_resumed(room: Room):
+    (room.project / "x.txt").write_text("first\n")
+    room.model.will_call("read", path="x.txt").will_say(ANSWER)
+    async with desk(room) as d:
+        await d.send("what is this?")
+        await d.idle()
+        before, stored = d.text, d.talk.session_id or ""
 
-    async with desk(script, size=(80, 60)) as d:
+    async with desk(room, resumes=stored) as d:
+        said = before[before.index("›") :]
+        assert said in d.text
+        assert "Back in this session, with fake/gpt-4o, mode standard." in d.text
+        await d.pilot.press("up")
+        assert d.app.composer.text == "what is this?"
+
+
+async def test_a_new_conversation_greets_with_what_is_at_work(room: Room):
+    (room.project / "AGENTS.md").write_text("Use tabs.\n")
+    async with desk(room) as d:
+        for fact in ("dirge ", "fake/gpt-4o", "~/project", "standard", "AGENTS.md", "/help"):
+            assert fact in d.text
+
+
+async def test_what_is_sent_before_the_conversation_is_open_waits_for_it(room: Room):
+    settings_read = threading.Event()
+
+    def prepare() -> Looks:
+        settings_read.wait(10)
+        return Looks()
+
+    room.model.will_say(ANSWER)
+    async with desk(room, opens=False, prepare=prepare) as d:
+        await d.send("why?")
+        await d.until(lambda: d.app.composer.text == "")
+        assert d.opened == []
+        settings_read.set()
+        await d.until(lambda: "missing file" in d.text)
+        assert room.heard() == ["why?"]
+
+
+async def test_the_first_prompt_of_the_command_line_is_sent(room: Room):
+    room.model.will_say(ANSWER)
+    async with desk(room, first_prompt="why?") as d:
+        await d.until(lambda: "missing file" in d.text)
+
+
+async def test_output_is_short_until_ctrl_o_and_short_again_after(room: Room):
+    room.model.will_call("bash", command="seq 1 20").will_say("ok", thinking="hm\nlet me see")
+    async with desk(room, mode="yolo", size=(80, 60)) as d:
         await d.send("go")
         await d.idle()
         assert "16 more lines" in d.text
-        assert "line 19" not in d.text
+        assert "20" not in d.text.split("seq 1 20")[1]
         assert "let me see" not in d.text
         await d.pilot.press("ctrl+o")
-        assert "line 19" in d.text
+        assert "  20\n" in d.text
         assert "let me see" in d.text
         await d.pilot.press("ctrl+o")
         assert "16 more lines" in d.text
 
 
-async def test_a_click_opens_one_block():
-    async def script(play: Play) -> None:
-        await play.tool("bash", {"command": "a"}, "\n".join(f"a{n}" for n in range(9)))
-        await play.tool("bash", {"command": "b"}, "\n".join(f"b{n}" for n in range(9)))
-
-    async with desk(script, size=(80, 50)) as d:
+async def test_a_click_opens_one_block(room: Room):
+    room.model.will_call("bash", command="seq -f a%g 9").will_call("bash", command="seq -f b%g 9")
+    async with desk(room, mode="yolo", size=(80, 50)) as d:
         await d.send("go")
         await d.idle()
-        row = d.screen.splitlines().index(next(x for x in d.screen.splitlines() if "a1" in x))
+        row = next(n for n, line in enumerate(d.screen.splitlines()) if line.strip() == "a1")
         await d.pilot.click("#transcript", offset=(5, row))
-        await d.until(lambda: "a8" in d.text)
-        assert "b8" not in d.text
+        await d.until(lambda: "  a8" in d.text)
+        assert "  b8" not in d.text
 
 
-async def test_a_change_is_shown_as_a_numbered_diff():
-    diff = "--- a/x.py\n+++ b/x.py\n@@ -7,2 +7,2 @@\n keep\n-old\n+new\n"
-
-    async def script(play: Play) -> None:
-        await play.tool("edit", {"path": "x.py"}, text_result("edited", diff=diff, path="x.py"))
-
-    async with desk(script) as d:
+async def test_a_change_is_shown_as_a_numbered_diff(room: Room):
+    (room.project / "x.py").write_text("keep\nold\n")
+    room.model.will_call("read", path="x.py")
+    room.model.will_call("edit", path="x.py", old_text="old", new_text="new")
+    async with desk(room) as d:
         await d.send("go")
         await d.idle()
-        assert "8 -old" in d.text
-        assert "8 +new" in d.text
+        assert "2 -old" in d.text
+        assert "2 +new" in d.text
         assert "+1 −1" in d.text
 
 
-async def test_who_reads_back_stays_there_while_text_streams():
-    gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
+async def test_who_reads_back_stays_there_while_text_streams(room: Room):
+    gate = asyncio.Event()
     first = "\n\n".join(f"paragraph {n}" for n in range(60))
     later = "\n\n".join(f"later {n}" for n in range(60))
-
-    async def script(play: Play) -> None:
-        play.begin()
-        play.stream(first)
-        await gate
-        play.stream(later)
-        play.end(first + later)
-
-    async with desk(script) as d:
+    room.model.will_say(first, hold=gate.wait).will_say(later)
+    async with desk(room) as d:
         await d.send("go")
         await d.until(lambda: "paragraph 59" in d.screen)
+        d.talk.follow_up("go on")
         await d.pilot.press("pageup")
         await d.until(lambda: "paragraph 59" not in d.screen)
         before = [line[:70].rstrip() for line in d.screen.splitlines()[:15]]
-        gate.set_result(None)
+        gate.set()
         await d.idle()
 
         assert [line[:70].rstrip() for line in d.screen.splitlines()[:15]] == before
@@ -273,23 +328,30 @@ async def test_who_reads_back_stays_there_while_text_streams():
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (500, 4), (10, 80)])
-async def test_any_size_of_terminal_is_usable(size: tuple[int, int]):
-    held = Held()
-    async with desk(held.script, answer, size=size) as d:
+async def test_any_size_of_terminal_is_usable(room: Room, size: tuple[int, int]):
+    long_command(room).will_say(ANSWER)
+    async with desk(room, mode="yolo", size=size) as d:
         await d.type("go")
         await d.pilot.press("enter")
         await d.until(lambda: d.app.talk.is_running)
         await d.send("more")
-        held.gate.set_result(None)
+        await d.until(lambda: d.talk.queued())
+        d.let_go()
         await d.idle()
-        assert d.talk.sent == ["go"]
+        assert d.sent == ["go", "more"]
 
 
-async def test_a_storm_of_resizes_during_a_stream_breaks_nothing():
-    async def script(play: Play) -> None:
-        play.say("```python\nprint('open fence\n\n| a | b |\n" * 50, pieces=40)
+async def test_a_long_draft_leaves_room_on_a_small_screen(room: Room):
+    async with desk(room, size=(20, 5)) as d:
+        d.app.composer.put("\n".join(f"line {n}" for n in range(9)))
+        await d.until(lambda: "line 8" in d.screen)
+        assert "ready" in d.screen.splitlines()[4]
 
-    async with desk(script) as d:
+
+async def test_a_storm_of_resizes_during_a_stream_breaks_nothing(room: Room):
+    fences = "```python\nprint('open fence\n\n| a | b |\n" * 50
+    room.model.will(Reply(text=fences, chunk_chars=50, pause_s=0.001))
+    async with desk(room) as d:
         await d.send("go")
         for width, height in [(200, 50), (1, 1), (100, 3), (37, 11), (500, 200), (80, 24)]:
             await d.pilot.resize_terminal(width, height)
@@ -297,11 +359,22 @@ async def test_a_storm_of_resizes_during_a_stream_breaks_nothing():
         assert "print('open fence" in d.text
 
 
-async def test_thinking_is_shown_at_once_if_the_settings_say_so():
-    async def script(play: Play) -> None:
-        play.say("ok", thinking="hm\nlet me see")
-
-    async with desk(script, start={"show_thinking": True}) as d:
+async def test_thinking_is_shown_at_once_if_the_settings_say_so(room: Room):
+    room.model.will_say("ok", thinking="hm\nlet me see")
+    async with desk(room, prepare=lambda: Looks(show_thinking=True)) as d:
         await d.send("go")
         await d.idle()
         assert "let me see" in d.text
+
+
+async def test_control_characters_of_a_model_or_a_command_change_nothing_on_the_screen(room: Room):
+    evil = "\x1b]0;title\x07\x1b[2J\x1b[31m\x00\x9b5mred\u202e\r\nend"
+    (room.project / "evil").write_bytes(evil.encode())
+    room.model.will_call_all(("bash", {"command": "cat evil"}), text=evil).will_say(
+        "[b]x[/b] \x1bc"
+    )
+    async with desk(room, mode="yolo") as d:
+        await d.send("go")
+        await d.idle()
+        assert "[b]x[/b]" in d.text
+        assert not set("\x00\x07\x1b\x9b\u202e\r") & set(d.screen)

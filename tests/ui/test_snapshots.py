@@ -1,84 +1,118 @@
 """How it looks. Update on purpose only: `pytest tests/ui/test_snapshots.py --snapshot-update`."""
 
-import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from dirge_py.calls import Preview, text_result
+from dirge_py.calls import Preview
+from dirge_py.messages import Usage
+from dirge_py.providers.scripted import Reply
 from dirge_py.questions import AskedClaim, PermissionRequest
-from tests.ui.desk import Desk
-from tests.ui.fake import Play, Script
+from tests.conversation.room import Room
+from tests.ui.desk import HELD, Desk
 from tests.ui.test_transcript import SAMPLE
 
-DIFF = "--- a/x.py\n+++ b/x.py\n@@ -7,3 +7,3 @@\n def f():\n-    return 1\n+    return 2\n"
+CHANGE = PermissionRequest(
+    call_id="c",
+    tool_name="edit",
+    claims=(
+        AskedClaim(
+            op="edit",
+            resource="/repo/.github/x.yml",
+            effect="ask",
+            policy="protected",
+            reason="changes what runs elsewhere",
+        ),
+    ),
+    grant=("edit:/repo/.github/x.yml",),
+    preview=Preview(
+        kind="diff",
+        path="/repo/.github/x.yml",
+        text="--- a/x\n+++ b/x\n@@ -7,3 +7,3 @@\n on:\n-  push\n+  pull_request\n",
+    ),
+)
 
 
-async def work(play: Play) -> None:
-    play.say(SAMPLE, thinking="first this\nthen that")
-    await play.tool("read", {"path": "x.py"}, "\n".join(f"{n}: line" for n in range(9)))
-    await play.tool("edit", {"path": "x.py"}, text_result("ok", diff=DIFF, path="x.py"))
-    failed = text_result("1 failed", outcome="failed_command", is_error=True, exit_code=1)
-    await play.tool("bash", {"command": "pytest -q"}, failed)
-
-
-async def hold(play: Play) -> None:
-    await play.tool("bash", {"command": "make"}, "", gate=asyncio.Event().wait(), progress="cc a.c")
-
-
-async def ask(play: Play) -> None:
-    claim = AskedClaim(
-        op="execute", resource="git push", effect="ask", policy="default", reason="no rule"
+@pytest.fixture
+def finished(room: Room) -> Room:
+    """A project and a run that reads, changes and fails in it."""
+    (room.project / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
+    room.model.will(
+        Reply(
+            text=SAMPLE,
+            thinking="first this\nthen that",
+            calls=[("read", {"path": "x.py"})],
+            usage=Usage(input=45_000, output=900),
+        )
     )
-    request = PermissionRequest(
-        call_id="c",
-        tool_name="bash",
-        claims=(claim,),
-        grant=("execute:git push",),
-        preview=Preview(kind="command", text="git push"),
-        cwd="/tmp/project",
-    )
-    await play.ask(request)
+    room.model.will_call("edit", path="x.py", old_text="line 7", new_text="row 7")
+    room.model.will_call("bash", command="echo 1 failed; false")
+    room.model.will_say("That did not work.")
+    return room
 
 
 def shot(
-    snap_compare: Any, script: Script, keys: str = "", theme: str = "dark", **size: Any
+    snap_compare: Any,
+    room: Room,
+    act: Callable[[Desk], Awaitable[object]],
+    *,
+    size: tuple[int, int],
+    mode: Any = "yolo",
+    theme: str = "dark",
 ) -> bool:
-    """Send `go`, wait until the script rests or waits, perhaps type, and compare."""
-    made = Desk([script], {}, {"theme": theme}, [])
+    made = Desk(room, mode=mode, theme=theme)
 
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot
-        await made.until(lambda: made.opened)
+        await made.until(lambda: made.app.talk.conversation)
+        # The greeting tells the version: it would differ with every release.
+        made.app.transcript.clear()
         await made.send("go")
-        waits = {"working": "cc a.c", "asking": "Allow bash?", "ready": "exit 1"}
-        await made.until(lambda: (mark := waits.get(made.app.talk.state)) and mark in made.screen)
-        if keys:
-            await made.send("and hurry")
-            await made.until(lambda: made.talk.queue)
-            await made.type(keys)
+        await act(made)
         await pilot.pause()
 
-    return bool(snap_compare(made.app, run_before=before, **size))
+    return bool(snap_compare(made.app, run_before=before, terminal_size=size))
 
 
-def test_a_finished_run(snap_compare: Any):
-    assert shot(snap_compare, work, terminal_size=(90, 60))
+async def finish(d: Desk) -> None:
+    await d.until(lambda: "That did not work." in d.text)
+    await d.idle()
+
+
+def test_a_finished_run(snap_compare: Any, finished: Room):
+    assert shot(snap_compare, finished, finish, size=(90, 64))
 
 
 @pytest.mark.parametrize("theme", ["light", "phosphor"])
-def test_the_other_themes(snap_compare: Any, theme: str):
-    assert shot(snap_compare, work, theme=theme, terminal_size=(70, 45))
+def test_the_other_themes(snap_compare: Any, finished: Room, theme: str):
+    assert shot(snap_compare, finished, finish, theme=theme, size=(70, 45))
 
 
-def test_a_run_with_something_queued_and_a_draft(snap_compare: Any):
-    assert shot(snap_compare, hold, keys="then", terminal_size=(80, 16))
+def test_a_run_with_something_queued_and_a_draft(snap_compare: Any, room: Room):
+    async def queue_and_type(d: Desk) -> None:
+        await d.until(lambda: "\n   cc a.c" in d.screen)
+        await d.send("and hurry")
+        await d.until(lambda: d.talk.queued())
+        await d.type("then")
+
+    room.model.will_call("bash", command=HELD)
+    assert shot(snap_compare, room, queue_and_type, size=(80, 16))
 
 
-def test_a_question(snap_compare: Any):
-    assert shot(snap_compare, ask, terminal_size=(80, 20))
+def test_a_question(snap_compare: Any, finished: Room):
+    async def ask(d: Desk) -> None:
+        await finish(d)
+        d.ask(CHANGE)
+        await d.asked()
+
+    assert shot(snap_compare, finished, ask, size=(80, 24))
 
 
-def test_a_question_on_the_smallest_screen(snap_compare: Any):
-    assert shot(snap_compare, ask, terminal_size=(24, 6))
+def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
+    async def ask(d: Desk) -> None:
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+
+    room.model.will_call("bash", command="git push")
+    assert shot(snap_compare, room, ask, mode="standard", size=(20, 5))

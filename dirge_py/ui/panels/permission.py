@@ -1,18 +1,21 @@
 """The question whether a tool call may run: everything it would do, word for word.
 
 Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
-in view. Keys pressed in the first moment are not answers; they were meant for the input.
+in view. Who was typing when it appeared goes on typing: until a pause, keys are no answers.
 """
 
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Input
 
@@ -20,14 +23,20 @@ from dirge_py.lib.clean import visible
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.asked import paint_request
 from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 GUARD_S = 0.3
-"""How long after it appeared the dialog ignores keys."""
+"""How long nothing may be typed before a key counts as an answer."""
 
 Option = Literal["once", "session", "deny"]
+
+_WORDS: dict[Option, str] = {
+    "once": "Allow once",
+    "session": "Allow for this session",
+    "deny": "Deny",
+}
 
 
 class PermissionDialog(Vertical, can_focus=True):
@@ -39,10 +48,17 @@ class PermissionDialog(Vertical, can_focus=True):
         & Input { display: none; height: 1; border: none; padding: 0; background: $surface; }
         & Input:focus { border: none; }
         &.commenting Input { display: block; }
+        &.flat { border-top: none; }
         & #options { height: 3; overflow: hidden hidden; }
     }
     """
     BINDINGS: ClassVar = []
+
+    @dataclass
+    class Strayed(Message):
+        """Typed or pasted for the input, while the question had the keyboard."""
+
+        text: str
 
     def __init__(
         self, request: PermissionRequest, place: str, *, ink: Ink, keymap: Keymap, guard_s: float
@@ -54,6 +70,7 @@ class PermissionDialog(Vertical, can_focus=True):
         self._place = place
         self._ink = ink
         self._keymap = keymap
+        self._guard_s = guard_s
         self._opens_at = time.monotonic() + guard_s
         self._options: list[Option] = ["once", "session", "deny"]
         if not request.grant:
@@ -81,51 +98,35 @@ class PermissionDialog(Vertical, can_focus=True):
         self._comment.cursor_blink = False
         self.focus()
 
-    def fit(self, rows: int) -> None:
-        """Take as much of `rows` as there is to show."""
+    def fit(self, rows: int) -> int:
+        """Take as much of `rows` as there is to show; returns how much that is."""
         width = self.app.size.width - 3
-        menu = len(self._options) + 1
-        self._is_flat = rows < menu + 3
-        if self._is_flat:
-            menu = len(self._flat_menu(width))
+        self._is_flat = rows < len(self._options) + 5
+        self.set_class(self._is_flat, "flat")
+        menu = len(self._paint_menu(width))
+        border = 0 if self._is_flat else 1
+        taken = min(len(self._paint_body(width)) + menu + border, rows)
         self._menu.styles.height = menu
-        self.styles.height = min(self._body.line_count(width) + menu + 1, rows)
+        self.styles.height = taken
+        self._body.repaint()
         self._repaint_menu()
+        return taken
 
     # -- what it shows
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
-        request, ink = self._request, self._ink
-        title: Line = [("Allow ", ink.text), (visible(request.tool_name), ink.tool)]
-        title.append((f"?{self._place}", ink.text))
-        strips = wrap(title, width)
-        preview = request.preview
-        if preview is not None and preview.kind == "diff":
-            strips += wrap([(visible(preview.path), ink.strong + ink.text)], width)
-            strips += paint_diff(visible(preview.text), width, ink)
-        elif preview is not None:
-            strips += self._paint_text(preview.text, width)
-        for claim in request.claims:
-            shown_already = preview is not None and preview.text.strip() == claim.resource.strip()
-            if not shown_already:
-                strips += self._paint_text(f"{claim.op} {claim.resource}", width)
-            why = f"{claim.op}: {claim.effect} — {visible(claim.reason)}"
-            strips += wrap([(why, ink.dim)], width)
-        if request.cwd:
-            strips += wrap([(f"in {visible(request.cwd)}", ink.dim)], width)
+        strips = paint_request(self._request, self._place, width, self._ink)
+        if self._request.grant and not self._has_room_for_grant(width):
+            strips += wrap([(f"For this session: {self._grant}", self._ink.dim)], width)
         return strips
 
-    def _paint_text(self, text: str, width: int) -> list[Strip]:
-        side = [("│ ", self._ink.warning)]
-        return wrap([(visible(text), self._ink.text)], width, first=side, rest=side)
-
     def _paint_menu(self, width: int) -> Sequence[Strip]:
-        lines = [self._option_line(option) for option in self._options]
         hint = "" if self.may_approve else "read on to the end to approve: Space"
         if self._is_flat:
             return self._flat_menu(width)
         hint = hint or f"{self._keymap.name_of('dialog', 'comment')}: deny with a comment"
-        return [strip(line) for line in lines] + [strip([("  " + hint, self._ink.dim)])]
+        lines = [self._option_line(option, width) for option in self._options]
+        return [strip(line) for line in (*lines, [("  " + hint, self._ink.dim)])]
 
     def _flat_menu(self, width: int) -> list[Strip]:
         """The options side by side, for a screen with few rows."""
@@ -140,17 +141,22 @@ class PermissionDialog(Vertical, can_focus=True):
             return self._ink.dim
         return self._ink.accent + self._ink.strong if option == self._chosen else self._ink.text
 
-    def _option_line(self, option: Option) -> Line:
-        ink = self._ink
-        key = self._keymap.name_of("dialog", option)
-        words = {"once": "Allow once", "session": "Allow for this session", "deny": "Deny"}[option]
-        style = self._style_of(option)
+    def _option_line(self, option: Option, width: int) -> Line:
         mark = "▸ " if option == self._chosen else "  "
-        line: Line = [(mark, ink.accent), (f"{key} {words}", style)]
-        if option == "session":
-            rules = ", ".join(visible(rule) for rule in self._request.grant)
-            line.append((f": {rules}", style))
-        return line
+        key = self._keymap.name_of("dialog", option)
+        words = f"{key} {_WORDS[option]}"
+        if option == "session" and self._has_room_for_grant(width):
+            words += f": {self._grant}"
+        return [(mark, self._ink.accent), (words, self._style_of(option))]
+
+    @property
+    def _grant(self) -> str:
+        return ", ".join(visible(rule) for rule in self._request.grant)
+
+    def _has_room_for_grant(self, width: int) -> bool:
+        """What "for this session" would store is never cut: it goes above where it is too long."""
+        option = f"  x {_WORDS['session']}: {self._grant}"
+        return not self._is_flat and cell_len(option) <= width
 
     def _repaint_menu(self) -> None:
         self._menu.repaint()
@@ -164,10 +170,19 @@ class PermissionDialog(Vertical, can_focus=True):
         event.stop()
         event.prevent_default()
         found = self._keymap.action(event.key, "dialog", "screen")
-        if found is None or time.monotonic() < self._opens_at:
+        action = found[1] if found else ""
+        if time.monotonic() < self._opens_at and action != "deny_and_stop":
+            self._opens_at = time.monotonic() + self._guard_s
+            if event.is_printable and event.character:
+                self.post_message(self.Strayed(event.character))
             return
-        self._act(found[1])
+        self._act(action)
         self._repaint_menu()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        if not self._comment.has_focus:
+            self.post_message(self.Strayed(event.text))
 
     def _key_in_comment(self, event: events.Key) -> None:
         found = self._keymap.action(event.key, "dialog")

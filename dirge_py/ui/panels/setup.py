@@ -34,7 +34,7 @@ async def set_up(desk: Desk, say: Say, service: SetupService, why: str) -> bool:
     while True:
         draft = await _fill_in(desk, service.offers())
         if draft is None:
-            say("Nothing was changed. `/quit` leaves, Enter asks again.")
+            say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
             return False
         say(f"One test request to {draft.type}, model {draft.model} …")
         try:

@@ -30,10 +30,6 @@ class Sheet(ScrollView, can_focus=False):
         self._strips: Sequence[Strip] = ()
         self.seen_end = False
 
-    def line_count(self, width: int) -> int:
-        """How many lines there would be at this width."""
-        return len(self._paint(max(1, width)))
-
     def on_resize(self, event: events.Resize) -> None:
         self.repaint()
 

@@ -98,11 +98,12 @@ def thousands(tokens: int) -> str:
 
 def place_of(cwd: Path) -> str:
     """The folder's name, and its branch when it is a git checkout."""
-    branch = _branch(cwd)
+    branch = branch_of(cwd)
     return f"{cwd.name or '/'}:{branch}" if branch else cwd.name or "/"
 
 
-def _branch(cwd: Path) -> str:
+def branch_of(cwd: Path) -> str:
+    """The branch that is checked out there, or the start of a commit; empty outside of git."""
     for folder in (cwd, *cwd.parents):
         dot_git = folder / ".git"
         if not dot_git.exists():

@@ -38,8 +38,8 @@ def propose(
         if "/" in typed:
             return ()
         return [
-            Proposal(f"/{command.name}", f"/{command.name} ", len(typed) + 1, command.summary)
-            for command in registry.complete(typed)
+            Proposal(f"/{name}", f"/{name} ", len(typed) + 1, summary)
+            for name, summary in registry.complete(typed)
         ]
     if match := _FILE_WORD.search(before):
         query = match[1]

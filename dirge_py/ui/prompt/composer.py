@@ -18,10 +18,9 @@ class Composer(TextArea, inherit_bindings=False):
     DEFAULT_CSS = """
     Composer {
         height: auto;
-        max-height: 8;
         min-height: 1;
         border: none;
-        padding: 0 1;
+        padding: 0;
         background: $surface;
         color: $foreground;
         scrollbar-size-vertical: 1;
@@ -108,7 +107,11 @@ class Composer(TextArea, inherit_bindings=False):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        text, dropped = self.pastes.take(event.text, self.before_cursor)
+        self.paste(event.text)
+
+    def paste(self, pasted: str) -> None:
+        """Put in what was pasted; a long text as a placeholder."""
+        text, dropped = self.pastes.take(pasted, self.before_cursor)
         if dropped:
             self.replace_before(len(dropped), "")
         self.insert(text)
@@ -188,4 +191,4 @@ class Composer(TextArea, inherit_bindings=False):
         if text.strip():
             self.prompts.add(text)
             self.put("")
-            self.post_message(self.Sent(text, how))
+        self.post_message(self.Sent(text, how))

@@ -66,7 +66,7 @@ class Chronicle:
         for message in messages:
             match message:
                 case UserMessage():
-                    self._user(message)
+                    self._user(message, is_live=False)
                 case AssistantMessage():
                     self._stored_answer(message)
                 case ToolResultMessage():
@@ -86,7 +86,7 @@ class Chronicle:
             case MessageUpdate():
                 self._update(event)
             case MessageEnd(message=UserMessage() as message):
-                self._user(message)
+                self._user(message, is_live=True)
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_answer(message)
             case PermissionAsked():
@@ -142,9 +142,9 @@ class Chronicle:
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
 
-    def _user(self, message: UserMessage) -> None:
+    def _user(self, message: UserMessage, *, is_live: bool) -> None:
         labels = {
-            "steering": f"steered in, delivered at turn {self._turn}",
+            "steering": "steered in" + (f", delivered at turn {self._turn}" if is_live else ""),
             "follow_up": "queued, delivered when the agent was done",
             "harness": "from dirge",
             "plugin": "from a plugin",

@@ -99,6 +99,7 @@ class ToolBlock(BlockBase):
         lines_of_text = self._output.split("\n")
         if self.state in ("running", "asking"):
             return strips + self._paint_output(lines_of_text[-_LINES_LIVE:], width, ink)
+        lines_of_text = [line for line in lines_of_text if line.strip()]
         shown = self._paint_output(lines_of_text[:_LINES_COLLAPSED], width, ink)
         hidden = len(lines_of_text) - _LINES_COLLAPSED
         if len(shown) > _LINES_COLLAPSED * 2:

@@ -1,0 +1,134 @@
+"""From the first frame to a conversation: settings, set-up where there is no provider, greeting."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py import __version__
+from dirge_py.errors import DirgeError, NoProvider
+from dirge_py.ui.asker import DockedAsker
+from dirge_py.ui.ink import theme_names
+from dirge_py.ui.panels.setup import set_up
+from dirge_py.ui.panels.status import branch_of
+from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.ui.talk import typed_text
+from dirge_py.ui.transcript.greeting import GreetingBlock
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.ui.app import DirgeApp
+
+
+class Opening:
+    """Opens the conversation of an app, and every later one."""
+
+    def __init__(self, app: "DirgeApp", start: TuiStart) -> None:
+        self._app = app
+        self._start = start
+        self._asker = DockedAsker(app.dock)
+        self._is_over = asyncio.Event()
+        self.show_thinking = False
+
+    def begin(self) -> None:
+        """Open the first conversation; nothing waits for it."""
+        self._is_over.clear()
+        self._app.run_worker(self._begin())
+
+    async def finished(self) -> bool:
+        """Wait for the opening that goes on; begin another one if it was given up.
+
+        False if there is no conversation even then. What was typed in between waits here.
+        """
+        if self._is_over.is_set():
+            self.begin()
+        await self._is_over.wait()
+        return self._app.talk.conversation is not None
+
+    async def switch_to(self, session_id: str | None) -> "Conversation":
+        """Go on in another session, or a new one; the one before is closed."""
+        before = self._app.talk.conversation
+        conversation = self._start.open_other(self._asker, session_id)
+        self._take_up(conversation)
+        if before is not None:
+            await before.close()
+        return conversation
+
+    async def _begin(self) -> None:
+        try:
+            await self._open()
+        except DirgeError as error:
+            self._app.fail(error)
+        finally:
+            self._is_over.set()
+
+    async def _open(self) -> None:
+        while True:
+            try:
+                warnings = self._take_looks(await asyncio.to_thread(self._start.prepare))
+                conversation = self._start.open_first(self._asker)
+                break
+            except NoProvider as error:
+                if not await self._set_up(error):
+                    return
+        self._take_up(conversation)
+        for warning in warnings:
+            self._app.say(warning, tone="warning")
+        self._is_over.set()
+        if self._start.first_prompt:
+            await self._app.talk.say(self._start.first_prompt, "now")
+        elif self._start.pick_session:
+            await self._app.talk.say("/sessions", "now")
+
+    async def _set_up(self, error: NoProvider) -> bool:
+        if self._start.setup is None:
+            raise error
+        why = f"{error.message}\n{error.hint}".strip()
+        return await set_up(self._app.dock, self._app.say, self._start.setup(), why)
+
+    def _take_looks(self, looks: Looks) -> list[str]:
+        """Take over what the settings say; returns what is wrong with it."""
+        app = self._app
+        self.show_thinking = looks.show_thinking
+        unknown = app.keymap.change(looks.keys)
+        odd_names = app.front.commands.use_own_names(looks.aliases)
+        warnings = [f"[keys]: there is no action {name!r}." for name in unknown]
+        warnings += [f"[aliases]: {warning}" for warning in odd_names]
+        if self._start.theme not in theme_names():
+            known = ", ".join(theme_names())
+            warnings.append(f"[ui]: there is no theme {self._start.theme!r}, only {known}.")
+        return warnings
+
+    def _take_up(self, conversation: "Conversation") -> None:
+        app = self._app
+        app.adopt(conversation)
+        for prompt in conversation.messages:
+            if prompt.role == "user" and prompt.origin == "user":
+                app.composer.prompts.add(typed_text(prompt))
+        if conversation.messages:
+            app.chronicle.tell(conversation.messages)
+            app.say(f"Back in this session, with {conversation.model}, mode {conversation.mode}.")
+        else:
+            app.transcript.add(
+                GreetingBlock(
+                    f"dirge {__version__}",
+                    [
+                        ("model", conversation.model),
+                        ("folder", _folder(conversation.cwd)),
+                        ("mode", conversation.mode),
+                        ("reads", ", ".join(conversation.instruction_files)),
+                    ],
+                    hint=f"/help lists commands and keys · @ attaches a file · "
+                    f"{app.keymap.name_of('screen', 'cycle_mode')} switches the mode",
+                )
+            )
+        for notice in conversation.notices:
+            app.say(notice, tone="warning")
+        app.transcript.redraw()
+
+
+def _folder(cwd: Path) -> str:
+    """The folder as people write it, and its branch."""
+    home = Path.home()
+    shown = f"~/{cwd.relative_to(home)}" if home in cwd.parents else str(cwd)
+    branch = branch_of(cwd)
+    return f"{shown} · {branch}" if branch else shown

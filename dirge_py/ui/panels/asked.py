@@ -1,0 +1,65 @@
+"""What a permission question shows: the call in full, once, and what about it asks."""
+
+from collections.abc import Sequence
+
+from textual.strip import Strip
+
+from dirge_py.lib.clean import visible
+from dirge_py.questions import AskedClaim, PermissionRequest
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.diff import paint_diff
+from dirge_py.ui.transcript.lines import Line, strip, wrap
+
+
+def paint_request(request: PermissionRequest, place: str, width: int, ink: Ink) -> list[Strip]:
+    """The question as lines. Nothing is cut, and what would not be seen is spelled out."""
+    title: Line = [("Allow ", ink.text), (visible(request.tool_name), ink.tool), ("?", ink.text)]
+    if place:
+        title.append((f"  {place}", ink.text))
+    runs = any(claim.op == "execute" for claim in request.claims)
+    where: Line = [(f"  in {visible(request.cwd)}", ink.dim)] if request.cwd and runs else []
+    # On a narrow screen what is asked comes first, the folder last.
+    is_wide = strip([*title, *where]).cell_length <= width
+    return [
+        *wrap([*title, *where] if is_wide else title, width),
+        *_paint_call(request, width, ink),
+        *_paint_reasons(request, width, ink),
+        *([] if is_wide else wrap(where, width)),
+    ]
+
+
+def _paint_call(request: PermissionRequest, width: int, ink: Ink) -> list[Strip]:
+    preview = request.preview
+    if preview is None:
+        return []
+    if preview.kind == "diff":
+        path = wrap([(visible(preview.path), ink.strong + ink.text)], width)
+        return [*path, *paint_diff(visible(preview.text), width, ink)]
+    side: Line = [("│ ", ink.warning)]
+    return wrap([(visible(preview.text), ink.text)], width, first=side, rest=side)
+
+
+def _paint_reasons(request: PermissionRequest, width: int, ink: Ink) -> list[Strip]:
+    """One line for each part that asks. The parts that do not are seen in the whole."""
+    indent: Line = [("  ", ink.text)]
+    strips: list[Strip] = []
+    for claim in _asking(request):
+        line: Line = []
+        if not _is_shown(claim, request):
+            part = claim.resource if claim.op == "execute" else f"{claim.op} {claim.resource}"
+            line += [(visible(part), ink.text), (" — ", ink.dim)]
+        line.append((visible(claim.reason), ink.dim))
+        strips += wrap(line, width, first=indent, rest=indent)
+    return strips
+
+
+def _asking(request: PermissionRequest) -> Sequence[AskedClaim]:
+    asking = [claim for claim in request.claims if claim.effect != "allow"]
+    return asking or request.claims if request.preview is not None else request.claims
+
+
+def _is_shown(claim: AskedClaim, request: PermissionRequest) -> bool:
+    preview = request.preview
+    if preview is None:
+        return False
+    return claim.resource.strip() in (preview.text.strip(), preview.path)
