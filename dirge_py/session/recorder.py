@@ -121,13 +121,15 @@ class Recorder:
         """Record that the call starts, on disk, before it does.
 
         After a crash a recorded start without a result says that the outcome is unknown. Where it
-        cannot be recorded, only calls that change nothing may run.
+        cannot be recorded, only calls that change nothing may run; for those it need not outlive a
+        power cut, as running them twice changes nothing.
         """
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-        if not self._save("tool_started", started, sync=True):
+        is_mutating = self._is_mutating(call)
+        if not self._save("tool_started", started, sync=is_mutating):
             # It may not have started at all, so it must not be recorded later on.
             self._waiting.pop()
-            if self._is_mutating(call):
+            if is_mutating:
                 return text_result(
                     "Not run: the session cannot be saved to disk at the moment, so a crash could "
                     "run this twice. Tools that only read still work; tell the user to free space.",
