@@ -28,6 +28,7 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 _MAX_ERROR_BODY_BYTES = 64 * 1024
 _ERROR_BODY_S = 5.0
 _BATCHES_AHEAD = 256
+_BATCH_SIZE = 32
 # A service that said everything but does not hang up is not waited for.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
@@ -99,6 +100,8 @@ class _Exchange:
         self._translator = translator
         self._outbox: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
         self._room = asyncio.Semaphore(_BATCHES_AHEAD)
+        self._untaken: list[StreamEvent] = []
+        """The newest batch while nobody has taken it: it may grow."""
         self._time_out = asyncio.timeout(None)
         self._patience = Patience(self._give_up, request.total_s)
         self._is_established = False
@@ -118,6 +121,8 @@ class _Exchange:
         batch = await self._outbox.get()
         if batch:
             self._room.release()
+        if batch is self._untaken:
+            self._untaken = []
         return batch
 
     async def run(self) -> None:
@@ -216,11 +221,16 @@ class _Exchange:
             raise TypeError("it is JSON, but no object")
         return [*self._translator.whole(payload), *self._translator.finish()]
 
-    async def _put(self, batch: Sequence[StreamEvent]) -> None:
+    async def _put(self, batch: list[StreamEvent]) -> None:
+        if 0 < len(self._untaken) < _BATCH_SIZE:
+            # Much came at once, in small pieces: a turn in the queue for each would cost more.
+            self._untaken += batch
+            return
         if self._room.locked():
             # Whoever reads is slower than the service, which is not the service's fault.
             self._patience.pause()
         await self._room.acquire()
+        self._untaken = batch
         self._outbox.put_nowait(batch)
 
     def _close(self, last: Sequence[StreamEvent]) -> None:
