@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from .conftest import Project
@@ -159,6 +159,9 @@ STAYING = PARTS.filter(lambda part: not part.startswith("cd") and "cd " not in p
 def test_a_line_is_never_allowed_with_a_part_that_is_not(
     project: Project, parts: list[str], joints: list[str]
 ) -> None:
+    # Two halves of a quotation are one harmless word.
+    opened = [part for part in parts if part in ("ls '", 'echo "')]
+    assume(len(set(opened)) == len(opened))
     gate = project.gate()
     line = "".join(part + joint for part, joint in zip(parts, joints, strict=False))[
         : -len(joints[len(parts) - 1])
