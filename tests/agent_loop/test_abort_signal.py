@@ -1,0 +1,24 @@
+import asyncio
+
+from dirge_py.abort import AbortSignal
+
+
+async def test_waiting_ends_with_the_abort_or_with_what_comes_before_it() -> None:
+    signal = AbortSignal()
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    by_answer = asyncio.ensure_future(signal.wait(unless=answer))
+    by_abort = asyncio.ensure_future(signal.wait(unless=asyncio.Future()))
+
+    answer.set_result(1)
+    await by_answer
+    assert not by_abort.done()
+
+    signal.abort()
+    await by_abort
+
+
+async def test_waiting_for_what_is_done_already_ends_at_once() -> None:
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    answer.set_result(1)
+
+    await AbortSignal().wait(unless=answer)
