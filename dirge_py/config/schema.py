@@ -36,7 +36,12 @@ class _Table(BaseModel):
     """A table of the file. `strict`: `max_turns = "5"` is a mistake worth naming."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, defer_build=True, hide_input_in_errors=True, protected_namespaces=()
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        defer_build=True,
+        hide_input_in_errors=True,
+        protected_namespaces=(),
     )
 
 
