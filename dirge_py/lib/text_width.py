@@ -61,7 +61,7 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
     has_word = False
     for grapheme in iter_graphemes(line):
         size = grapheme_width(grapheme)
-        if used + size > width and end > start:
+        while used + size > width and end > start:
             stop = break_at if grapheme != " " and break_at > start else end
             yield line[start:stop].rstrip(" ") if has_word else line[start:stop]
             start = stop + 1 if stop == break_at else stop

@@ -253,7 +253,7 @@ async def test_an_abort_answers_every_call_within_the_grace_period(body, mode):
         config=LoopConfig(tool_execution=mode),
     )
 
-    assert time.monotonic() - at[0] < 0.2
+    assert time.monotonic() - at[0] < 1
     assert run.outcomes == ["aborted"] * 3
     assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "echo#2"]
     assert_balanced(run.new)
@@ -273,7 +273,7 @@ async def test_a_tool_that_blocks_a_thread_is_left_behind():
     took = time.monotonic() - began
     release.set()
 
-    assert (run.outcomes, took < 1) == (["aborted"], True)
+    assert (run.outcomes, took < 2) == (["aborted"], True)
 
 
 async def test_an_abort_before_dispatch_starts_no_body():

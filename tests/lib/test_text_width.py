@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.lib.text_width import cell_width, cut, cut_middle, wrap
@@ -43,6 +43,7 @@ def test_wrapping_keeps_the_indentation():
 
 @settings(max_examples=200, deadline=None)
 @given(TEXT, st.integers(2, 20))
+@example("\u0301 a漢", 2)
 def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
     lines = wrap(text, width)
 

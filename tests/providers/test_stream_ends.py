@@ -51,7 +51,7 @@ async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply)
     loop.call_later(0.1, abort)
     events = await client.ask(signal=signal)
 
-    assert time.monotonic() - aborted_at[0] < 1
+    assert time.monotonic() - aborted_at[0] < 5
     assert isinstance(events[-1], StreamError)
     assert events[-1].error.kind == "aborted"
     assert await asyncio.to_thread(client.service.hangup.wait, 2)

@@ -142,7 +142,7 @@ async def test_searching_can_be_aborted(searching):
     result = await running
 
     assert result.details["outcome"] == "aborted"
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < 5
 
 
 PATTERNS = [
@@ -296,4 +296,4 @@ def test_a_row_of_stars_takes_no_time():
 
     assert not path_matcher("*a" * 30 + "*b")("a" * 250)
 
-    assert time.perf_counter() - began < 0.5
+    assert time.perf_counter() - began < 5
