@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
 
 
+_WIDEST_LEFT = 22
+
+
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     rows = [(_typed(command), command.summary) for command in front.commands]
     parts = ["Commands", *_aligned(rows)]
@@ -32,8 +35,15 @@ def _typed(command: Command) -> str:
 
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
-    width = max((len(left) for left, _ in rows), default=0)
-    return [f"  {left:<{width}}  {right}" for left, right in rows]
+    """Two columns; what is too long for the left one gets a line of its own."""
+    width = min(_WIDEST_LEFT, max((len(left) for left, _ in rows), default=0))
+    lines: list[str] = []
+    for left, right in rows:
+        if len(left) > width:
+            lines.append(f"  {left}")
+            left = ""
+        lines.append(f"  {left:<{width}}  {right}")
+    return lines
 
 
 COMMANDS = (

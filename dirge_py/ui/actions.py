@@ -82,7 +82,7 @@ class Actions:
         self._app.transcript.go_to_end()
 
     async def redraw(self) -> None:
-        self._app.refresh(layout=True, repaint=True)
+        self._app.draw_anew()
 
     # -- writing
 

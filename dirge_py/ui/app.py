@@ -111,6 +111,7 @@ class DirgeApp(App[int]):
     def on_mount(self) -> None:
         self.composer.focus()
         self.standing_changed()
+        self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
         self.call_after_refresh(self.opening.begin)
 
     # -- the conversation
@@ -217,6 +218,12 @@ class DirgeApp(App[int]):
         if self.proposer.act(message.action):
             self.composer.key_action_submit()
 
+    def on_composer_pasted_too_much(self) -> None:
+        self.say(
+            "Only the first MiB of the paste was taken. A file can be attached with @.",
+            tone="warning",
+        )
+
     def on_permission_dialog_strayed(self, message: PermissionDialog.Strayed) -> None:
         self.composer.paste(message.text)
 
@@ -254,6 +261,10 @@ class DirgeApp(App[int]):
             widget.set_ink(self._ink)
         for list_widget in (self.proposals, self.picker):
             list_widget.set_ink(self.panel_ink)
+
+    def draw_anew(self) -> None:
+        """Draw the whole screen: something else was on it."""
+        self.refresh(layout=True, repaint=True)
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""

@@ -117,8 +117,11 @@ class Opening:
                         ("mode", conversation.mode),
                         ("reads", ", ".join(conversation.instruction_files)),
                     ],
-                    hint=f"/help lists commands and keys · @ attaches a file · "
-                    f"{app.keymap.name_of('screen', 'cycle_mode')} switches the mode",
+                    hint=[
+                        "/help lists commands and keys",
+                        "@ attaches a file",
+                        f"{app.keymap.name_of('screen', 'cycle_mode')} switches modes",
+                    ],
                 )
             )
         for notice in conversation.notices:

@@ -3,16 +3,24 @@
 import os
 import select
 import threading
+from codecs import getincrementaldecoder
 from collections.abc import Callable
 from enum import Enum
 from typing import IO, Any, cast
 
 from textual import constants
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 _ESCAPE_DELAY_S = 0.02
 """How long a lone Esc waits for more: terminals send sequences in one piece, people do not."""
+
+_LOOK_UP_S = 0.1
+"""How often the reader looks whether it shall end."""
+
+_A_MOMENT_S = 0.002
+_READ_BYTES = 65_536
 
 _LAST_RESORT_S = 1.5
 """How long the end of the process may take once the terminal is gone."""
@@ -52,14 +60,59 @@ class _Screenful:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, except that losing the terminal does not stop its writer.
+    """Textual's driver, with another reader and a writer that survives the terminal.
 
-    Its writer ends at the first error, and the program then waits for ever for it to take more.
+    Textual's reader takes a tenth of a second to see that a lone Esc is one, and dies of a byte
+    that is not UTF-8. Its writer ends at the first error, and the program then waits for ever for
+    it to take more.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._file = cast("Any", _Screenful(cast("IO[str]", self._file)))
+        self._size = self._get_terminal_size()
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        # The terminal itself knows; COLUMNS in the environment is from when it was set.
+        try:
+            width, height = os.get_terminal_size(self.fileno)
+        except OSError:
+            return super()._get_terminal_size()
+        return (width, height) if width and height else super()._get_terminal_size()
+
+    def run_input_thread(self) -> None:
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        ready = select.poll()
+        ready.register(self.fileno, select.POLLIN)
+        patience_s = _LOOK_UP_S
+        while not self.exit_event.is_set():
+            typed = b""
+            if ready.poll(patience_s * 1000):
+                typed = self._read()
+                if not typed:
+                    return  # The terminal is gone, which `watch_for_hangup` sees to.
+            if text := decode(typed):
+                for event in parser.feed(text):
+                    self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
+            # After an Esc it is soon clear whether more belongs to it.
+            patience_s = _ESCAPE_DELAY_S + _A_MOMENT_S if typed else _LOOK_UP_S
+
+    def _sigcont_application(self, *signal: Any) -> None:
+        if self._auto_restart and not self._must_signal_resume:
+            # Stopped from outside, without a chance to clean up: what we would take for the
+            # terminal's own state, and restore at the end, is what we made of it.
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        super()._sigcont_application(*signal)
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self.fileno, _READ_BYTES)
+        except OSError:
+            return b""
 
 
 def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int) -> None:

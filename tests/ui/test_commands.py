@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from textual.widgets import Input
+
 from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.permission.decision import explain
 from dirge_py.ui.start import Looks
@@ -170,7 +172,7 @@ async def fill_in(d: Desk, url: str) -> None:
     await d.pilot.press("enter")
     await d.until(lambda: "Base URL" in d.screen)
     await d.pilot.press("ctrl+u")
-    await d.type(url)
+    d.app.line_question.query_one(Input).value = url
     await d.pilot.press("enter")
     await d.until(lambda: "Model id" in d.screen)
     await d.pilot.press("enter")

@@ -43,6 +43,21 @@ async def test_a_large_paste_is_a_placeholder_and_is_sent_whole(room: Room):
         assert d.sent == [f"{text} why"]
 
 
+async def test_a_long_line_is_a_placeholder_too(room: Room):
+    async with desk(room) as d:
+        await d.paste("x" * 300_000)
+        assert d.app.composer.text == "[300000 characters pasted]"
+        await d.pilot.press("enter")
+        await d.until(lambda: d.sent)
+        assert d.sent == ["x" * 300_000]
+
+
+async def test_that_a_paste_was_too_much_is_said(room: Room):
+    async with desk(room) as d:
+        await d.paste("line\n" * 1_000_000)
+        await d.until(lambda: "Only the first MiB of the paste was taken." in d.text)
+
+
 async def test_a_placeholder_called_back_from_history_still_means_the_same(room: Room):
     text = "\n".join(f"line {n}" for n in range(12))
     async with desk(room) as d:

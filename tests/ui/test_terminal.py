@@ -1,72 +1,14 @@
-"""The whole program on a pseudo-terminal: however it ends, the terminal is as it was."""
+"""However the program ends, the terminal is as it was; and it ends when the terminal does."""
 
-import os
-import pty
-import select
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-LAUNCHER = """
-import sys
-from dirge_py.ui.run import run_tui
-from dirge_py.ui.start import TuiStart
-from tests.ui.fake import FakeConversation, user_text
+from tests.providers.server import FakeService, Say
+from tests.ui.on_a_pty import Terminal, is_alive, until
 
-def open_it(asker, session_id=None):
-    return FakeConversation(asker, messages=[user_text("hello")])
-
-def warm_up():
-    # Nothing of this may be needed for the first frame.
-    heavy = {"httpx", "pydantic", "markdown_it", "pygments", "pathspec"} & set(sys.modules)
-    assert not heavy, heavy
-
-sys.exit(run_tui(TuiStart(open_first=open_it, open_other=open_it, warm_up=warm_up)))
-"""
-LIMIT_S = 20.0
-
-
-class Terminal:
-    def __init__(self, **environment: str) -> None:
-        self.master, slave = pty.openpty()
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", LAUNCHER],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=Path(__file__).parents[2],
-            env={**os.environ, "TERM": "xterm-256color", **environment},
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.output = b""
-
-    def read_until(self, mark: bytes) -> None:
-        end = time.monotonic() + LIMIT_S
-        while mark not in self.output:
-            assert time.monotonic() < end, self.output[-2000:]
-            if not self._read():
-                assert mark in self.output, self.output[-2000:]
-
-    def finish(self) -> int:
-        while self._read():
-            pass
-        os.close(self.master)
-        return self.child.wait(LIMIT_S)
-
-    def _read(self) -> bool:
-        if not select.select([self.master], [], [], LIMIT_S)[0]:
-            return False
-        try:
-            piece = os.read(self.master, 1 << 16)
-        except OSError:
-            return False
-        self.output += piece
-        return bool(piece)
+ENDS_WITHIN_S = 2.0
 
 
 @pytest.mark.parametrize(
@@ -75,15 +17,15 @@ class Terminal:
         (signal.SIGTERM, 128 + signal.SIGTERM),
         (signal.SIGHUP, 128 + signal.SIGHUP),
         (signal.SIGINT, 128 + signal.SIGINT),
-        (b"\x04", 0),
-        (b"\x03\x03", 0),
+        ("\x04", 0),
+        ("\x03\x03", 0),
     ],
 )
-def test_the_terminal_is_restored(end: signal.Signals | bytes, code: int):
-    terminal = Terminal()
-    terminal.read_until(b"ready")
-    if isinstance(end, bytes):
-        os.write(terminal.master, end)
+def test_the_terminal_is_restored(tmp_path: Path, end: signal.Signals | str, code: int):
+    terminal = Terminal(cwd=tmp_path)
+    terminal.read_until("ready")
+    if isinstance(end, str):
+        terminal.press(end)
     else:
         terminal.child.send_signal(end)
 
@@ -92,13 +34,104 @@ def test_the_terminal_is_restored(end: signal.Signals | bytes, code: int):
         assert terminal.output.rfind(switched_off) > terminal.output.rfind(
             switched_off[:-1] + (b"l" if switched_off.endswith(b"h") else b"h")
         )
-    assert b"To come back: dirge -r s-1" in terminal.output
 
 
-def test_no_color_means_none():
-    terminal = Terminal(NO_COLOR="1")
-    terminal.read_until(b"ready")
-    terminal.child.send_signal(signal.SIGTERM)
+def test_no_color_means_none(tmp_path: Path):
+    terminal = Terminal(cwd=tmp_path, NO_COLOR="1")
+    terminal.read_until("ready")
+    terminal.press("\x04")
     terminal.finish()
     assert b"[38;" not in terminal.output
     assert b"[48;" not in terminal.output
+
+
+FIRST_FRAME = """
+import sys
+from dataclasses import replace
+from dirge_py.cli.screen import start_of
+from dirge_py.errors import ConfigError
+from dirge_py.ui.run import run_tui
+
+def look():
+    heavy = {"httpx", "pydantic", "markdown_it", "pygments", "pathspec"}
+    raise ConfigError(f"loaded: {sorted(heavy & set(sys.modules))}")
+
+start = start_of(None, None, prompt="", pick_session=False, config_file=None)
+run_tui(replace(start, prepare=look))
+"""
+
+
+def test_nothing_heavy_is_needed_for_the_first_frame(tmp_path: Path):
+    terminal = Terminal(["-c", FIRST_FRAME], cwd=tmp_path)
+    terminal.finish()
+    assert "❯".encode() in terminal.output
+    assert b"ConfigError: loaded: []" in terminal.output
+
+
+def test_settings_that_do_not_hold_are_told_on_the_restored_screen(tmp_path: Path):
+    settings = tmp_path / "config.toml"
+    settings.write_text("[ui]\nanimations = true\n")
+    terminal = Terminal(["-m", "dirge_py", "--config", str(settings)], cwd=tmp_path)
+    assert terminal.finish() == 2
+    told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+    assert b"config.toml:2: no setting `animations` in [ui]." in told
+
+
+def test_a_bug_ends_the_program_without_showing_what_it_held(tmp_path: Path):
+    broken = """
+import sys
+from dirge_py.cli import main, screen
+def prepare():
+    key = "sk-" + "secret"
+    return key / 2
+from dirge_py.ui import start
+screen.start_of = lambda *a, **k: start.TuiStart(open_first=None, open_other=None, prepare=prepare)
+sys.exit(main.run([]))
+"""
+    terminal = Terminal(["-c", broken], cwd=tmp_path)
+    assert terminal.finish() == 1
+    assert b"dirge failed in a way it should not: TypeError" in terminal.output
+    assert b"sk-secret" not in terminal.output
+
+
+# -- a terminal that is gone
+
+
+@pytest.mark.parametrize("owns_it", [True, False])
+@pytest.mark.parametrize("mark", ["", "\x1b[?1049h", "❯", "ready"])
+def test_the_program_ends_when_its_terminal_does(tmp_path: Path, mark: str, owns_it: bool):
+    terminal = Terminal(cwd=tmp_path, owns_it=owns_it)
+    terminal.read_until(mark)
+    assert terminal.vanish() < ENDS_WITHIN_S
+
+
+@pytest.mark.parametrize("owns_it", [True, False])
+@pytest.mark.parametrize("mode", ["yolo", "standard"])
+def test_so_it_does_while_a_command_runs_or_a_question_is_open(
+    tmp_path: Path, mode: str, owns_it: bool
+):
+    pid = tmp_path / "pid"
+    call = ("bash", {"command": f"echo $$ > {pid}; exec sleep 300"})
+    with FakeService([Say(calls=[call])]) as service:
+        terminal = Terminal(
+            ["-m", "dirge_py", "--permission-mode", mode, "go"],
+            cwd=tmp_path,
+            owns_it=owns_it,
+            OPENAI_BASE_URL=service.openai_url,
+        )
+        if mode == "yolo":
+            terminal.read_until("working")
+            until(lambda: pid.exists() and pid.read_text())
+        else:
+            terminal.read_until("Allow once")
+        assert terminal.vanish() < ENDS_WITHIN_S
+    assert not pid.exists() or not is_alive(int(pid.read_text()))
+
+
+def test_so_it_does_while_an_answer_streams(tmp_path: Path):
+    with FakeService([Say(text="word " * 5000, delta_chars=5, gap_s=0.01)]) as service:
+        terminal = Terminal(
+            ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url
+        )
+        terminal.read_until("word word")
+        assert terminal.vanish() < ENDS_WITHIN_S

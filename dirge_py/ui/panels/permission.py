@@ -30,6 +30,9 @@ from dirge_py.ui.transcript.lines import Line, strip, wrap
 GUARD_S = 0.3
 """How long nothing may be typed before a key counts as an answer."""
 
+_LONGEST_GUARD = 5
+"""How many times that long at most: a person may just be pressing `y` again and again."""
+
 Option = Literal["once", "session", "deny"]
 
 _WORDS: dict[Option, str] = {
@@ -71,7 +74,7 @@ class PermissionDialog(Vertical, can_focus=True):
         self._ink = ink
         self._keymap = keymap
         self._guard_s = guard_s
-        self._opens_at = time.monotonic() + guard_s
+        self._opens_at = self._appeared_at = time.monotonic()
         self._options: list[Option] = ["once", "session", "deny"]
         if not request.grant:
             self._options.remove("session")
@@ -97,6 +100,7 @@ class PermissionDialog(Vertical, can_focus=True):
     def on_mount(self) -> None:
         self._comment.cursor_blink = False
         self.focus()
+        self._guard()
 
     def fit(self, rows: int) -> int:
         """Take as much of `rows` as there is to show; returns how much that is."""
@@ -137,12 +141,12 @@ class PermissionDialog(Vertical, can_focus=True):
         return wrap(flat[:-1], width)
 
     def _style_of(self, option: Option) -> Style:
-        if option != "deny" and not self.may_approve:
+        if not self._is_open or (option != "deny" and not self.may_approve):
             return self._ink.dim
         return self._ink.accent + self._ink.strong if option == self._chosen else self._ink.text
 
     def _option_line(self, option: Option, width: int) -> Line:
-        mark = "▸ " if option == self._chosen else "  "
+        mark = "▸ " if option == self._chosen and self._is_open else "  "
         key = self._keymap.name_of("dialog", option)
         words = f"{key} {_WORDS[option]}"
         if option == "session" and self._has_room_for_grant(width):
@@ -163,6 +167,17 @@ class PermissionDialog(Vertical, can_focus=True):
 
     # -- keys
 
+    @property
+    def _is_open(self) -> bool:
+        return time.monotonic() >= self._opens_at
+
+    def _guard(self) -> None:
+        """Wait for a pause in the typing; that the keys are answers is seen by the mark."""
+        latest = self._appeared_at + self._guard_s * _LONGEST_GUARD
+        self._opens_at = min(time.monotonic() + self._guard_s, latest)
+        if not self._is_open:
+            self.set_timer(self._opens_at - time.monotonic() + 0.01, self._repaint_menu)
+
     async def _on_key(self, event: events.Key) -> None:
         if self._comment.has_focus:
             self._key_in_comment(event)
@@ -171,8 +186,8 @@ class PermissionDialog(Vertical, can_focus=True):
         event.prevent_default()
         found = self._keymap.action(event.key, "dialog", "screen")
         action = found[1] if found else ""
-        if time.monotonic() < self._opens_at and action != "deny_and_stop":
-            self._opens_at = time.monotonic() + self._guard_s
+        if not self._is_open and action != "deny_and_stop":
+            self._guard()
             if event.is_printable and event.character:
                 self.post_message(self.Strayed(event.character))
             return

@@ -32,6 +32,9 @@ class Sheet(ScrollView, can_focus=False):
 
     def on_resize(self, event: events.Resize) -> None:
         self.repaint()
+        if len(self._strips) <= self.size.height:
+            # It came for the height of a moment ago, and would stay until the text changes.
+            self.show_vertical_scrollbar = False
 
     def repaint(self) -> None:
         """Ask `paint` again."""

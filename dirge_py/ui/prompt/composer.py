@@ -9,7 +9,7 @@ from textual.widgets import TextArea
 
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.prompt.history import History
-from dirge_py.ui.prompt.pastes import Pastes
+from dirge_py.ui.prompt.pastes import LARGEST, Pastes
 
 
 class Composer(TextArea, inherit_bindings=False):
@@ -43,6 +43,9 @@ class Composer(TextArea, inherit_bindings=False):
         """A key asked for something the composer cannot do itself; `action` as in the keymap."""
 
         action: str
+
+    class PastedTooMuch(Message):
+        """Of a paste only the beginning was taken."""
 
     @dataclass
     class Chosen(Message):
@@ -111,6 +114,8 @@ class Composer(TextArea, inherit_bindings=False):
 
     def paste(self, pasted: str) -> None:
         """Put in what was pasted; a long text as a placeholder."""
+        if len(pasted) > LARGEST:
+            self.post_message(self.PastedTooMuch())
         text, dropped = self.pastes.take(pasted, self.before_cursor)
         if dropped:
             self.replace_before(len(dropped), "")

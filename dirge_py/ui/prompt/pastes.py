@@ -4,9 +4,12 @@ import re
 
 from dirge_py.lib.clean import clean
 
+LARGEST = 1_048_576
+"""Characters taken of one paste."""
+
 _INLINE_LINES = 3
-_LARGEST = 1_048_576
-_PLACEHOLDER = re.compile(r"\[\d+ lines pasted(?: #\d+)?\]")
+_INLINE_CHARACTERS = 2_000
+_PLACEHOLDER = re.compile(r"\[\d+ (?:lines|characters) pasted(?: #\d+)?\]")
 
 
 class Pastes:
@@ -20,14 +23,15 @@ class Pastes:
 
         The same text pasted again right behind its placeholder is put in as it is.
         """
-        text = clean(pasted[:_LARGEST])
+        text = clean(pasted[:LARGEST])
         lines = text.rstrip("\n").count("\n") + 1
-        if lines <= _INLINE_LINES:
+        if lines <= _INLINE_LINES and len(text) <= _INLINE_CHARACTERS:
             return text, ""
         last = self.placeholder_before(before)
         if last and self._texts[last] == text:
             return text, last
-        return self._name(text, lines), ""
+        many = f"{lines} lines" if lines > _INLINE_LINES else f"{len(text)} characters"
+        return self._name(text, many), ""
 
     def expand(self, text: str) -> str:
         """`text` with every placeholder replaced by what was pasted."""
@@ -38,11 +42,11 @@ class Pastes:
         found = re.search(_PLACEHOLDER.pattern + r"\Z", before)
         return found[0] if found and found[0] in self._texts else ""
 
-    def _name(self, text: str, lines: int) -> str:
-        name = f"[{lines} lines pasted]"
+    def _name(self, text: str, many: str) -> str:
+        name = f"[{many} pasted]"
         number = 2
         while self._texts.get(name, text) != text:
-            name = f"[{lines} lines pasted #{number}]"
+            name = f"[{many} pasted #{number}]"
             number += 1
         self._texts[name] = text
         return name

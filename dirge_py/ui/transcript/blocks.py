@@ -4,6 +4,7 @@ A block is changed through its methods only; each change raises `version`, by wh
 was drawn of it before is known to be stale. Text from outside is cleaned here, once, on its way in.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -12,18 +13,20 @@ from textual.strip import Strip
 from dirge_py.lib.clean import clean
 from dirge_py.slash.base import Tone
 from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.lines import Span, clip, wrap
+from dirge_py.ui.transcript.lines import Line, Span, clip, wrap
 
 
 class Block(Protocol):
     """One piece of the transcript.
 
-    `gap`: a blank line stands before it. `is_open` overrides the transcript's "expand all" once the
+    `gap`: a blank line stands before it, unless it `gathers`: it stands close to one of its kind
+    above. `is_open` overrides the transcript's "expand all" once the
     person has clicked on this block; None until then.
     """
 
     version: int
     gap: bool
+    gathers: bool
     is_open: bool | None
 
     @property
@@ -41,6 +44,7 @@ class BlockBase:
     """What all blocks share."""
 
     gap = True
+    gathers = False
 
     def __init__(self) -> None:
         self.version = 0
@@ -82,11 +86,16 @@ class UserBlock(BlockBase):
         return guess_lines(self._text, width) + len(self._attached) + bool(self._label)
 
 
+_COLUMN = re.compile(r" +\S+(?: \S+)* {2,}|  +")
+"""What a line of two columns has before the second, or what any line is indented by."""
+
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
 
 class NoticeBlock(BlockBase):
     """A line from the program itself."""
+
+    gathers = True
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__()
@@ -100,8 +109,14 @@ class NoticeBlock(BlockBase):
             "warning": ink.warning,
             "error": ink.error,
         }[self._tone]
-        mark = _MARKS[self._tone]
-        return wrap([(self._text, style)], width, first=[(mark, style)], rest=[("  ", style)])
+        strips: list[Strip] = []
+        for line in self._text.split("\n"):
+            mark = "  " if strips else _MARKS[self._tone]
+            column = _COLUMN.match(line)
+            hanging = 2 + (len(column[0]) if column and len(column[0]) < width // 2 else 0)
+            rest: Line = [(" " * hanging, style)]
+            strips += wrap([(line, style)], width, first=[(mark, style)], rest=rest)
+        return strips
 
     def guess_height(self, width: int) -> int:
         return guess_lines(self._text, width)

@@ -192,7 +192,10 @@ class Layout:
         self._stale_from(0)
 
     def _gap(self, index: int) -> int:
-        return 1 if index and self._blocks[index].gap else 0
+        if index == 0:
+            return 0
+        above, block = self._blocks[index - 1], self._blocks[index]
+        return 0 if not block.gap or (block.gathers and type(above) is type(block)) else 1
 
     def _is_open(self, block: Block) -> bool:
         return self._expanded if block.is_open is None else block.is_open

@@ -36,8 +36,7 @@ def wrap(
 
     `first` and `rest` are put before the first line and before all others.
     """
-    room = max(1, width - max(_cells(first), _cells(rest)))
-    lines = _wrap(spans, room)
+    lines = _wrap(spans, max(1, width - _cells(first)), max(1, width - _cells(rest)))
     return [strip([*(rest if index else first), *line]) for index, line in enumerate(lines)]
 
 
@@ -112,8 +111,11 @@ def _cells(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def _wrap(spans: Iterable[Span], width: int) -> list[Line]:
-    """Greedy: a word that does not fit opens a line, one wider than a line is chopped."""
+def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[Line]:
+    """Greedy: a word that does not fit opens a line, one wider than a line is chopped.
+
+    `later_width` is that of all lines but the first.
+    """
     lines: list[Line] = []
     line: Line = []
     used = 0
@@ -122,7 +124,7 @@ def _wrap(spans: Iterable[Span], width: int) -> list[Line]:
         text, style = word[0]
         if text == "\n":
             lines.append(line)
-            line, used, gap = [], 0, None
+            line, used, gap, width = [], 0, None, later_width
             continue
         if text[0] == " ":
             gap = (text, style)
@@ -131,7 +133,7 @@ def _wrap(spans: Iterable[Span], width: int) -> list[Line]:
         blank = len(gap[0]) if gap else 0
         if used and used + blank + size > width:
             lines.append(line)
-            line, used, gap = [], 0, None
+            line, used, gap, width = [], 0, None, later_width
         elif gap and blank < width:
             line.append(gap)
             used += blank
@@ -141,10 +143,10 @@ def _wrap(spans: Iterable[Span], width: int) -> list[Line]:
             used += size
             continue
         for piece, piece_style in word:
-            for part in _chop_into(piece, width, used):
+            for part in _chop_into(piece, min(width, later_width), used):
                 if used and used + cell_len(part) > width:
                     lines.append(line)
-                    line, used = [], 0
+                    line, used, width = [], 0, later_width
                 line.append((part, piece_style))
                 used += cell_len(part)
     lines.append(line)

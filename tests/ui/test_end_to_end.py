@@ -1,0 +1,160 @@
+"""One conversation as a person has it: the installed program, a terminal, a model service."""
+
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.providers.server import FakeService, Say
+from tests.ui.desk import HELD
+from tests.ui.on_a_pty import ROOT, is_alive
+from tests.ui.on_tmux import NEEDED, Tmux
+
+pytestmark = NEEDED
+
+PLAN = "# Plan\n\nLook **here** first.\n\n| file | lines |\n| --- | ---: |\n| a.py | 12 |\n"
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    terminal = Tmux(tmp_path)
+    yield terminal
+    terminal.close()
+
+
+def dirge(service: FakeService, arguments: str = "", **environment: str) -> str:
+    """The command line that starts the program."""
+    variables = {
+        "PYTHONPATH": str(ROOT),
+        "DIRGE_MODEL": "openai/test",
+        "OPENAI_API_KEY": "sk-test",
+        "OPENAI_BASE_URL": service.openai_url,
+        **environment,
+    }
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    return f"clear; env {settings} {sys.executable} -m dirge_py {arguments}"
+
+
+def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_path: Path):
+    sleep = f"echo $$ > {tmp_path}/pid; exec sleep 300"
+    replies = [
+        Say(text=PLAN, calls=[("bash", {"command": HELD})], delta_chars=3, gap_s=0.002),
+        Say(text="As you say.", calls=[("bash", {"command": sleep})]),
+        Say(text="Still here."),
+    ]
+    with FakeService(replies) as service:
+        tmux.enter("stty -g > before")
+        tmux.enter(dirge(service))
+        tmux.sees("ready")
+
+        tmux.enter("fix it")
+        tmux.sees("▸ y Allow once")
+        assert "a.py │    12" in tmux.screen
+        tmux.press("y")
+        tmux.sees("  cc a.c")
+        tmux.enter("mind the tabs")
+        tmux.sees("steers next: mind the tabs")
+        (tmp_path / "go").touch()
+        tmux.sees("steered in, delivered at turn 2")
+        assert "mind the tabs" in str(service.requests[1].json["messages"][-1])
+
+        tmux.sees("▸ y Allow once")
+        tmux.press("y")
+        tmux.until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        pressed = time.monotonic()
+        tmux.press("Escape")
+        tmux.until(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+        assert time.monotonic() - pressed < 1
+        tmux.sees("Interrupted.")
+
+        tmux.enter("/quit")
+        tmux.sees("To come back: dirge -r ")
+        tmux.enter("stty -g > after")
+        tmux.until(lambda: (tmp_path / "after").exists() and (tmp_path / "after").read_text())
+        assert (tmp_path / "after").read_text() == (tmp_path / "before").read_text()
+        switches = ("alternate_on", "mouse_any_flag", "cursor_flag")
+        assert [tmux.state(name) for name in switches] == ["0", "0", "1"]
+
+        session = tmux.screen.split("dirge -r ")[1].split()[0]
+        tmux.enter(dirge(service, f"-r {session}"))
+        tmux.sees("Back in this session")
+        for said in ("› mind the tabs", "As you say.", "interrupted"):
+            assert said in tmux.screen
+        tmux.enter("and now?")
+        tmux.sees("Still here.")
+        roles = [message["role"] for message in service.requests[2].json["messages"]]
+        assert roles[-2:] == ["tool", "user"]
+
+
+def editor(folder: Path, script: str) -> str:
+    """A program that writes into the file it is given."""
+    program = folder / "editor"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_an_editor_has_the_screen_while_the_run_goes_on(tmux: Tmux, tmp_path: Path):
+    wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
+    program = editor(tmp_path, f'trap "" INT; cat "$1"; echo :edited; {wait}; echo new > "$1"')
+    with FakeService(
+        [Say(text="word " * 60 + "\n\nthe end", delta_chars=20, gap_s=0.01)]
+    ) as service:
+        tmux.enter(dirge(service, EDITOR=program))
+        tmux.sees("ready")
+        tmux.enter("go")
+        tmux.sees("word word")
+        tmux.type("old")
+        tmux.press("C-g")
+        tmux.sees("old:edited")
+        tmux.press("C-c")
+        assert "ready" not in tmux.screen
+        (tmp_path / "done").touch()
+        tmux.sees("❯ new")
+        tmux.sees("the end")
+        tmux.sees("ready")
+
+
+def test_an_editor_that_fails_loses_neither_draft_nor_work(tmux: Tmux, tmp_path: Path):
+    program = editor(tmp_path, 'echo work > "$1"; exit 3')
+    with FakeService() as service:
+        tmux.enter(dirge(service, EDITOR=program, TMPDIR=str(tmp_path)))
+        tmux.sees("ready")
+        tmux.type("my draft")
+        tmux.press("C-g")
+        tmux.sees("What it wrote is in")
+        tmux.sees("❯ my draft")
+        assert [path.read_text() for path in tmp_path.glob("dirge-*.md")] == ["work\n"]
+
+
+def test_back_from_the_shell_everything_is_drawn_again(tmux: Tmux):
+    with FakeService() as service:
+        tmux.enter(dirge(service))
+        tmux.sees("ready")
+        tmux.type("my draft")
+        tmux.press("C-z")
+        tmux.sees("Stopped")
+        assert tmux.state("alternate_on") == "0"
+        tmux.enter("fg")
+        tmux.sees("ready")
+        for seen in ("dirge ", "/help lists commands", "❯ my draft"):
+            assert seen in tmux.screen
+
+
+@pytest.mark.parametrize("size", [(40, 12), (20, 5)])
+def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int, int]):
+    tmux.resize(*size)
+    call = ("bash", {"command": "touch made"})
+    with FakeService([Say(calls=[call]), Say(text="It is made.")]) as service:
+        tmux.enter(dirge(service))
+        tmux.sees("❯")
+        tmux.sees("ready")
+        tmux.enter("make it")
+        tmux.sees("│ touch made")
+        while not (tmp_path / "made").exists():
+            tmux.press("Space", "y")
+        tmux.sees("It is made.")
+        tmux.sees("ready")
