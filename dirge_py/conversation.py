@@ -370,6 +370,9 @@ class Conversation:
             self._messages.append(event.message)
             if isinstance(event.message, AssistantMessage) and event.message.origin == "model":
                 run.turns += 1
+                if event.message.content and not event.message.usage:
+                    # It was paid for, and nobody said how much.
+                    run.cost_usd = self.cost_usd = None
         elif isinstance(event, UsageReported):
             self.usage += event.usage
             run.usage += event.usage

@@ -17,6 +17,7 @@ from dirge_py.errors import ConfigError, DirgeError, UsageError
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import Overrides
+    from dirge_py.headless.prompt import Prompt
     from dirge_py.wiring.options import BuildOptions, SessionChoice
 
 CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
@@ -158,6 +159,8 @@ def _print(flags: Namespace) -> int:
     except (UsageError, BrokenPipeError):
         raise
     except Exception as error:
+        if isinstance(error, FileNotFoundError) and not _has_folder():
+            raise
         if flags.output_format in ("json", "stream-json"):
             from dirge_py.headless.json_lines import one_line
             from dirge_py.headless.result import error_object
@@ -192,7 +195,9 @@ def _print_run(flags: Namespace) -> int:
     )
 
 
-def _prompt(flags: Namespace) -> str:
+def _prompt(flags: Namespace) -> "Prompt":
+    from dirge_py.headless.prompt import Prompt
+
     words = " ".join(flags.prompt)
     piped = ""
     if not flags.api_key_stdin:
@@ -202,12 +207,11 @@ def _prompt(flags: Namespace) -> str:
         piped, notice = read_prompt(have_words=bool(words.strip()))
         if notice and words.strip():
             complain(notice)
-    prompt = "\n\n".join(part for part in (words, piped) if part.strip())
-    if not prompt:
+    if not (words.strip() or piped.strip()):
         raise UsageError(
             "there is no prompt.", hint='Give it as words, `dirge -p "why?"`, or on stdin.'
         )
-    return prompt
+    return Prompt(words=words, piped=piped)
 
 
 def _key_from_stdin() -> str:

@@ -17,7 +17,8 @@ from dirge_py.events import (
 )
 from dirge_py.headless.front import PrintFront
 from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
-from dirge_py.headless.result import ending_of, exit_code_of, result_object
+from dirge_py.headless.prompt import Prompt, with_piped
+from dirge_py.headless.result import ending_of, exit_code_of, nothing_ran, result_object
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
@@ -143,8 +144,9 @@ def _lines_for(
     return ClaudeLines(conversation, stdout.write, partial=options.partial, commands=names)
 
 
-async def print_prompt(printer: Printer, text: str) -> int:
-    """Run a prompt as typed: a command, or a message with its attachments."""
+async def print_prompt(printer: Printer, prompt: Prompt) -> int:
+    """Run a prompt: a command, or a message with its attachments."""
+    text = prompt.typed
     typed = printer.commands.read(text)
     if typed is not None and typed.command is not None:
         if not typed.command.headless:
@@ -158,6 +160,10 @@ async def print_prompt(printer: Printer, text: str) -> int:
         message = await printer.conversation.attach(text)
     except FileError as error:
         raise UsageError(error.message, hint=error.hint) from error
+    if prompt.words.strip() and prompt.piped.strip():
+        message = with_piped(message, prompt.piped)
+    if message.attached:
+        complain(f"attached {', '.join(message.attached)}.")
     return await _stoppable(printer, printer.run(message))
 
 
@@ -225,15 +231,17 @@ async def _print_command(printer: Printer, text: str) -> int:
 
 
 def _command_result(conversation: Conversation, shown: str, failed: bool) -> dict[str, Any]:
+    provider, _, model = conversation.model.partition("/")
     result: dict[str, Any] = {
-        "type": "result",
+        **nothing_ran(),
         "subtype": "error_during_execution" if failed else "success",
         "is_error": failed,
         "exit_code": 1 if failed else 0,
         "result": shown,
-        "session_id": conversation.session_id,
-        "num_turns": 0,
-        "permission_denials": [],
+        # Nothing was said, so nothing is stored: unless the session was there before.
+        "session_id": conversation.session_id if conversation.messages else None,
+        "model": model,
+        "provider": provider,
     }
     if failed:
         result["error"] = {"kind": "command", "message": shown, "hint": ""}
@@ -285,7 +293,7 @@ def complain(message: str, hint: str = "") -> None:
 def print_all(
     open_conversation: Callable[[], Conversation],
     *,
-    prompt: str | None,
+    prompt: Prompt | None,
     options: PrintOptions,
     commands: Registry,
 ) -> int:

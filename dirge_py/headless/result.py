@@ -152,10 +152,21 @@ def error_object(error: Exception) -> dict[str, Any]:
     if isinstance(error, DirgeError):
         kind, hint = "config" if is_config else "start", error.hint
     return {
-        "type": "result",
+        **nothing_ran(),
         "subtype": "error_during_execution",
         "is_error": True,
         "exit_code": 2 if is_config else 1,
+        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
+    }
+
+
+def nothing_ran() -> dict[str, Any]:
+    """Every member of a result object, for when no model was asked."""
+    return {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "exit_code": 0,
         "result": "",
         "session_id": None,
         "model": None,
@@ -166,7 +177,6 @@ def error_object(error: Exception) -> dict[str, Any]:
         "total_cost_usd": 0.0,
         "usage": usage_object(Usage()),
         "permission_denials": [],
-        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
     }
 
 

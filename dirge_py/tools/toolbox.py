@@ -48,6 +48,18 @@ class BoundTool:
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         return self.tool.claims(self._parse(arguments), self._outside_a_call())
 
+    def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
+        """The claims of a call of which only a part is given; ValueError if that part is wrong."""
+        try:
+            model = self._parse(arguments)
+        except ValidationError as error:
+            if any(each["type"] != "missing" for each in error.errors()):
+                raise ValueError(words_for(error, self.name, self.parameters)) from None
+            if _first_required(self) not in arguments:
+                raise ValueError(words_for(error, self.name, self.parameters)) from None
+            model = self.tool.args.model_construct(None, **arguments)
+        return self.tool.claims(model, self._outside_a_call())
+
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
         """What a call would change. Reads files: call it from a thread where that matters.
 
@@ -130,18 +142,16 @@ class Toolbox:
     def claims(self, name: str, given: str | Mapping[str, Any]) -> Sequence[Claim]:
         """What a call would do. A string fills the tool's first required field.
 
+        What else the tool requires may be missing: what a call touches is said by what it names.
+
         Raises:
             UsageError: there is no such tool, or the input does not fit it.
         """
-        return self._tool(name).claims(self.arguments(name, given))
-
-    def arguments(self, name: str, given: str | Mapping[str, Any]) -> Mapping[str, Any]:
-        """The valid arguments that `given` stands for; raises as `claims`."""
         tool = self._tool(name)
         if isinstance(given, str):
             given = {_first_required(tool): given}
         try:
-            return tool.validate(tool.prepare_arguments(dict(given)))
+            return tool.claims_of_part(tool.prepare_arguments(dict(given)))
         except ValueError as error:
             raise UsageError(str(error)) from None
 

@@ -67,16 +67,7 @@ class Authorizer:
         request = PermissionRequest(
             call_id=call.id,
             tool_name=call.name,
-            claims=tuple(
-                AskedClaim(
-                    op=claim.op,
-                    resource=claim.resource,
-                    effect=claim.effect,
-                    policy=claim.policy,
-                    reason=claim.reason,
-                )
-                for claim in decision.claims
-            ),
+            claims=asked_claims(decision),
             grant=decision.grant,
             suggestion=suggest(decision),
             preview=await asyncio.to_thread(_preview, call),
@@ -140,10 +131,32 @@ class Authorizer:
         )
 
 
+def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
+    """The claims as a question shows them."""
+    return tuple(
+        AskedClaim(
+            op=claim.op,
+            resource=claim.resource,
+            effect=claim.effect,
+            policy=claim.policy,
+            reason=claim.reason,
+        )
+        for claim in decision.claims
+    )
+
+
+SYSTEM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
+
+
 def outside(path: str, roots: Sequence[str]) -> str:
-    """The folders of a `PATH` that do not lie in the workspace."""
-    folders = (folder for folder in path.split(os.pathsep) if os.path.isabs(folder))
-    return os.pathsep.join(f for f in folders if not is_beneath(os.path.realpath(f), roots))
+    """The folders of a `PATH` that do not lie in the workspace; never empty.
+
+    An empty `PATH` means the current folder to a shell, so where the workspace holds them all the
+    system's own are left.
+    """
+    folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
+    kept = [folder for folder in folders if not is_beneath(os.path.realpath(folder), roots)]
+    return os.pathsep.join(kept or SYSTEM_FOLDERS)
 
 
 def _denied(reason: str) -> Answer:

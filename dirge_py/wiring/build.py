@@ -19,7 +19,6 @@ from dirge_py.conversation import Conversation
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UserMessage
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.permission.gate import Gate
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -36,6 +35,7 @@ from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_file import LogFile
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.models import ModelDirectory
@@ -136,7 +136,11 @@ class _Site:
             stream_fn=self.stream_fn,
             configure=self._configure(gate, toolbox, folders, recorder),
             system_prompt=self.prompt.text,
-            attach=self._attach(folders),
+            attach=GuardedAttacher(
+                attacher=Attacher(cwd=self.cwd, asset_dir=folders.assets),
+                gate=gate,
+                asker=self.asker,
+            ).attach,
             explain=explainer.decide,
             gate=gate,
             recorder=recorder,
@@ -244,14 +248,6 @@ class _Site:
             )
 
         return configure
-
-    def _attach(self, folders: _Folders) -> Callable[[str], Awaitable[UserMessage]]:
-        attacher = Attacher(cwd=self.cwd, asset_dir=folders.assets)
-
-        async def attach(text: str) -> UserMessage:
-            return attacher.attach(text)
-
-        return attach
 
     def _log(self, recorder: Recorder | None) -> LogFile | None:
         if not self.options.log:

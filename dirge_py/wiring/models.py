@@ -52,6 +52,8 @@ class ModelDirectory:
             # Looked for first: a custom provider takes any id, also one that begins with an alias.
             entry_of(self._config, loaded.model.partition("/")[0])
             model, _ = self.resolve(loaded.model)
+            if model != loaded.model:
+                raise ConfigError("its provider has no key.")
         except ConfigError as error:
             self.notices.append(
                 f"the session's model {loaded.model} cannot be used ({error.message}) "

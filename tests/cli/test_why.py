@@ -190,3 +190,11 @@ def test_output_is_utf8_in_any_locale(product: Product) -> None:
     assert "雪" in answer.stdout
     assert shown.exit_code == 0
     assert "…" in shown.stdout
+
+
+@pytest.mark.parametrize("tool", ["write", "edit"])
+def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> None:
+    ran = product.run("why", "--json", tool, "/etc/hosts")
+
+    assert (ran.exit_code, ran.json["effect"]) == (0, "ask")
+    assert [claim["resource"] for claim in ran.json["claims"]] == ["/etc/hosts"]

@@ -197,3 +197,55 @@ def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
 )
 def test_any_other_slash_is_a_prompt(product: Product, typed: str, sent: str) -> None:
     assert said(product, typed) == sent
+
+
+@pytest.mark.parametrize("secret", [".env", "~/.ssh/id_rsa", "/etc/passwd"])
+def test_a_secret_is_not_attached_unasked(product: Product, secret: str) -> None:
+    product.file(".env", "TOKEN=1\n")
+    (product.home / ".ssh").mkdir()
+    (product.home / ".ssh" / "id_rsa").write_text("key\n")
+
+    ran = product.run("-p", f"look at @{secret}")
+
+    assert ran.exit_code == 2
+    assert f"@{secret} was not attached" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_what_a_rule_allows_is_attached_and_told(product: Product) -> None:
+    outside = product.base / "notes.txt"
+    outside.write_text("from elsewhere\n")
+    refused = product.run("-p", f"look at @{outside}")
+    product.will(Say(text="ok"))
+
+    ran = product.run("-p", "--allow", f"read:{outside}", f"look at @{outside}")
+
+    assert f"--allow 'read:{outside}'" in refused.stderr
+    assert "from elsewhere" in blocks(product)
+    assert f"attached {outside}" in ran.stderr
+
+
+def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
+    product.file(".env", "TOKEN=1\n")
+    product.file("a.txt", "one\n")
+    product.will(Say(text="ok"))
+
+    ran = product.run("-p", "summarise", stdin="see @.env and @a.txt\n")
+
+    assert ran.exit_code == 0
+    assert blocks(product) == "summarise\n\nsee @.env and @a.txt"
+
+
+def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> None:
+    product.will(Say(text="ok"))
+    usual = product.ask("hi").json
+    asked = product.run("-p", "--output-format", "json", "/why bash ls").json
+
+    assert set(asked) == set(usual)
+    assert (asked["session_id"], asked["model"], asked["provider"]) == (None, "gpt-4o", "fake")
+
+
+def test_an_answer_without_usage_has_an_unknown_cost(product: Product) -> None:
+    product.will(Say(text="ok", usage=(0, 0, 0, 0)))
+
+    assert product.ask("hi").json["total_cost_usd"] is None

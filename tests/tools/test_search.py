@@ -15,7 +15,7 @@ from dirge_py.tools.toolbox import Toolbox
 def use(bench, ripgrep):
     """Make the bench's grep use that `rg`, or none."""
     services = Services(files=bench.workspace, processes=bench.tool("grep")._services.processes)
-    bench.toolbox = Toolbox([Grep(lambda: ripgrep)], services, str(bench.folder))
+    bench.toolbox = Toolbox([Grep(lambda roots: ripgrep)], services, str(bench.folder))
 
 
 @pytest.fixture(params=["ripgrep", "python"])
@@ -26,7 +26,7 @@ def searching(bench, request):
 
 
 def required_ripgrep():
-    return find_ripgrep() or pytest.skip("needs ripgrep")
+    return find_ripgrep([]) or pytest.skip("needs ripgrep")
 
 
 async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
@@ -297,3 +297,20 @@ def test_a_row_of_stars_takes_no_time():
     assert not path_matcher("*a" * 30 + "*b")("a" * 250)
 
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize("place", ["on PATH", "beside our Python"])
+async def test_a_ripgrep_of_the_workspace_is_never_started(bench, monkeypatch, place):
+    program = bench.put("bin/rg", "#!/bin/sh\ntouch was-here\n")
+    program.chmod(0o755)
+    bench.put("a", "hit\n")
+    folder = str(program.parent)
+    monkeypatch.setenv("PATH", f"{folder}:bin:." if place == "on PATH" else "/nowhere")
+    python = "/nowhere/python" if place == "on PATH" else f"{folder}/python"
+    monkeypatch.setattr("dirge_py.tools.searching.matching_lines.sys.executable", python)
+
+    assert find_ripgrep([str(bench.folder)]) is None
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    assert "a:1:hit" in await bench.text("grep", pattern="hit")
+    assert not (bench.folder / "was-here").exists()

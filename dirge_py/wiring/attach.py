@@ -1,0 +1,53 @@
+"""Attachments under the same rules as reading: what would ask, asks before it is sent."""
+
+import asyncio
+from pathlib import Path
+
+from dirge_py.claims import Claim
+from dirge_py.context.attachments import Attacher, mentions
+from dirge_py.errors import FileError
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import UserMessage
+from dirge_py.permission.gate import Gate, suggest
+from dirge_py.questions import Asker, PermissionRequest
+from dirge_py.wiring.authorize import asked_claims
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardedAttacher:
+    """Reads what a prompt mentions as `@path`, as far as reading it is allowed."""
+
+    attacher: Attacher
+    gate: Gate
+    asker: Asker
+
+    async def attach(self, text: str) -> UserMessage:
+        """`text` with its attachments.
+
+        Raises:
+            FileError: one of them may not or cannot be read. Send nothing.
+        """
+        for written, path in mentions(text, self.attacher.cwd):
+            await self._check(written, path)
+        return await asyncio.to_thread(self.attacher.attach, text)
+
+    async def _check(self, written: str, path: Path) -> None:
+        decision = self.gate.decide([Claim("read", str(path))], str(self.attacher.cwd))
+        if decision.effect == "allow":
+            return
+        if decision.effect == "ask":
+            request = PermissionRequest(
+                call_id="",
+                tool_name="attach",
+                claims=asked_claims(decision),
+                cwd=str(self.attacher.cwd),
+            )
+            (answer,) = await self.asker.permission([request])
+            if answer.effect == "allow":
+                return
+        flags = suggest(decision)
+        raise FileError(
+            f"@{written} was not attached: {decision.reason}.",
+            hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is only a name.",
+        )
+
