@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from dirge_py.errors import FileError
@@ -56,11 +56,12 @@ def check_spelling(path: str) -> None:
         ) from None
 
 
-def resolve(path: str) -> Resolved:
+def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Resolved:
     """Where the absolute `path` leads now, every link on the way followed.
 
     Components at the end may be missing (a file to be created, in folders to be created); a `..`
-    after a missing one leads nowhere, in the kernel and here.
+    after a missing one leads nowhere, in the kernel and here. `on_step` is
+    given every physical place on the way, links included.
 
     Raises:
         FileError: a link loop, a file used as a folder, a folder that may not be searched.
@@ -77,6 +78,8 @@ def resolve(path: str) -> Resolved:
             real = os.path.dirname(real).rstrip("/")
             continue
         step = f"{real}/{part}"
+        if on_step is not None:
+            on_step(step)
         status = _look_at(step, path)
         if status is None:
             return Resolved(_with_missing_tail(step, pending, path), "missing")

@@ -120,6 +120,11 @@ class CallFiles:
         self._workspace = workspace
         self._allowed = allowed
 
+    @property
+    def roots(self) -> Sequence[str]:
+        """The physical folders of the workspace."""
+        return self._workspace.roots
+
     def locate(self, path: str) -> Located:
         """`Workspace.locate`, refusing what this call may not open.
 

@@ -1,7 +1,6 @@
 """From a command to a running process: its argument list, its session, its one output pipe."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -29,6 +28,16 @@ class Started:
 
     process: subprocess.Popen[bytes]
     output_fd: int
+
+
+# Never looked for on PATH: what is found there could be a file of the repository.
+_BASH_PLACES = (
+    "/bin/bash",
+    "/usr/bin/bash",
+    "/usr/local/bin/bash",
+    "/opt/homebrew/bin/bash",
+    "/run/current-system/sw/bin/bash",
+)
 
 
 def shell_arguments(text: str) -> list[str]:
@@ -69,14 +78,12 @@ def start(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str])
 
 
 def _bash() -> str:
-    # Fixed places first: `bash` found through PATH could be a file of the repository.
-    for path in ("/bin/bash", "/usr/bin/bash"):
+    for path in _BASH_PLACES:
         if os.access(path, os.X_OK):
             return path
-    found = shutil.which("bash")
-    if found is None:
-        raise ProcessError("There is no bash on this machine.", hint="Install bash.")
-    return found
+    raise ProcessError(
+        "There is no bash on this machine.", hint=f"It is looked for at {', '.join(_BASH_PLACES)}."
+    )
 
 
 def _explained(error: OSError | ValueError, program: str, cwd: str) -> ProcessError:

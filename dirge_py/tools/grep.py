@@ -45,7 +45,7 @@ class Grep(Tool[GrepArgs]):
     args = GrepArgs
     needs = ("processes",)
 
-    def __init__(self, ripgrep: Callable[[], str | None] = find_ripgrep) -> None:
+    def __init__(self, ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep) -> None:
         self._find_ripgrep = ripgrep
 
     def prepare(self, arguments: Any) -> Any:
@@ -71,7 +71,7 @@ class Grep(Tool[GrepArgs]):
             ),
             runner=ctx.services.processes,
             signal=ctx.signal,
-            ripgrep=self._find_ripgrep(),
+            ripgrep=self._find_ripgrep(ctx.files.roots),
         )
         text = _report(lines, len(places.paths), places.shown) + withheld_note(places.search)
         return text_result(text, path=path)

@@ -183,7 +183,8 @@ async def test_results_are_the_same_with_and_without_ripgrep(bench):
         for context in (0, 1):
             both = []
             for program in (ripgrep, None):
-                box = Toolbox([Grep(lambda program=program: program)], services, str(bench.folder))
+                grep = Grep(lambda roots, program=program: program)
+                box = Toolbox([grep], services, str(bench.folder))
                 bench.toolbox = box
                 both.append(await bench.text("grep", pattern=pattern, context_lines=context))
             assert both[0] == both[1], pattern

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import FileError, ToolFailed
+from dirge_py.files.programs import find_program
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
@@ -45,10 +45,13 @@ class LineSearch:
     context: int = 0
 
 
-def find_ripgrep() -> str | None:
-    """The `rg` on PATH, or the one installed beside our Python; None if there is none."""
-    beside = os.path.join(os.path.dirname(sys.executable), "rg")
-    return shutil.which("rg") or (beside if os.access(beside, os.X_OK) else None)
+def find_ripgrep(roots: Sequence[str]) -> str | None:
+    """The `rg` on PATH, or the one installed beside our Python; None if there is none.
+
+    One in the workspace does not count: searching only reads, so nobody is asked about it.
+    """
+    on_path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return find_program("rg", [*on_path, os.path.dirname(sys.executable)], roots)
 
 
 async def matching_lines(
