@@ -73,6 +73,7 @@ def start_of_demo(demo: "Demo") -> TuiStart:
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id: demo.conversation(asker, paced=True),
         first_prompt=PROMPT,
+        is_kept=False,
     )
 
 

@@ -10,7 +10,7 @@ from dirge_py.events import LoopEvent, MessageUpdate, ToolExecutionUpdate
 SOON_S = 1 / 30
 """Between two deliveries at least."""
 
-CALM_S = 1 / 12
+CALM_S = 1 / 10
 """While only text or output grows: the eye reads no faster, and each drawing costs a screenful."""
 
 

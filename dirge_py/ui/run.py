@@ -42,7 +42,7 @@ async def _run(start: TuiStart) -> int:
     )
     try:
         code = await app.run_async()
-        way_back = _way_back(app)
+        way_back = _way_back(app) if start.is_kept else ""
     finally:
         await app.talk.close()
         for number in _ENDING_SIGNALS:

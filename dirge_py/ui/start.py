@@ -52,6 +52,7 @@ class TuiStart:
     Only `theme` is needed for the first frame. After it `prepare` runs in a thread: it reads the
     settings and imports what opening will need; then `open_first` and later `open_other` are
     called, on the event loop. `pick_session`: show the list of sessions first (`-r` without an id).
+    `is_kept`: what is said can be come back to.
     """
 
     open_first: OpenFirst
@@ -61,3 +62,4 @@ class TuiStart:
     first_prompt: str = ""
     pick_session: bool = False
     theme: str = "dark"
+    is_kept: bool = True

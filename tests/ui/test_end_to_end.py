@@ -158,3 +158,14 @@ def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int,
             tmux.press("Space", "y")
         tmux.sees("It is made.")
         tmux.sees("ready")
+
+
+def test_the_demo_mends_its_project_and_says_how_it_went(tmux: Tmux):
+    tmux.enter(f"clear; env PYTHONPATH={ROOT} {sys.executable} -m dirge_py demo")
+    tmux.sees("All tests pass")
+    tmux.sees("ready")
+    tmux.press("C-d")
+    tmux.sees("$")
+    assert "To come back" not in tmux.screen
+    tmux.enter("echo code $?")
+    tmux.sees("code 0")

@@ -125,6 +125,11 @@ def test_a_narrow_status_line_drops_what_matters_least(width: int, line: str):
     assert "".join(text for text, _ in status_line(STANDING, width, INK)) == line
 
 
+def test_what_is_not_known_yet_takes_no_room():
+    standing = Standing(place="", model="", mode="", state="starting")
+    assert "".join(text for text, _ in status_line(standing, 80, INK)) == "starting"
+
+
 def test_the_branch_is_read_from_checkouts_and_worktrees(tmp_path: Path):
     repo = tmp_path / "repo"
     (repo / ".git").mkdir(parents=True)

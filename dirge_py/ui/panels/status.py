@@ -69,7 +69,7 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
     parts.append(_Part(standing.state, ink.accent if standing.state != "ready" else ink.dim, 0))
     if standing.queued:
         parts.append(_Part(f"q:{standing.queued}", ink.warning, 1))
-    return parts
+    return [part for part in parts if part.text]
 
 
 def _width(parts: Sequence[_Part]) -> int:
