@@ -183,10 +183,13 @@ def _lost(path: str, problem: FileError) -> Place:
 def _bare_above(real: str, roots: Sequence[str]) -> str:
     """Whether one of the folders above, within the workspace, is a repository of its own."""
     folder = os.path.dirname(real)
-    while any(folder == root or folder.startswith(root.rstrip("/") + "/") for root in roots):
+    while _is_below(folder, roots):
         if is_bare_repository(folder):
             return f"{folder} is protected: it is a bare repository"
-        folder = os.path.dirname(folder)
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
     return ""
 
 

@@ -7,8 +7,10 @@
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+
+from dirge_py.permission.git_settings import Unreadable, settings
 
 GIT_HARDENING: Mapping[str, str] = {
     "GIT_CONFIG_COUNT": "7",
@@ -47,8 +49,6 @@ _HAZARDOUS = (
     r"|interactive\.difffilter|(difftool|mergetool|browser|man)\..*\.(cmd|path)|web\.browser"
     r"|trailer\..*\.(command|cmd)|log\.showsignature"
 )
-_SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\.)*)")?\s*\](.*)')
-_SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?\Z", re.DOTALL)
 _GITLINK = struct.pack(">I", 0o160000)
 _INDEX_ENTRY = 62
 
@@ -57,59 +57,30 @@ _KEYS: dict[str, tuple[_Stamp, tuple[str, ...]]] = {}
 _LINKS: dict[str, tuple[_Stamp, tuple[str, ...]]] = {}
 
 
-class Unreadable(Exception):
-    """The repository is not laid out as git lays one out; the message says where."""
-
-
 def hazard(folder: str) -> str:
     """Why git must not run unasked in the physical `folder`, or "".
 
-    Looks at the repository git would use there, at linked work trees and at submodules.
+    Looks at every repository git could find there, at linked work trees and at submodules.
     """
     try:
-        start = _repository_of(folder)
-        if start is None:
-            return ""
-        return next(_hazards(*start), "")
+        return next(_hazards(_repositories_above(folder)), "")
     except (OSError, Unreadable, UnicodeError, struct.error) as error:
         return f"the repository's settings cannot be read: {error}"
 
 
 def is_bare_repository(folder: str) -> bool:
     """Whether git would take the folder itself for a repository."""
-    return (
-        os.path.isfile(os.path.join(folder, "HEAD"))
-        and os.path.isdir(os.path.join(folder, "objects"))
+    # `HEAD` may be a link that leads nowhere yet, and `commondir` say where the rest is.
+    if not os.path.lexists(os.path.join(folder, "HEAD")):
+        return False
+    return os.path.lexists(os.path.join(folder, "commondir")) or (
+        os.path.isdir(os.path.join(folder, "objects"))
         and os.path.isdir(os.path.join(folder, "refs"))
     )
 
 
-def settings(text: str) -> tuple[tuple[str, str], ...]:
-    """The `section.subsection.key` names and values of a git config file; all keys in lower case.
-
-    Raises:
-        Unreadable: a line is not one git could have written.
-    """
-    found: list[tuple[str, str]] = []
-    section = ""
-    for line in _logical_lines(text.removeprefix("\ufeff")):
-        rest = line.strip()
-        header = _SECTION.match(rest)
-        if header:
-            name, subsection, rest = header.groups()
-            section = name.lower() + (f".{subsection}" if subsection is not None else "")
-            rest = rest.strip()
-        if not rest or rest[0] in "#;":
-            continue
-        setting = _SETTING.match(rest)
-        if not setting or not section:
-            raise Unreadable(f"the line {line[:60]!r}")
-        found.append((f"{section}.{setting.group(1).lower()}", setting.group(2) or ""))
-    return tuple(found)
-
-
-def _hazards(git_dir: str, work_tree: str | None) -> Iterator[str]:
-    pending = [(git_dir, work_tree)]
+def _hazards(repositories: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+    pending = list(repositories)
     seen: set[str] = set()
     while pending:
         git_dir, work_tree = pending.pop()
@@ -132,16 +103,19 @@ def _hazards(git_dir: str, work_tree: str | None) -> Iterator[str]:
                 pending.append((_git_dir_at(inner), inner))
 
 
-def _repository_of(folder: str) -> tuple[str, str | None] | None:
-    """The git folder and work tree that git would find from here; no work tree = bare."""
+def _repositories_above(folder: str) -> Iterator[tuple[str, str | None]]:
+    """Git folder and work tree of all that git could find from here; no work tree = bare.
+
+    Not only the first: git passes over one that is not whole and goes on upwards.
+    """
     while True:
         if os.path.lexists(f"{folder}/.git"):
-            return _git_dir_at(folder), folder
+            yield _git_dir_at(folder), folder
         if is_bare_repository(folder):
-            return folder, None
+            yield folder, None
         parent = os.path.dirname(folder)
         if parent == folder:
-            return None
+            return
         folder = parent
 
 
@@ -212,10 +186,6 @@ def _gitlinks(content: bytes) -> Iterator[str]:
             yield os.fsdecode(content[start:end])
         # Entries are padded with 1 to 8 NUL bytes to a multiple of eight.
         position += (end - position) // 8 * 8 + 8
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    return iter(re.sub(r"\\\r?\n", "", text.replace("\r\n", "\n")).split("\n"))
 
 
 def _read(path: str, limit: int) -> str:

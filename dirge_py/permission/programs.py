@@ -2,7 +2,7 @@
 
 A program is listed with what it may be told, never with what it may not: an option that is not
 here asks. Left out on purpose: whatever writes (`sort -o`), runs something (`rg --pre`), reads a
-list of further files (`wc --files0-from`), follows links while descending (`grep -R`, `diff -r`),
+list of further files (`wc --files0-from`), sets variables (`printf %n`), follows links while descending (`grep -R`, `diff -r`),
 or does not end (`tail -f`).
 """
 
@@ -260,13 +260,6 @@ def _free_text(arguments: Sequence[Word]) -> Judgement:
     return Judgement(reads=tuple(word for word in arguments if word.has_glob))
 
 
-def _printf(arguments: Sequence[Word]) -> Judgement:
-    # `printf -v 'a[$(cmd)]'` runs what is in the brackets.
-    if not arguments or arguments[0].text.startswith("-") or arguments[0].has_glob:
-        raise Refused("its first argument is not a fixed format")
-    return _free_text(arguments)
-
-
 def _cd(arguments: Sequence[Word]) -> Judgement:
     if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
         raise Refused("it does not name one folder to go to")
@@ -337,7 +330,6 @@ _SPECIAL: Mapping[str, Callable[[Sequence[Word]], Judgement]] = {
     "date": _date,
     "find": _find,
     "git": _git,
-    "printf": _printf,
     "sed": _sed,
     "test": _test,
     **dict.fromkeys(_FREE_TEXT, _free_text),

@@ -1,10 +1,14 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import UsageError
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import PolicySet
 
 from .conftest import Project
 
@@ -137,6 +141,15 @@ def test_what_cannot_be_judged_asks(project: Project) -> None:
 )  # fmt: skip
 def test_monstrous_commands_ask_and_soon(project: Project, command: str) -> None:
     assert project.run(command).effect in ("ask", "deny")
+
+
+def test_the_root_of_the_file_system_may_be_the_workspace(tmp_path: Path) -> None:
+    workspace = Workspace(["/"], tmp_path)
+    gate = Gate(workspace, PolicySet(), home=tmp_path)
+
+    assert gate.decide([Claim("edit", str(tmp_path / "x"))]).effect == "allow"
+    assert gate.decide([Claim("edit", "/x")]).effect == "allow"
+    workspace.close()
 
 
 def test_importing_the_gate_does_not_load_the_parser() -> None:

@@ -33,7 +33,7 @@ ALLOWED = [
     "git grep -n foo", "git grep -e foo -- src", "git rev-list --count HEAD", "git stash list",
     "git worktree list", "git show-ref --heads", "git check-ignore -v f",
     "git config --get user.name",
-    "git --no-pager log -3", "git --version", "type ls", "hostname", "env", "printf '%s\\n' a", ":",
+    "git --no-pager log -3", "git --version", "type ls", "hostname", "env", ":",
     "ls 2>/dev/null || true", "cat f | sort | uniq -c | head -3", "ls 2>&1 | grep x",
 ]  # fmt: skip
 
@@ -77,7 +77,7 @@ ASKING = [
     "git log --textconv",
     "git log --show-signature", "git log --format=%G?", "git -c a.b=c status", "git -C src status",
     "git --git-dir=x status", "git --exec-path=x status", "git -p log", "git help log", "git x",
-    "printf -v a x", "test -v 'a[$(id)]'", "test -f x -o -v y", "read x", "let x", "declare -i x",
+    "printf a", "printf '%s\\n' a", "printf 'x%n' PATH; ls", "printf -v a x", "test -v 'a[$(id)]'", "test -f x -o -v y", "read x", "let x", "declare -i x",
     "mapfile -C x", "compgen -W x", "./ls", "/bin/ls", "src/ls", "awk 1 f", "perl x", "python x",
     "node x",
     "make", "npm test", "bash x", "sh x", "source x", ". x", "eval ls", "exec ls", "command ls",
