@@ -14,6 +14,7 @@ from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.output import Capture
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
+from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree
 
 DEFAULT_TIMEOUT_S = 120.0
@@ -99,7 +100,9 @@ class Runner:
         if self._launcher is not None:
             spec = LaunchSpec(cwd=cwd, environment=environment, call_id=call_id)
             arguments = self._launcher(arguments, spec)
+        STRAYS.expect()
         started = start(arguments, cwd=cwd, environment=environment)
+        STRAYS.began(started.process.pid)
         return started, CommandTree(started.process.pid, marker)
 
     async def _see_through(

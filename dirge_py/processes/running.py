@@ -6,12 +6,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import Started
 from dirge_py.processes.output import BoundedOutput, Capture
+from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait
 
 OnOutput: TypeAlias = Callable[[str, int], None]
@@ -93,8 +94,9 @@ class RunningCommand:
                 ended = await end(self._tree, grace_s=grace_s)
                 waiting = {self._output_ended, self._exited}
                 await asyncio.wait(waiting, timeout=_DRAIN_S)
+            strays = await STRAYS.end_after(self._process.pid)
             self._is_over = True
-            return self._finished(ended_by, ended)
+            return self._finished(ended_by, replace(ended, running=ended.running + strays))
         finally:
             self.kill_now()
 
@@ -103,6 +105,7 @@ class RunningCommand:
         if not self._is_over:
             self._is_over = True
             kill(self._tree)
+            STRAYS.kill_after(self._process.pid)
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()

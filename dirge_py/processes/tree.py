@@ -37,7 +37,7 @@ class CommandTree:
     Members are the leader (the process we started), all descendants by parent, its group and
     session, and every process that inherited the marker. Who once was a member stays one. What
     gets away is a process that cleared its environment *and* left the session *and* lost its
-    parent before anybody looked.
+    parent before anybody looked: `strays` finds that one.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
@@ -73,9 +73,7 @@ class CommandTree:
         return len(members)
 
     def _members(self, table: Mapping[int, ProcessEntry]) -> list[ProcessEntry]:
-        children: defaultdict[int, list[int]] = defaultdict(list)
-        for entry in table.values():
-            children[entry.parent].append(entry.pid)
+        children = _children_of(table)
         roots = {pid for pid, started in self._known.items() if _is_same(table.get(pid), started)}
         roots |= {entry.pid for entry in table.values() if self._shares_session(entry, table)}
         members = set(_with_descendants(roots, children))
@@ -153,6 +151,18 @@ def _killing(tree: CommandTree) -> Iterator[int]:
 
 def _is_same(entry: ProcessEntry | None, started: int) -> bool:
     return entry is not None and entry.started == started
+
+
+def descendants(roots: Iterable[int], table: Mapping[int, ProcessEntry]) -> set[int]:
+    """The processes `roots` and everything beneath them."""
+    return _with_descendants(roots, _children_of(table))
+
+
+def _children_of(table: Mapping[int, ProcessEntry]) -> Mapping[int, list[int]]:
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for entry in table.values():
+        children[entry.parent].append(entry.pid)
+    return children
 
 
 def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -> set[int]:

@@ -1,0 +1,105 @@
+"""Children that no command owns up to any more: orphans that came to us, ended when all is quiet.
+
+A process that cleared its environment, left its session and lost its parent bears no sign of the
+command it came from. But as a subreaper we become its parent, and that gives it away.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from dirge_py.processes.orphans import adopt_orphans
+from dirge_py.processes.table import ProcessEntry, process_table
+from dirge_py.processes.tree import descendants
+
+_RESCAN_S = 0.005
+_KILL_LIMIT_S = 2.0
+
+
+class Strays:
+    """Tells the orphans among our children from the children that others in this process started.
+
+    A child is spared if it
+
+    - is the started process of a running command,
+    - was our child already when the first of the running commands began,
+    - or shares our session: no descendant of a command can come back into that.
+
+    All others are killed when the last running command ends, not before: until then an orphan may
+    belong to one that goes on. So whoever starts a child in a session of its own while commands
+    run must start it with a `Runner`.
+    """
+
+    def __init__(self) -> None:
+        self._leaders: set[int] = set()
+        self._earlier: dict[int, int] = {}
+
+    def expect(self) -> None:
+        """A command is about to begin."""
+        if not self._leaders and adopt_orphans():
+            children = _children(process_table())
+            self._earlier = {entry.pid: entry.started for entry in children}
+
+    def began(self, leader: int) -> None:
+        """It began, with this process."""
+        self._leaders.add(leader)
+
+    async def end_after(self, leader: int) -> int:
+        """This command is over; returns how many strays ran, if it was the last one."""
+        most = 0
+        for running in self._killing(leader):
+            most = max(most, running)
+            await asyncio.sleep(_RESCAN_S if running else 0)
+        return most
+
+    def kill_after(self, leader: int) -> None:
+        """As `end_after`, without an event loop. Doing it again changes nothing."""
+        for running in self._killing(leader):
+            time.sleep(_RESCAN_S if running else 0)
+
+    def _killing(self, leader: int) -> Iterator[int]:
+        """Kill until two scans in a row find nobody, yielding what each scan found."""
+        deadline = time.monotonic() + _KILL_LIMIT_S
+        empty_scans = 0
+        # Its number is given up last: a command that begins meanwhile takes over what is left.
+        while self._leaders == {leader} and adopt_orphans():
+            running = self._kill()
+            empty_scans = 0 if running else empty_scans + 1
+            if empty_scans == 2 or time.monotonic() > deadline:
+                break
+            yield running
+        self._leaders.discard(leader)
+
+    def _kill(self) -> int:
+        """Kill every stray and what is beneath it, reap the dead; returns how many ran."""
+        table = process_table()
+        strays = [entry for entry in _children(table) if self._is_stray(entry)]
+        for entry in strays:
+            if entry.is_zombie:
+                # By its number: waiting for any child would steal the exit codes of other owners.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(entry.pid, os.WNOHANG)
+        found = descendants([entry.pid for entry in strays], table)
+        running = [pid for pid in found if not table[pid].is_zombie]
+        for pid in running:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        return len(running)
+
+    def _is_stray(self, entry: ProcessEntry) -> bool:
+        return (
+            entry.pid not in self._leaders
+            and self._earlier.get(entry.pid) != entry.started
+            and entry.session != os.getsid(0)
+        )
+
+
+STRAYS = Strays()
+"""The one of this process: children belong to a process, not to a `Runner`."""
+
+
+def _children(table: dict[int, ProcessEntry]) -> list[ProcessEntry]:
+    return [entry for entry in table.values() if entry.parent == os.getpid()]
