@@ -50,4 +50,3 @@ class GuardedAttacher:
             f"@{written} was not attached: {decision.reason}.",
             hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is only a name.",
         )
-
