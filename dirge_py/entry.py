@@ -25,11 +25,23 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except (BrokenPipeError, ConnectionResetError, ValueError):
             # Whoever read it has gone; what was said before counts.
             continue
+        except OSError as error:
+            exit_code = exit_code or 1
+            if stream is sys.stdout:
+                _complain(f"the output could not be written: {error.strerror}.")
     # Taking every loaded library apart, only to give memory back, would be felt.
     os._exit(exit_code)
+
+
+def _complain(message: str) -> None:
+    try:
+        sys.stderr.write(f"dirge: {message}\n")
+    except (OSError, ValueError):
+        # Then the exit code alone must tell.
+        return
 
 
 if __name__ == "__main__":

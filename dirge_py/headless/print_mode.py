@@ -279,6 +279,14 @@ def _stop(printer: Printer, name: str, task: asyncio.Task[int]) -> None:
         task.cancel()
 
 
+def _complete(exit_code: int, stdout: Stdout) -> int:
+    """The exit code, never 0 when the answer did not get out."""
+    if stdout.failure:
+        complain(f"the output could not be written: {stdout.failure}.")
+        return exit_code or 1
+    return exit_code
+
+
 def complain(message: str, hint: str = "") -> None:
     """One line, or two, for the person, on stderr."""
     lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
@@ -305,9 +313,8 @@ def print_all(
             for notice in conversation.notices:
                 complain(notice)
             printer = Printer(conversation, options, commands)
-            if prompt is None:
-                return await print_stream(printer)
-            return await print_prompt(printer, prompt)
+            work = print_stream(printer) if prompt is None else print_prompt(printer, prompt)
+            return _complete(await work, printer.stdout)
         finally:
             await conversation.close()
 

@@ -18,12 +18,14 @@ class Stdout:
     """Writes text to a file descriptor, waiting as long as the reader needs.
 
     The event loop waits meanwhile: that is the back-pressure. When the other end is closed,
-    `is_closed` becomes True and later writes do nothing. `is_blocked` while the reader is slow.
+    `is_closed` becomes True and later writes do nothing; so it does when a write fails, and then
+    `failure` says why. `is_blocked` while the reader is slow.
     """
 
     def __init__(self, fd: int = 1) -> None:
         self._fd = fd
         self.is_closed = False
+        self.failure = ""
         self.is_blocked = False
         self.is_hurried = False
 
@@ -40,9 +42,12 @@ class Stdout:
             return os.write(self._fd, text[: select.PIPE_BUF])
         except BlockingIOError:
             return 0
-        except (OSError, Interrupted):
+        except (BrokenPipeError, ConnectionResetError, Interrupted):
             self.is_closed = True
-            return 0
+        except OSError as error:
+            self.is_closed = True
+            self.failure = error.strerror or str(error)
+        return 0
 
     def _wait(self) -> None:
         """Wait for the reader; after a signal only for one that is still there."""

@@ -229,6 +229,26 @@ def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
     assert (product.project / "err.txt").read_text() == ""
 
 
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output: str) -> None:
+    product.will(Say(text="pong"))
+    to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
+
+    ran = finish(product.start("-p", "--output-format", output, "x", prefix=to_full))
+
+    assert ran.exit_code == 1
+    assert "could not be written: No space left on device" in ran.stderr
+
+
+def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
+    to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
+
+    ran = finish(product.start("--help", prefix=to_full))
+
+    assert ran.exit_code == 1
+    assert "No space left on device" in ran.stderr
+
+
 def test_a_slow_reader_gets_everything(product: Product) -> None:
     product.will(Say(text="z" * 400_000))
     process = product.start("-p", "--output-format", "json", "x")

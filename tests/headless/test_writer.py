@@ -97,3 +97,22 @@ def _when_blocked(stdout: Stdout, number: signal.Signals) -> None:
     while not stdout.is_blocked:
         os.sched_yield()
     os.kill(os.getpid(), number)
+
+
+def test_a_reader_that_is_gone_is_no_failure() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    stdout = Stdout(writing)
+    stdout.write("one\n")
+    os.close(writing)
+
+    assert stdout.failure == ""
+
+
+def test_a_disk_that_is_full_is_a_failure() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    stdout = Stdout(full)
+    stdout.write("one\n")
+    os.close(full)
+
+    assert (stdout.is_closed, stdout.failure) == (True, "No space left on device")
