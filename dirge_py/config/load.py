@@ -15,6 +15,7 @@ from dirge_py.config.problems import config_error
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin, Overrides
 from dirge_py.errors import ConfigError
+from dirge_py.files.regular_file import read_regular
 from dirge_py.streams import ThinkingLevel
 
 _MAX_BYTES = 1024 * 1024
@@ -62,8 +63,7 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
         ConfigError: it is there and cannot be read. It is never taken for an empty one.
     """
     try:
-        with open(file, "rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
+        content = read_regular(file, _MAX_BYTES + 1)
     except FileNotFoundError:
         if may_be_absent:
             return None
@@ -71,7 +71,8 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
             f"{file}: there is no such file.", hint="`dirge config init` writes a first one."
         ) from None
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}.", hint="Make it readable.") from error
+        hint = "Make it a regular file that you may read."
+        raise ConfigError(f"{file}: {error.strerror}.", hint=hint) from error
     if len(content) > _MAX_BYTES:
         raise ConfigError(
             f"{file} is larger than 1 MiB.", hint="Settings belong here, nothing else."

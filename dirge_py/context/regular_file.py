@@ -1,23 +1,3 @@
-"""Reading a file that a stranger may have put there."""
+"""Where `context` finds `read_regular`."""
 
-import errno
-import os
-import stat
-from pathlib import Path
-
-
-def read_regular(path: Path, max_bytes: int, *, follow: bool = True) -> bytes:
-    """At most `max_bytes` of a regular file. Opening a pipe or a device never blocks.
-
-    Raises:
-        OSError: it is absent, unreadable, no regular file, or a link although not `follow`.
-    """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        with open(descriptor, "rb", closefd=False) as stream:
-            return stream.read(max_bytes)
-    finally:
-        os.close(descriptor)
+from dirge_py.files.regular_file import read_regular as read_regular

@@ -1,12 +1,16 @@
 """What comes in on stdin: a prompt, or a stream of messages. Nothing here waits for ever."""
 
 import asyncio
+import contextlib
 import json
 import os
 import select
+import signal
 import stat
+import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from types import FrameType
 from typing import Any
 
 from dirge_py.errors import UsageError
@@ -14,6 +18,7 @@ from dirge_py.messages import TextBlock, UserMessage
 
 FIRST_BYTE_S = 3.0
 ALONE_FIRST_BYTE_S = 30.0
+NEXT_PIECE_S = 30.0
 MOST_BYTES = 16 * 1024 * 1024
 _CHUNK = 65536
 
@@ -22,39 +27,70 @@ def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
     """The text on stdin, and a notice for stderr (either may be empty).
 
     A terminal is not read. A pipe that stays silent is given up after 3 s when the prompt has words
-    already, else after 30 s; once something came, all of it is read.
+    already, else after 30 s. Once something came, it is read to its end, or until nothing more came
+    for 30 s. SIGTERM ends the program meanwhile.
 
     Raises:
         UsageError: more than 16 MiB came.
+        SystemExit: SIGTERM came.
     """
+    with _ended_by_sigterm():
+        return _read_prompt(fd, FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S)
+
+
+def _read_prompt(fd: int, patience_s: float) -> tuple[str, str]:
     try:
         if os.isatty(fd):
             return "", ""
         kind = os.fstat(fd).st_mode
     except OSError:
         return "", ""
-    patience_s = FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S
     if not stat.S_ISREG(kind) and not _wait_readable(fd, patience_s):
         return "", f"nothing came on stdin for {patience_s:g} s; going on without it."
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := _read(fd):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MOST_BYTES:
+    content, is_whole = _read_pieces(fd)
+    notice = (
+        ""
+        if is_whole
+        else f"nothing more came on stdin for {NEXT_PIECE_S:g} s, though it was not closed; "
+        "going on with what came."
+    )
+    return content.decode("utf-8", "replace").strip("\n"), notice
+
+
+def _read_pieces(fd: int) -> tuple[bytes, bool]:
+    """What comes until the end (True), or until nothing came for too long (False)."""
+    content = bytearray()
+    while _wait_readable(fd, NEXT_PIECE_S):
+        try:
+            piece = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            # Somebody who shares this pipe was quicker.
+            continue
+        if not piece:
+            return bytes(content), True
+        content += piece
+        if len(content) > MOST_BYTES:
             raise UsageError(
                 "stdin holds more than 16 MiB.", hint="Put it into a file and name it with @path."
             )
-    return b"".join(chunks).decode("utf-8", "replace").strip("\n"), ""
+    return bytes(content), False
 
 
-def _read(fd: int) -> bytes:
-    while True:
-        try:
-            return os.read(fd, _CHUNK)
-        except BlockingIOError:
-            # Whoever shares this pipe with us set it so.
-            select.select([fd], [], [])
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the program with 143 by way of its usual end, which says so and cleans up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _wait_readable(fd: int, patience_s: float) -> bool:

@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +48,20 @@ def test_a_folder_in_place_of_the_file_is_no_empty_file(tmp_path):
 
     with pytest.raises(ConfigError, match="directory"):
         load(environment={"DIRGE_CONFIG_DIR": str(tmp_path)})
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    pipe = tmp_path / "config.toml"
+    os.mkfifo(pipe)
+
+    for where in ({"path": pipe}, {"environment": {"DIRGE_CONFIG_DIR": str(tmp_path)}}):
+        with pytest.raises(ConfigError, match="not a regular file"):
+            load(**{"environment": {}, **where})
+
+
+def test_a_device_is_refused():
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load(environment={}, path=Path("/dev/zero"))
 
 
 def test_an_unknown_key_names_its_line_and_the_nearest(refusal, tmp_path):

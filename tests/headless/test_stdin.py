@@ -2,8 +2,12 @@
 
 import os
 import pty
+import signal
 import subprocess
 
+import pytest
+
+from dirge_py.headless import stdin
 from tests.headless.product import Product, finish
 from tests.providers.server import Say
 
@@ -116,3 +120,33 @@ def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None
     finish(process)
 
     assert asked(product) == "first second"
+
+
+def test_a_pipe_that_falls_silent_is_given_up_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdin, "NEXT_PIECE_S", 0.05)
+    reading, writing = os.pipe()
+    os.write(writing, b"x\n")
+    try:
+        text, notice = stdin.read_prompt(reading, have_words=True)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+    assert text == "x"
+    assert notice.startswith("nothing more came on stdin for 0.05 s")
+
+
+def test_sigterm_ends_the_reading_of_stdin(product: Product) -> None:
+    reading, writing = os.pipe()
+    process = product.start("-p", stdin=reading)
+    os.close(reading)
+    os.write(writing, b"x" * 65536)
+    # Taken only by whoever reads already: then there is room for as much again.
+    os.write(writing, b"x" * 65536)
+    process.send_signal(signal.SIGTERM)
+    ran = finish(process)
+    os.close(writing)
+
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (143, "", "")
