@@ -6,14 +6,24 @@ from dirge_py.agent_loop.hooks import AfterToolCallResult, Bundle, TurnInfo
 from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.messages import ResultBlock, TextBlock
 
+_WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
+
 
 def scrub(redact: Callable[[str], str]) -> Bundle:
-    """A bundle that passes every text block of a result through `redact`."""
+    """A bundle that passes every text block of a result through `redact`.
+
+    When that fails, nothing of the result gets through: what was not looked at may hold a secret.
+    """
 
     async def after(
         info: TurnInfo, call: ToolCall, result: LoopToolResult
     ) -> AfterToolCallResult | None:
-        content = tuple(_scrubbed(block, redact) for block in result.content)
+        try:
+            content = tuple(_scrubbed(block, redact) for block in result.content)
+        except Exception as error:
+            # Only the kind of the error: its words may quote what it choked on.
+            text = _WITHHELD.format(error=type(error).__name__)
+            return AfterToolCallResult(content=(TextBlock(text),), details={}, is_error=True)
         return AfterToolCallResult(content=content) if content != result.content else None
 
     return Bundle(name="secrets", after_tool_call=after)
