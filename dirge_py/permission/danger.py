@@ -1,5 +1,6 @@
 """Commands refused whatever the rules say: the machine or the home folder would be gone."""
 
+import itertools
 import os.path
 import re
 from collections.abc import Collection, Sequence
@@ -8,11 +9,13 @@ from dirge_py.permission.words import listed
 
 _DISK_TOOLS = listed("fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs")
 _REMOVERS = frozenset(("rm", "shred", "srm", "unlink"))
+_REACH = 32
+_MAX_STARTS = 20_000
 _HARMLESS_DEVICES = frozenset(
     f"/dev/{name}"
     for name in ("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty")
 )
-_HOME = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
+HOME_SIGN = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
 _EVERYTHING_IN = re.compile(r"/*(?:\A|/)(?:\.?\*+|\.\[[^/]*\*?)\Z")
 
 
@@ -39,6 +42,19 @@ def destruction(words: Sequence[str], *, folders: Collection[str], home: str) ->
     return ""
 
 
+def windows(words: Sequence[str]) -> list[Sequence[str]]:
+    """What follows each name that could be fatal, in text that cannot be taken apart."""
+    starts = (at for at, word in enumerate(words) if _is_fatal(word.rsplit("/", 1)[-1]))
+    found = (tuple(words[at : at + _REACH]) for at in starts)
+    # Equal ones count once, so a text that only repeats itself costs next to nothing.
+    return list(dict.fromkeys(itertools.islice(found, _MAX_STARTS)))
+
+
+def _is_fatal(name: str) -> bool:
+    known = name in _REMOVERS or name in _DISK_TOOLS or name in ("dd", "find", "mkfs")
+    return known or name.startswith(("mkfs.", "newfs"))
+
+
 def is_device(path: str) -> bool:
     """Whether `path` names a device that holds or is something."""
     normal = os.path.normpath(path)
@@ -61,7 +77,7 @@ def _removal(
 def _is_all(operand: str, folders: Collection[str], home: str) -> bool:
     """Whether `operand` is the root, the home folder, one above it, or all that is in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
-    target = _HOME.sub(lambda found: home, operand, count=1) if operand[:1] in "~$" else operand
+    target = HOME_SIGN.sub(lambda found: home, operand, count=1) if operand[:1] in "~$" else operand
     target = _EVERYTHING_IN.sub("", target) or ("/" if target.startswith("/") else ".")
     return any(_contains_home(os.path.normpath(os.path.join(at, target)), home) for at in folders)
 

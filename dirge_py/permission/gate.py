@@ -12,9 +12,10 @@ from dirge_py.errors import FileError, UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decide import decide
 from dirge_py.permission.decision import ClaimDecision, Decision
-from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Request
+from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
 from dirge_py.permission.git_config import hazard, is_bare_repository
 from dirge_py.permission.globs import expand
+from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import Anchors, Mode, PolicySet, Rule, parse_rule
 
@@ -119,18 +120,18 @@ class Gate:
 
     def _request(self, claims: Sequence[Claim], cwd: str) -> Request:
         facts: list[Fact] = []
-        plan = None
+        plans: list[Plan] = []
         for claim in claims:
             if isinstance(claim.resource, Command):
                 request = self._read(claim.resource)
-                plan = request.plan
+                plans += [request.plan] if request.plan else []
                 facts.extend(request.facts)
             elif claim.op in ("read", "edit"):
                 path = os.path.join(cwd, claim.resource)
                 facts.append(PathFact("read" if claim.op == "read" else "edit", self._place(path)))
             else:
                 facts.append(NameFact(claim.op, claim.resource))
-        return Request(tuple(dict.fromkeys(facts)), plan if len(claims) == 1 else None)
+        return Request(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
 
     def _read(self, command: Command) -> Request:
         # By name: grammar and tables of programs are loaded with the first command, if one comes.
@@ -155,16 +156,23 @@ class Gate:
         if asked == real == "/dev/null":
             return Place(asked=asked, real=real, inside=True)
         is_output = _is_below(real, self._outputs)
+        elsewhere = magic(located.path)
         is_own = _is_below(real, self._state) or _is_below(asked, self._state)
         return Place(
             asked=located.path,
             real=real,
-            inside=located.inside or is_output,
+            inside=not elsewhere and (located.inside or is_output),
             exists=located.exists,
-            protected="it holds what dirge itself wrote"
+            protected=elsewhere
+            if elsewhere
+            else "it holds what dirge itself wrote"
             if is_output
             else protection(real, roots) or protection(asked, roots) or _bare_above(real, roots),
-            secret="" if is_output else secrecy(real, roots) or secrecy(asked, roots),
+            secret=elsewhere
+            if elsewhere
+            else ""
+            if is_output
+            else secrecy(real, roots) or secrecy(asked, roots),
             forbidden="" if is_output or not is_own else f"{asked} is dirge's own state or keys",
         )
 

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.permission.words import listed
+from dirge_py.permission.words import MAX_BYTES, MAX_PARTS, MAX_WORDS, listed
 
-MAX_SCANNED = 64 * 1024
-MAX_COMMANDS = 1024
+MAX_COMMANDS = 256
 MAX_DEPTH = 6
 
 Command = tuple[str, ...]
@@ -27,6 +26,7 @@ WRAPPERS = listed(
 )
 SHELLS = listed("sh bash zsh dash ksh mksh ash fish eval")
 _LEADERS = listed("if then elif else while until do ! { } time in function")
+_MAX_TAILS = 48
 _EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"))
 
@@ -40,11 +40,13 @@ _RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
 class LooseReading:
     """`targets` are files it might write to.
 
-    `is_torn`: there may be more, for quotes do not match up or it is nested too deeply.
+    `sources` are files it would be fed with. `is_torn`: there may be more, for quotes do not match
+    up, it is nested too deeply, or larger than what is taken apart at all.
     """
 
     commands: tuple[Command, ...]
     targets: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     is_torn: bool = False
 
 
@@ -53,14 +55,15 @@ def read_loosely(text: str) -> LooseReading:
     found = _Found()
     _read_text(text, found, depth=0)
     commands = tuple(dict.fromkeys(found.commands))
-    return LooseReading(commands, tuple(dict.fromkeys(found.targets)), found.is_torn)
+    targets, sources = map(tuple, map(dict.fromkeys, (found.targets, found.sources)))
+    return LooseReading(commands, targets, sources, found.is_torn)
 
 
 def open_command(words: Sequence[str]) -> LooseReading:
     """The command itself and all that it would run in turn, as far as its words tell."""
     found = _Found()
     _open(tuple(words), found, depth=0)
-    return LooseReading(tuple(dict.fromkeys(found.commands)), (), found.is_torn)
+    return LooseReading(tuple(dict.fromkeys(found.commands)), is_torn=found.is_torn)
 
 
 def raw_words(text: str) -> tuple[str, ...]:
@@ -73,11 +76,12 @@ def raw_words(text: str) -> tuple[str, ...]:
 class _Found:
     commands: list[Command] = field(default_factory=list)
     targets: list[str] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
     is_torn: bool = False
 
 
 def _read_text(text: str, found: _Found, depth: int) -> None:
-    if depth > MAX_DEPTH or len(text) > MAX_SCANNED:
+    if depth > MAX_DEPTH or len(text) > MAX_BYTES:
         found.is_torn = True
         return
     scanner = _Scanner(_IFS.sub(" ", text))
@@ -86,9 +90,14 @@ def _read_text(text: str, found: _Found, depth: int) -> None:
         scanner.scan("")
         scanner.is_torn |= scanner.depth_left < 0
         found.targets.extend(scanner.targets)
+        found.sources.extend(scanner.sources)
         found.is_torn |= scanner.is_torn
-        for words in scanner.commands:
-            _open(words, found, depth)
+        budget = MAX_WORDS
+        for words in scanner.commands[:MAX_PARTS]:
+            budget -= len(words)
+            if budget >= 0:
+                _open(words, found, depth)
+        found.is_torn |= budget < 0 or len(scanner.commands) > MAX_PARTS
         return
     found.is_torn = True
 
@@ -118,7 +127,7 @@ def _inner_commands(name: str, words: Command) -> Iterator[Command]:
     # Which words are options of a wrapper and which of its options take a value need not be known:
     # the wrapped command is one of the tails.
     if name in WRAPPERS or name in SHELLS:
-        for start in range(1, min(len(words), 48)):
+        for start in range(1, min(len(words), _MAX_TAILS)):
             if not words[start].startswith("-") and not _is_wrapper(words[start - 1], start):
                 yield words[start:]
     elif name == "find":
@@ -169,6 +178,7 @@ class _Scanner:
         self.depth_left = 100
         self.commands: list[Command] = []
         self.targets: list[str] = []
+        self.sources: list[str] = []
         self.is_torn = False
 
     def scan(self, closer: str) -> None:
@@ -301,6 +311,8 @@ class _Line:
             return
         if self.target == "write" and word != "-" and not word.isdigit():
             self._scanner.targets.append(word)
+        elif self.target == "read":
+            self._scanner.sources.append(word)
         elif not self.target:
             self._words.append(word)
         self.target = ""

@@ -64,6 +64,8 @@ def match_command(
         if at < len(pattern) and pattern[at].is_rest:
             star, star_word = at, word_at
             at += 1
+            if at == len(pattern):
+                return True
         elif at < len(pattern) and pattern[at].matches(words[word_at], is_strict=is_strict):
             at += 1
             word_at += 1

@@ -2,8 +2,8 @@
 
 A program is listed with what it may be told, never with what it may not: an option that is not
 here asks. Left out on purpose: whatever writes (`sort -o`), runs something (`rg --pre`), reads a
-list of further files (`wc --files0-from`), sets variables (`printf %n`), follows links while descending (`grep -R`, `diff -r`),
-or does not end (`tail -f`).
+list of further files (`wc --files0-from`), sets variables (`printf %n`), follows
+links while descending (`grep -R`, `diff -r`), or does not end (`tail -f`).
 """
 
 import re
@@ -228,11 +228,14 @@ _BUILDS = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A command that only looks: at which files, and whether the next one starts elsewhere."""
+    """A command that only looks: at which files.
+
+    `wants_files`: given folders it would follow the links in them.
+    """
 
     reads: tuple[Word, ...] = ()
-    moves_to: Word | None = None
     uses_git: bool = False
+    wants_files: bool = False
 
 
 def judge(words: Sequence[Word]) -> Judgement:
@@ -248,7 +251,9 @@ def judge(words: Sequence[Word]) -> Judgement:
     row = PROGRAMS.get(head)
     if row is None:
         raise Refused(f"`{head}` is not on the list of programs that only look")
-    return Judgement(reads=tuple(files_read(row, read_options(row, arguments))))
+    return Judgement(
+        reads=tuple(files_read(row, read_options(row, arguments))), wants_files=head == "diff"
+    )
 
 
 def is_build(argv: Sequence[str]) -> bool:
@@ -263,7 +268,7 @@ def _free_text(arguments: Sequence[Word]) -> Judgement:
 def _cd(arguments: Sequence[Word]) -> Judgement:
     if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
         raise Refused("it does not name one folder to go to")
-    return Judgement(moves_to=arguments[0])
+    return Judgement()
 
 
 def _test(arguments: Sequence[Word]) -> Judgement:

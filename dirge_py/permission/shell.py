@@ -12,24 +12,21 @@ from dataclasses import dataclass, replace
 
 from dirge_py.claims import Command
 from dirge_py.permission.changes import TURNS_SHELL, changed_files
-from dirge_py.permission.danger import destruction, is_device
+from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
+from dirge_py.permission.folders import MOVERS, Folders
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
+from dirge_py.permission.mentions import folders_entered, mentioned
 from dirge_py.permission.options import Refused
 from dirge_py.permission.programs import Judgement, is_build, judge
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
 _LOG = logging.getLogger(__name__)
-_MAX_FOLDERS = 8
-_MAX_MENTIONS = 256
-_RAW_REACH = 32
-_MAX_RAW_STARTS = 4096
 _INTERPRETERS = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
     r"[0-9.]*"
 )
 _INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
-_STARTS_AS_PATH = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +80,7 @@ class _Walk:
         self._command = command
         self._parts = parts
         self._around = around
-        # As bash keeps it: a path whose links are not followed. More than one where nobody can
-        # know whether a `cd` will have happened.
-        self._folders = [command.cwd]
+        self._folders = Folders(command.cwd, around.home, self._real)
         self._altered_by = ""
 
     def request(self) -> Request:
@@ -99,9 +94,11 @@ class _Walk:
         return self._parts[index].joint == "|" or any(one.joint == "|" for one in following)
 
     def _facts(self, part: Part, *, is_piped: bool) -> Iterator[Fact]:
+        self._folders.enter(part.joint)
         if self._altered_by:
             reason = f"it runs after `{self._altered_by}`, which can change what it means"
             yield replace(self._command_fact(part, reason), words=(), is_grantable=False)
+            self._notice_changes(part)
             return
         reads: tuple[PathFact, ...] = ()
         refusal = ""
@@ -112,51 +109,65 @@ class _Walk:
         except Refused as reason:
             refusal = str(reason)
             judgement = Judgement()
-        yield self._command_fact(part, refusal or self._move(part, judgement, is_piped=is_piped))
+        if part.words[0].text == "cd":
+            # Also where it is refused: a person or a rule may let it happen.
+            moving = self._move(part, is_piped=is_piped)
+            refusal = refusal or moving
+        yield self._command_fact(part, refusal)
         yield from reads
-        if part.words[0].text in TURNS_SHELL:
-            self._altered_by = part.words[0].text
+        self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
 
+    def _notice_changes(self, part: Part) -> None:
+        if part.words[0].text not in TURNS_SHELL:
+            return
+        self._altered_by = part.words[0].text
+        if any(words[0] in MOVERS for words in open_command(part.argv).commands):
+            self._folders.lose()
+
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = open_command(part.argv)
-        places = self._mentioned(loose.commands) if refusal else ()
+        places = self._mentioned(_all_words(loose.commands)) if refusal else ()
+        touched = self._mentioned(_arguments(loose.commands)) if refusal else ()
         return CommandFact(
             text=part.text,
             words=part.words,
             refusal=refusal,
             may_run=_as_words(loose.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
-            destroys=_destruction(loose, part.text, self._folders, self._around.home),
+            destroys=_destruction(loose, part.text, self._folders.possible, self._around.home),
             is_build=is_build(part.argv),
-            is_moved=self._folders != [self._command.cwd],
+            is_moved=self._folders.is_moved,
             is_grantable=self._is_grantable(part, loose.commands)
             and all(place.inside and not place.protected for place in places),
             reads=places,
+            touches=touched,
         )
 
     def _is_grantable(self, part: Part, may_run: Iterable[tuple[str, ...]]) -> bool:
-        if any(word.has_glob for word in part.words) or self._folders != [self._command.cwd]:
+        if any(word.has_glob for word in part.words) or self._folders.is_moved:
             return False
         return not any(_runs_inline_code(words) for words in may_run)
 
     def _git_refusal(self, judgement: Judgement) -> str:
         if not judgement.uses_git:
             return ""
-        hazards = (self._around.git_hazard(self._real(folder)) for folder in self._folders)
+        hazards = (self._around.git_hazard(self._real(folder)) for folder in self._folders.possible)
         return next(filter(None, hazards), "")
 
     def _reads(self, judgement: Judgement) -> Iterator[PathFact]:
         for word in judgement.reads:
             for place in self._places(word):
+                if judgement.wants_files and self._around.is_folder(place.real):
+                    raise Refused(f"{word.text} is a folder, whose links it would follow")
                 # Most of what git is told are revisions; only what is there, or is no place for
                 # one, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
                     yield PathFact("read", place)
 
     def _places(self, word: Word) -> Iterator[Place]:
-        for folder in self._folders:
+        for folder in self._folders.possible:
             real = self._real(folder)
             if not word.has_glob:
                 yield self._around.place(os.path.join(real, word.text))
@@ -166,24 +177,16 @@ class _Walk:
                 raise Refused(f"{word.text} stands for too many files to look at")
             yield from (self._around.place(path) for path in found)
 
-    def _move(self, part: Part, judgement: Judgement, *, is_piped: bool) -> str:
+    def _move(self, part: Part, *, is_piped: bool) -> str:
         """Follow a `cd`; the answer says why it may not run unasked."""
-        if part.words[0].text != "cd":
-            return ""
-        if judgement.moves_to is None or is_piped:
+        moved = self._folders.follow(part, is_piped=is_piped)
+        if self._folders.is_lost:
             self._altered_by = "cd"
             return "nobody can tell where this `cd` leads"
-        target = judgement.moves_to.text
-        moved = [os.path.normpath(os.path.join(folder, target)) for folder in self._folders]
-        stays = part.joint in ("&&", "||")
-        self._folders = list(dict.fromkeys((self._folders if stays else []) + moved))
-        if len(self._folders) > _MAX_FOLDERS:
-            return "it goes through too many folders"
         places = [self._around.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
         if not all(self._around.is_folder(place.real) for place in places):
-            self._folders = list(dict.fromkeys([*self._folders, self._command.cwd]))
             return "it goes to a folder that is not there"
         return ""
 
@@ -195,8 +198,9 @@ class _Walk:
                 places = (self._around.place("/"),)
             yield from (PathFact(op, place) for place in places)
 
-    def _mentioned(self, commands: Iterable[tuple[str, ...]]) -> tuple[Place, ...]:
-        return _mentioned(commands, [self._real(one) for one in self._folders], self._around)
+    def _mentioned(self, words: Iterable[str]) -> tuple[Place, ...]:
+        folders = [self._real(one) for one in self._folders.possible]
+        return mentioned(words, folders, self._around.home, self._around.place)
 
     def _real(self, folder: str) -> str:
         return self._around.place(folder).real
@@ -205,20 +209,18 @@ class _Walk:
 def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = read_loosely(command.text)
+    raw = raw_words(command.text)
     destroys = _destruction(loose, command.text, [command.cwd], around.home)
     device = next((target for target in loose.targets if is_device(target)), "")
-    changed = [
-        word.text
-        for words in loose.commands
-        for _, word in changed_files([Word(text) for text in words])
-    ]
-    places = _mentioned([*loose.commands, loose.targets], [command.cwd], around)
-    touched = _mentioned([changed, loose.targets], [command.cwd], around)
+    folders = folders_entered(loose.commands, [command.cwd], around.home)
+    named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
+    places = mentioned([*_all_words(loose.commands), *named], folders, around.home, around.place)
+    touched = mentioned([*_arguments(loose.commands), *named], folders, around.home, around.place)
     return CommandFact(
         text=command.text,
         refusal=f"it cannot be judged: {reason}",
         may_run=_as_words(loose.commands),
-        raw_words=tuple(map(Word, raw_words(command.text))),
+        raw_words=tuple(map(Word, raw)),
         destroys=destroys or (f"it would write to the device {device}" if device else ""),
         reads=places,
         touches=touched,
@@ -226,18 +228,11 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
 
 
 def _destruction(loose: LooseReading, text: str, folders: Sequence[str], home: str) -> str:
-    commands = list(loose.commands)
+    commands: list[Sequence[str]] = list(loose.commands)
     if loose.is_torn:
-        raw = raw_words(text)
-        commands += [raw[at : at + _RAW_REACH] for at in range(min(len(raw), _MAX_RAW_STARTS))]
-    moved = {
-        os.path.normpath(os.path.join(folder, _STARTS_AS_PATH.sub(lambda _: home, target)))
-        for words in commands
-        if words[0] in ("cd", "pushd")
-        for folder in folders
-        for target in words[1:] or ("~",)
-    }
-    found = (destruction(words, folders=[*folders, *moved], home=home) for words in commands)
+        commands += windows(raw_words(text))
+    entered = folders_entered(loose.commands, folders, home)
+    found = (destruction(words, folders=entered, home=home) for words in commands)
     why = next(filter(None, found), "")
     return f"it would destroy the machine or the home folder: {why}" if why else ""
 
@@ -246,20 +241,12 @@ def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]
     return tuple(tuple(map(Word, words)) for words in commands)
 
 
-def _mentioned(
-    commands: Iterable[Sequence[str]], folders: Sequence[str], around: Surroundings
-) -> tuple[Place, ...]:
-    """Every place that a word could name; a place that does not exist cannot be read."""
-    texts = dict.fromkeys(
-        piece
-        for words in commands
-        for word in words
-        for piece in (word, word.partition("=")[2])
-        if piece and not piece.startswith("-") and len(piece) < 4096 and "\0" not in piece
-    )
-    expanded = (_STARTS_AS_PATH.sub(lambda _: around.home, text, count=1) for text in texts)
-    paths = [os.path.join(folder, text) for text in expanded for folder in folders]
-    return tuple(dict.fromkeys(around.place(path) for path in paths[:_MAX_MENTIONS]))
+def _all_words(commands: Iterable[Sequence[str]]) -> Iterator[str]:
+    return (word for words in commands for word in words)
+
+
+def _arguments(commands: Iterable[Sequence[str]]) -> Iterator[str]:
+    return (word for words in commands for word in words[1:])
 
 
 def _runs_inline_code(words: Sequence[str]) -> bool:

@@ -1,0 +1,119 @@
+"""Ways around the gate that a review found; each must stay closed."""
+
+import time
+
+import pytest
+
+from dirge_py.permission.rules import Effect
+
+from .conftest import Project, allow, deny
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd && rm -rf *", "cd -P / && rm -rf *", "cd - && rm -rf *", "cd / && rm -rf *",
+        "cd -L ..; rm -rf .", "cd a b; rm -rf *", "cd s*; rm -rf *", "pushd / && rm -rf *",
+        "builtin cd / && rm -rf *", "eval 'cd /'; rm -rf *", "x=1; cd - && rm -rf *",
+        "x=1; cd \"$Y\" && rm -rf *", "x=1; cd .. && cd .. && rm -rf *",
+    ],
+)  # fmt: skip
+def test_no_rule_hides_a_cd_from_the_hard_denies(project: Project, command: str) -> None:
+    assert project.run(command, allow("execute:*")).effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["cd -P /etc && cat passwd", "cd -; cat passwd", "cd && cat x", "cd s* && touch x"]
+)
+def test_what_follows_an_allowed_cd_is_judged_where_it_runs(project: Project, command: str) -> None:
+    assert project.run(command, allow("execute:cd *"), allow("execute:touch *")).effect == "ask"
+    assert project.run("cd -P src && cat a.py", allow("execute:cd *")).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [
+        ("cd src; cat ../x", "ask"), ("cd src\ncat ../x", "ask"), ("cd src || cat ../x", "ask"),
+        ("cd src && cat ../x", "allow"), ("cd src && true; cat ../x", "ask"),
+        ("cd src && cat a.py | head -1 ../x", "allow"), ("true || cd src && cat ../x", "ask"),
+    ],
+)  # fmt: skip
+def test_a_cd_may_have_failed(project: Project, command: str, effect: Effect) -> None:
+    assert project.run(command).effect == effect
+
+
+def test_a_plan_comes_with_any_part_that_nobody_was_asked_about(project: Project) -> None:
+    assert project.run("make && git status", allow("execute:make")).plan is not None
+    assert project.run("make && git status").plan is None
+
+
+def test_diff_of_folders_asks(own_project: Project) -> None:
+    (own_project.root / "src/f").symlink_to("/etc/passwd")
+
+    for command in ("diff src .", "diff f src", "diff src f"):
+        assert own_project.run(command).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/self/cwd/a", "/proc/1/root/etc", "/proc/thread-self/cwd/a", "/dev/stdin", "/dev/fd/0",
+     "/proc/../proc/self/cwd/a", "//proc/self/cwd/a", "way/a", "src/../way/src/a.py"],
+)  # fmt: skip
+def test_paths_that_differ_in_every_process_ask(own_project: Project, path: str) -> None:
+    (own_project.root / "way").symlink_to("/proc/self/cwd")
+    gate = own_project.gate(allow("read:/**"), allow("edit:/**"))
+
+    assert own_project.run(f"cat {path}").effect == "ask"
+    assert gate.decide([own_project.claim("read", path)]).effect == "ask"
+    assert gate.decide([own_project.claim("edit", path)]).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp -t .git/hooks a", "cp -t.git/hooks a", "cp -vt.git/hooks a",
+        "cp --target-directory=.git/hooks a", "sed -i s/a/b/ .git/config",
+        "sort -o .git/hooks/x a", "sudo rm .git/config", "bash -c 'rm .git/config'",
+        "cd src && sed -i x ../.git/config",
+    ],
+)  # fmt: skip
+def test_a_rule_for_a_command_opens_no_protected_name(project: Project, command: str) -> None:
+    decision = project.run(command, allow("execute:*"))
+
+    assert (decision.effect, decision.policy) == ("ask", "protected")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sudo rm src/a", "env rm src/a", "bash -c 'rm src/a'", "cp -t src a", "sed -i x src/a",
+        "sort -o src/a b", "find src -delete", "git rm src/a", "cd src && echo x > a", "cp -tsrc a",
+        "cd src && bash -c 'cd .. && rm src/a'", "dd of=src/a", "echo x > src/a",
+    ],
+)  # fmt: skip
+def test_a_deny_of_edits_holds_for_every_word(project: Project, command: str) -> None:
+    assert project.run(command, deny("edit:src/**"), mode="yolo").effect == "deny"
+
+
+def test_what_a_command_is_fed_with_is_read(project: Project) -> None:
+    fed = project.run("cat < .env", deny("read:.env"), mode="yolo")
+    own = project.run(f"cat < {project.state}/trust.json", mode="yolo")
+
+    assert (fed.policy, own.policy) == ("deny-rule", "hard-deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["find . " + "-exec rm {} + " * 4500, "find . " + "-exec rm {} + " * 1000, "rm a;" * 3000],
+)
+def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
+    gate = project.gate(deny("execute:git push *"), deny("execute:rm -x *"))
+    claims = [project.execute(command)]
+    gate.decide(claims)
+
+    start = time.perf_counter()
+    decision = gate.decide(claims)
+
+    assert decision.effect == "ask"
+    assert time.perf_counter() - start < 0.05
+    assert gate.decide([project.execute(command + "; git push")]).effect == "deny"
