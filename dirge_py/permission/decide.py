@@ -36,7 +36,10 @@ def decide(request: Request, policy: PolicySet) -> Decision:
         trace.extend(TraceLine(name, vote.policy, vote.effect, vote.reason) for vote in votes)
     if not claims:
         return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
-    deciding = next(one for one in claims if one.effect == strictest(c.effect for c in claims))
+    effect = strictest(one.effect for one in claims)
+    equal = [one for one in claims if one.effect == effect]
+    # Of several that are allowed, the one that needed more than a default is worth telling.
+    deciding = next((one for one in equal if one.policy != "builtin"), equal[0])
     # One part that nobody was asked about is enough: git must be hardened for it.
     is_automatic = deciding.effect == "allow" and any(
         claim.policy == "builtin" for claim in claims if claim.op == "execute"

@@ -185,7 +185,15 @@ def suggest(decision: Decision) -> str:
 
 def _lost(path: str, problem: FileError) -> Place:
     forbidden = f"{path!r} is no path" if "\0" in path or not path else ""
-    return Place(asked=path, real=path, inside=False, protected=str(problem), forbidden=forbidden)
+    elsewhere = magic(path) if path and not forbidden else ""
+    return Place(
+        asked=path,
+        real=path,
+        inside=False,
+        protected=elsewhere or str(problem),
+        secret=elsewhere,
+        forbidden=forbidden,
+    )
 
 
 def _bare_above(real: str, roots: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ _EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"))
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
+_GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
 _IFS = re.compile(r"\$\{IFS[^}]*\}|\$IFS\b")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
@@ -121,6 +122,10 @@ def _open(words: Command, found: _Found, depth: int) -> None:
         for word in words[1:]:
             if re.search(r"[\s;&|`$<>]", word):
                 _read_text(word, found, depth + 1)
+                # `env -S'git push'`: the text is glued to its option.
+                glued = _GLUED.match(word)
+                if glued:
+                    _read_text(word[glued.end() :], found, depth + 1)
 
 
 def _inner_commands(name: str, words: Command) -> Iterator[Command]:

@@ -18,7 +18,8 @@ def mentioned(
     words: Iterable[str], folders: Sequence[str], home: str, place: Callable[[str], Place]
 ) -> tuple[Place, ...]:
     """Every place that a word could name, also as the value of an option."""
-    pieces = dict.fromkeys(piece for word in words for piece in _pieces(word) if _is_name(piece))
+    distinct = dict.fromkeys(words)
+    pieces = dict.fromkeys(piece for word in distinct for piece in _pieces(word) if _is_name(piece))
     expanded = [HOME_SIGN.sub(lambda _: home, piece, count=1) for piece in pieces]
     paths = dict.fromkeys(os.path.join(folder, text) for text in expanded for folder in folders)
     return tuple(dict.fromkeys(place(path) for path in list(paths)[:_MAX_MENTIONS]))

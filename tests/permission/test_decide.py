@@ -147,6 +147,7 @@ def test_an_allow_rule_does_not_reach_outside_paths(project: Project) -> None:
         "ls && git push", "ls\ngit push", "f() { git push; }; f", "git push &", "! git push",
         "find . -exec git push ;", "sudo env nice -n 3 git push", "git \\\npush", "$'git' push",
         "cat <<EOF\n$(git push)\nEOF", "echo 'unclosed; git push", "{git,push}", "git${IFS}push",
+        "env -S'git push'", "env --split-string='git push'",
         "bash -c \"bash -c 'git push'\"", "ls # git push", "case x in x) git push;; esac",
     ],
 )  # fmt: skip

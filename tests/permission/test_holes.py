@@ -47,6 +47,12 @@ def test_a_plan_comes_with_any_part_that_nobody_was_asked_about(project: Project
     assert project.run("make && git status").plan is None
 
 
+def test_yolo_cites_what_it_overruled(project: Project) -> None:
+    decision = project.run("ls && make", mode="yolo")
+
+    assert (decision.policy, "make" in decision.reason) == ("mode", True)
+
+
 def test_diff_of_folders_asks(own_project: Project) -> None:
     (own_project.root / "src/f").symlink_to("/etc/passwd")
 
@@ -111,9 +117,10 @@ def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
     claims = [project.execute(command)]
     gate.decide(claims)
 
-    start = time.perf_counter()
-    decision = gate.decide(claims)
+    def timed() -> float:
+        start = time.perf_counter()
+        assert gate.decide(claims).effect == "ask"
+        return time.perf_counter() - start
 
-    assert decision.effect == "ask"
-    assert time.perf_counter() - start < 0.05
+    assert min(timed() for _ in range(3)) < 0.05
     assert gate.decide([project.execute(command + "; git push")]).effect == "deny"
