@@ -1,8 +1,6 @@
 """Where dirge keeps its settings and its state."""
 
-import hashlib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,25 +19,6 @@ def state_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:
     return config_dir(environment) / "config.toml"
-
-
-def project_root(folder: Path) -> Path:
-    """The git root `folder` lies in, links resolved; `folder` itself where there is none.
-
-    A worktree has its own `.git` file and so is a project of its own. Nothing is read or run.
-    """
-    real = folder.resolve()
-    for candidate in (real, *real.parents):
-        if os.path.lexists(candidate / ".git"):
-            return candidate
-    return real
-
-
-def project_id(root: Path) -> str:
-    """The name a project's state is kept under: a slug, and 8 hex digits that tell twins apart."""
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip("-.")[:40]
-    digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:8]
-    return f"{slug or 'project'}-{digest}"
 
 
 def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) -> Path:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from dirge_py.config.paths import config_dir, project_id, project_root, state_dir
+from dirge_py.config.paths import config_dir, state_dir
 
 
 def test_own_variables_win_then_xdg_then_home():
@@ -20,19 +20,3 @@ def test_a_relative_xdg_folder_is_ignored():
     environment = {"HOME": "/home/u", "XDG_CONFIG_HOME": "relative"}
 
     assert config_dir(environment) == Path("/home/u/.config/dirge")
-
-
-def test_a_project_is_its_git_root_or_the_folder(tmp_path):
-    (tmp_path / "repo" / ".git").mkdir(parents=True)
-    (tmp_path / "repo" / "src").mkdir()
-    (tmp_path / "plain").mkdir()
-
-    assert project_root(tmp_path / "repo" / "src") == (tmp_path / "repo").resolve()
-    assert project_root(tmp_path / "plain") == (tmp_path / "plain").resolve()
-
-
-def test_projects_of_one_name_are_told_apart():
-    one, two = project_id(Path("/a/My App")), project_id(Path("/b/My App"))
-
-    assert one.startswith("My-App-")
-    assert one != two
