@@ -82,9 +82,11 @@ class Strays:
                 # By its number: waiting for any child would steal the exit codes of other owners.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(entry.pid, os.WNOHANG)
-        found = descendants([entry.pid for entry in strays], table)
-        running = [pid for pid in found if not table[pid].is_zombie]
-        for pid in running:
+        tops = {entry.pid for entry in strays}
+        running = [pid for pid in descendants(tops, table) if not table[pid].is_zombie]
+        # A shell goes before its children, whose end it would report; else the newest goes first,
+        # as a process that forks and exits in a chain is caught at its newest link.
+        for pid in sorted(running, key=lambda pid: (pid not in tops, -pid)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         return len(running)
