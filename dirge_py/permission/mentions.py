@@ -3,6 +3,7 @@
 import os.path
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
@@ -22,7 +23,13 @@ def mentioned(
     pieces = dict.fromkeys(piece for word in distinct for piece in _pieces(word) if _is_name(piece))
     expanded = [HOME_SIGN.sub(lambda _: home, piece, count=1) for piece in pieces]
     paths = dict.fromkeys(os.path.join(folder, text) for text in expanded for folder in folders)
-    return tuple(dict.fromkeys(place(path) for path in list(paths)[:_MAX_MENTIONS]))
+    found = dict.fromkeys(place(path) for path in list(paths)[:_MAX_MENTIONS])
+    return (*found, *([too_many(place)] if len(paths) > _MAX_MENTIONS else ()))
+
+
+def too_many(place: Callable[[str], Place]) -> Place:
+    """What stands for the places that were not looked at: no rule may allow it."""
+    return replace(place("/"), protected="it names too many files to look at")
 
 
 def folders_entered(

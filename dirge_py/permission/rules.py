@@ -148,11 +148,11 @@ def _in_raw_words(pattern: tuple[WordPattern, ...], fact: CommandFact) -> bool:
     words = fact.raw_words
     if words and pattern[0].is_rest:
         return True
-    rest = command_pattern("*")
+    open_ended = pattern + command_pattern("*")
+    heads = {word for word in set(words) if pattern[0].matches(word, is_strict=False)}
+    starts = (at for at, word in enumerate(words) if word in heads) if heads else ()
     return any(
-        pattern[0].matches(words[start], is_strict=False)
-        and match_command(pattern + rest, words[start : start + _RAW_REACH], is_strict=False)
-        for start in range(len(words))
+        match_command(open_ended, words[at : at + _RAW_REACH], is_strict=False) for at in starts
     )
 
 

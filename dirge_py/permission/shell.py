@@ -16,7 +16,7 @@ from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
 from dirge_py.permission.folders import MOVERS, Folders
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
-from dirge_py.permission.mentions import folders_entered, mentioned
+from dirge_py.permission.mentions import folders_entered, mentioned, too_many
 from dirge_py.permission.options import Refused
 from dirge_py.permission.programs import Judgement, is_build, judge
 from dirge_py.permission.words import NotPlain, Part, Word, lex
@@ -129,7 +129,9 @@ class _Walk:
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = open_command(part.argv)
         places = self._mentioned(_all_words(loose.commands)) if refusal else ()
-        touched = self._mentioned(_arguments(loose.commands)) if refusal else ()
+        touched: tuple[Place, ...] = ()
+        if refusal:
+            touched = (*self._mentioned(_arguments(loose.commands)), *self._matched(part))
         return CommandFact(
             text=part.text,
             words=part.words,
@@ -197,6 +199,14 @@ class _Walk:
             except Refused:
                 places = (self._around.place("/"),)
             yield from (PathFact(op, place) for place in places)
+
+    def _matched(self, part: Part) -> Iterator[Place]:
+        for word in part.words[1:]:
+            if word.has_glob:
+                try:
+                    yield from tuple(self._places(word))
+                except Refused:
+                    yield too_many(self._around.place)
 
     def _mentioned(self, words: Iterable[str]) -> tuple[Place, ...]:
         folders = [self._real(one) for one in self._folders.possible]

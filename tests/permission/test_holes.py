@@ -80,7 +80,8 @@ def test_paths_that_differ_in_every_process_ask(own_project: Project, path: str)
         "cp -t .git/hooks a", "cp -t.git/hooks a", "cp -vt.git/hooks a",
         "cp --target-directory=.git/hooks a", "sed -i s/a/b/ .git/config",
         "sort -o .git/hooks/x a", "sudo rm .git/config", "bash -c 'rm .git/config'",
-        "cd src && sed -i x ../.git/config",
+        "cd src && sed -i x ../.git/config", "sed -i x .gi*/config", "sudo touch .g*/con*",
+        "rm " + " ".join(f"x{number}" for number in range(400)) + " .git/config",
     ],
 )  # fmt: skip
 def test_a_rule_for_a_command_opens_no_protected_name(project: Project, command: str) -> None:
