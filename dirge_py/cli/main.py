@@ -205,7 +205,7 @@ def _prompt(flags: Namespace) -> "Prompt":
         from dirge_py.headless.stdin import read_prompt
 
         piped, notice = read_prompt(have_words=bool(words.strip()))
-        if notice and words.strip():
+        if notice and (words.strip() or piped):
             complain(notice)
     if not (words.strip() or piped.strip()):
         raise UsageError(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from dirge_py.context.regular_file import read_regular
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import atomic_write
+from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import ImageBlock, Origin, TextBlock, UserBlock, UserMessage
 

@@ -6,7 +6,7 @@ import platform
 import re
 from pathlib import Path
 
-from dirge_py.context.regular_file import read_regular
+from dirge_py.files.regular_file import read_regular
 
 _MAX_BYTES = 4096
 _BRANCH = re.compile(r"ref: refs/heads/([^\s\x00-\x20\x7f~^:?*\\\[]{1,200})\n?")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.context.prompt_text import prompt_text
-from dirge_py.context.regular_file import read_regular
+from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 
