@@ -173,7 +173,7 @@ def _print(flags: Namespace) -> int:
 def _print_run(flags: Namespace) -> int:
     from dirge_py import slash
     from dirge_py.headless.asker import PolicyAsker
-    from dirge_py.headless.print_mode import PrintOptions, print_all
+    from dirge_py.headless.print_mode import PrintOptions, complain, print_all
     from dirge_py.slash.registry import discover
     from dirge_py.wiring.build import build
 
@@ -182,6 +182,9 @@ def _print_run(flags: Namespace) -> int:
     config = _load(flags, api_key)
     options = _options(flags)
     asker = PolicyAsker(flags.on_ask or "deny")
+    commands = discover(slash)
+    for warning in commands.use_own_names(config.aliases):
+        complain(warning)
     return print_all(
         lambda: build(config, asker, options),
         prompt=prompt,
@@ -191,7 +194,7 @@ def _print_run(flags: Namespace) -> int:
             partial=flags.include_partial_messages,
             output_file=Path(flags.output_file) if flags.output_file else None,
         ),
-        commands=discover(slash),
+        commands=commands,
     )
 
 

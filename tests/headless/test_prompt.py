@@ -249,3 +249,13 @@ def test_an_answer_without_usage_has_an_unknown_cost(product: Product) -> None:
     product.will(Say(text="ok", usage=(0, 0, 0, 0)))
 
     assert product.ask("hi").json["total_cost_usd"] is None
+
+
+def test_an_own_name_of_a_command_works_in_print_mode(product: Product) -> None:
+    product.configure('[aliases]\n"/judge" = "/why"\n')
+
+    ran = product.run("-p", "/judge bash git push")
+
+    assert ran.exit_code == 0
+    assert "git push" in ran.stdout
+    assert product.service.requests == []
