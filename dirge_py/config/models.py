@@ -108,8 +108,8 @@ def _default_alias(config: Config) -> tuple[str, str]:
     usable = [alias for alias in all_entries(config) if has_access(config, alias)]
     if not usable:
         raise NoProvider(
-            f"There is no model to talk to: {' or '.join(s.key_env for s in SERVICES)} is not set "
-            "and no provider is configured.",
+            "There is no model to talk to: no provider is configured, and none of "
+            f"{', '.join(service.key_env for service in SERVICES)} is set.",
             hint="Set one of them, or run `dirge config init`. `dirge demo` needs neither.",
         )
     return usable[0], _reason(config, usable[0])

@@ -7,6 +7,7 @@ reads. Tools never mention permission: they declare claims, and whoever judges r
 import asyncio
 import inspect
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, ParamSpec, TypeVar
@@ -88,7 +89,7 @@ class ToolContext:
 Args = TypeVar("Args", bound=BaseModel)
 
 
-class Tool(Generic[Args]):
+class Tool(ABC, Generic[Args]):
     """Base of every tool. `args` must be the model that `Args` names.
 
     `mode="sequential"` makes the whole batch run one call after another. `needs` are names of
@@ -107,17 +108,17 @@ class Tool(Generic[Args]):
         """What the model reads, from the `.md` file beside the tool's module."""
         return Path(inspect.getfile(type(self))).with_suffix(".md").read_text("utf-8").strip()
 
+    @abstractmethod
     async def run(self, args: Args, ctx: ToolContext) -> LoopToolResult | str:
         """Do it. A plain string is a successful result of that text.
 
         Raises:
             DirgeError: it could not be done; message and hint go to the model.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
         """Everything a call with `args` would do."""
-        raise NotImplementedError
 
     def preview(self, args: Args, ctx: ToolContext) -> Preview | None:
         """What the call would change, for the person who is asked; None if nothing can be shown."""

@@ -94,7 +94,7 @@ def test_without_anything_the_message_names_what_to_set(configured):
     with pytest.raises(NoProvider) as caught:
         main_model(configured())
 
-    assert "OPENAI_API_KEY or ANTHROPIC_API_KEY" in str(caught.value)
+    assert "OPENAI_API_KEY, ANTHROPIC_API_KEY" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
