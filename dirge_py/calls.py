@@ -95,8 +95,29 @@ class Preview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentProblem:
+    """One thing that is wrong with arguments, at `path` (names and positions from the top)."""
+
+    path: tuple[str | int, ...]
+    kind: Literal["missing", "type", "enum", "extra", "other"]
+    message: str
+
+
+class InvalidArguments(ValueError):
+    """Arguments that do not fit a tool, with every problem where it is."""
+
+    def __init__(self, message: str, problems: Sequence[ArgumentProblem] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call on its way through dispatch. `problem` says why it will not run as it stands."""
+    """One call on its way through dispatch. `problem` says why it will not run as it stands.
+
+    `written` are the arguments as the model wrote them, parsed if they could be; `repairs` the
+    kinds of repair that made `arguments` of them, and `notes` what the model is told of those.
+    """
 
     id: str
     name: str
@@ -104,10 +125,13 @@ class ToolCall:
     tool: LoopTool | None = None
     problem: CallProblem | None = None
     problem_text: str = ""
+    written: Any = None
+    repairs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
-"""Returns the arguments to use, or raises ValueError with words for the model."""
+"""Returns the arguments to use, or raises ValueError (better: InvalidArguments) for the model."""
 
 Proceed: TypeAlias = Callable[[], Awaitable[LoopToolResult]]
 Interceptor: TypeAlias = Callable[[ToolCall, Proceed], Awaitable[LoopToolResult]]

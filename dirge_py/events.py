@@ -2,16 +2,17 @@
 
 Order, with the grammar of a run (`→` reads "then"):
 
-    run    := AgentStart TurnStart prompt* turn (TurnStart turn)* SystemNotice? AgentEnd
+    run    := AgentStart TurnStart prompt* turn (TurnStart turn)* RepairStats? AgentEnd
     prompt := MessageStart(user) MessageEnd(user)
     turn   := injected* assistant Usage? tools TurnEnd
     assistant := RetryNotice* MessageStart MessageUpdate* MessageEnd
 
-Every TurnStart has one TurnEnd, every tool call one ToolExecutionStart, one ToolExecutionEnd and
-one result message. AgentEnd is last on every path out.
+Notices, questions and compactions come anywhere between. Every TurnStart has one TurnEnd, every
+tool call one ToolExecutionStart, one ToolExecutionEnd and one result message. AgentEnd is last on
+every path out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dirge_py.calls import LoopToolResult
@@ -141,6 +142,62 @@ class RetryNotice:
     error: str
 
 
+CompactionKind = Literal["prune", "summary", "failed_summary", "summary_off", "overflow", "server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionStarted:
+    """A model is being asked to summarise; `tokens_before` is the estimated size of the context."""
+
+    type: ClassVar[str] = "compaction_started"
+    tokens_before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted:
+    """From now on less is sent. Messages before `first_kept_index` are replaced in the view.
+
+    `kind`: results shortened only, summarised, a summary that failed, the summariser switched off
+    after failures, made to fit without a model, or done by the service.
+    """
+
+    type: ClassVar[str] = "context_compacted"
+    tokens_before: int
+    tokens_after: int
+    first_kept_index: int
+    kind: CompactionKind
+    summary: str = ""
+    summary_model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReplaced:
+    """A hook put another history in the place of the run's; what is stored stays as it is."""
+
+    type: ClassVar[str] = "context_replaced"
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EscalationActivated:
+    """The next model call goes to a stronger model (`alias/id`)."""
+
+    type: ClassVar[str] = "escalation_activated"
+    provider: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairStats:
+    """How often each kind of repair was made to arguments in this run, and how many stayed wrong.
+
+    One call counts once for each kind. Told before `agent_end`, if there is anything to tell.
+    """
+
+    type: ClassVar[str] = "repair_stats"
+    counts: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class SystemNotice:
     """A line from the harness for the person; never sent to a model."""
@@ -190,6 +247,11 @@ LoopEvent: TypeAlias = (
     | ToolExecutionEnd
     | UsageReported
     | RetryNotice
+    | CompactionStarted
+    | ContextCompacted
+    | ContextReplaced
+    | EscalationActivated
+    | RepairStats
     | SystemNotice
     | PermissionAsked
     | PermissionAnswered

@@ -2,7 +2,7 @@
 
 All are immutable values. The stored form (session/codec.py) and the provider forms (providers/) are
 derived from these; role and block names on the wire are `user`, `assistant`, `toolResult`,
-`system`, `custom` and `text`, `thinking`, `toolCall`, `image`.
+`system`, `custom` and `text`, `thinking`, `toolCall`, `image`, `compaction`.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,11 @@ from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 
-StopReason = Literal["stop", "toolUse", "length", "error", "aborted"]
+StopReason = Literal["stop", "toolUse", "length", "error", "aborted", "compaction", "pause_turn"]
+"""Why an answer ended. After `compaction` and `pause_turn` the service expects to be asked again
+with the same history: such a turn is not final, and is not counted (`UNFINISHED`)."""
+
+UNFINISHED: frozenset[StopReason] = frozenset({"compaction", "pause_turn"})
 
 Origin = Literal["user", "steering", "follow_up", "harness", "plugin"]
 """Who put a user message into history; only `user` opens a run. See `UserMessage.origin`."""
@@ -51,8 +55,18 @@ class ImageBlock:
     media_type: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionBlock:
+    """What a service put in the place of older history. `data` is its own block, sent back as it
+    came, to that service only; `text` is the summary in it, as far as people may read it.
+    """
+
+    data: Mapping[str, Any]
+    text: str = ""
+
+
 UserBlock: TypeAlias = TextBlock | ImageBlock
-AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock
+AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | CompactionBlock
 ResultBlock: TypeAlias = TextBlock | ImageBlock
 
 
@@ -100,7 +114,10 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One answer of a model, or the harness' own closing words (`origin="harness"`)."""
+    """One answer of a model, or the harness' own closing words (`origin="harness"`).
+
+    `withheld` says which guardrail kept its words back; no model is shown such a message again.
+    """
 
     content: tuple[AssistantBlock, ...] = ()
     stop_reason: StopReason = "stop"
@@ -109,6 +126,7 @@ class AssistantMessage:
     model: str = ""
     usage: Usage | None = None
     origin: Literal["model", "harness"] = "model"
+    withheld: str = ""
     role: Literal["assistant"] = "assistant"
 
     @property

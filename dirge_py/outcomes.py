@@ -1,10 +1,25 @@
 """How a run can end."""
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage
+
+LimitName = Literal[
+    "input_tokens", "output_tokens", "tokens", "cost", "requests", "tool_calls", "time"
+]
+
+_LIMIT_WORDS: Mapping[LimitName, str] = {
+    "input_tokens": "input token",
+    "output_tokens": "output token",
+    "tokens": "total token",
+    "cost": "cost",
+    "requests": "request",
+    "tool_calls": "tool call",
+    "time": "time",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +49,17 @@ class MaxTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitExceeded:
-    """A limit was passed. Names: cost, tokens, requests, tool_calls, time."""
+    """A limit was passed."""
 
-    name: Literal["cost", "tokens", "requests", "tool_calls", "time"]
+    name: LimitName
     used: float
     max: float
+
+    @property
+    def message(self) -> str:
+        """For people, as `output token limit exceeded: 50123 > 50000`."""
+        words = _LIMIT_WORDS[self.name]
+        return f"{words} limit exceeded: {self.used:g} > {self.max:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +101,18 @@ class Failed:
     hint: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeedsMoreTurns:
+    """One turn was asked for and is over; the model wants another. Turns count from 1."""
+
+    turn: int
+    turn_usage: Usage = field(default_factory=Usage)
+    total_usage: Usage = field(default_factory=Usage)
+
+
 Outcome: TypeAlias = (
     Done
+    | NeedsMoreTurns
     | MaxTurns
     | LimitExceeded
     | AwaitingConfirmation

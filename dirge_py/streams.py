@@ -106,6 +106,14 @@ class ToolCallEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionDone:
+    """The service folded older history into one block of its own (`messages.CompactionBlock`)."""
+
+    data: Mapping[str, Any]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDone:
     """The answer is whole. A `message`, if given, replaces what the deltas built up."""
 
@@ -137,6 +145,7 @@ StreamEvent: TypeAlias = (
     | ThinkingEnd
     | ToolCallDelta
     | ToolCallEnd
+    | CompactionDone
     | StreamDone
     | StreamError
     | StreamRetry

@@ -6,8 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dirge_py.events import MessageUpdate, Phase
-from dirge_py.messages import AssistantBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from dirge_py.messages import (
+    AssistantBlock,
+    CompactionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from dirge_py.streams import (
+    CompactionDone,
     StreamEvent,
     TextDelta,
     ThinkingDelta,
@@ -55,6 +62,14 @@ class _Call:
         return parsed_arguments("".join(self.pieces))
 
 
+@dataclass(slots=True)
+class _Compaction:
+    whole: CompactionBlock
+
+    def block(self) -> CompactionBlock:
+        return self.whole
+
+
 class Assembler:
     """Blocks under construction. `feed` takes deltas and yields what sinks should hear.
 
@@ -63,7 +78,7 @@ class Assembler:
     """
 
     def __init__(self) -> None:
-        self._parts: list[_Text | _Thinking | _Call] = []
+        self._parts: list[_Text | _Thinking | _Call | _Compaction] = []
         self._open: _Text | _Thinking | None = None
         self._calls: dict[str, _Call] = {}
 
@@ -79,6 +94,9 @@ class Assembler:
                 yield from self._grow_call(event)
             case ToolCallEnd():
                 yield from self._end_call(event)
+            case CompactionDone():
+                yield from self._close_open()
+                self._parts.append(_Compaction(CompactionBlock(data=event.data, text=event.text)))
 
     def close(self) -> Iterator[MessageUpdate]:
         """End whatever is open: the answer is over."""

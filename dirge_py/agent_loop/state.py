@@ -1,6 +1,7 @@
 """What one run carries from turn to turn: its history, its settings, its open turn."""
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,8 +18,25 @@ from dirge_py.agent_loop.hooks import (
 from dirge_py.agent_loop.merge import MergedHooks
 from dirge_py.calls import LoopTool
 from dirge_py.errors import ProviderError
-from dirge_py.events import AgentEnd, LoopEvent, MessageEnd, MessageStart, Sink, TurnEnd, TurnStart
-from dirge_py.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, Usage
+from dirge_py.events import (
+    AgentEnd,
+    ContextReplaced,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    RepairStats,
+    Sink,
+    TurnEnd,
+    TurnStart,
+)
+from dirge_py.messages import (
+    UNFINISHED,
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    Usage,
+)
 from dirge_py.outcomes import AgentResult, Cancelled, Done, Failed, Outcome, Refused
 from dirge_py.streams import StreamFn, ThinkingLevel
 
@@ -61,8 +79,11 @@ class Run:
         self.message: AssistantMessage | None = None
         self.results: list[ToolResultMessage] = []
         self.error: ProviderError | None = None
+        self.repairs: Counter[str] = Counter()
         self._emit = emit
         self._turn_is_open = False
+        self._view: tuple[Message, ...] | None = None
+        self._new_view: tuple[Message, ...] | None = None
 
     def emit(self, event: LoopEvent) -> None:
         """Tell the sink. One that raises is its own problem: the run goes on."""
@@ -73,14 +94,17 @@ class Run:
 
     def info(self, **changes: Any) -> TurnInfo:
         """The run as a hook may see it now."""
+        # Copied once per change, not once per look: there are many looks in a turn.
+        if self._view is None or self._new_view is None:
+            self._view, self._new_view = tuple(self.messages), tuple(self.new_messages)
         view = TurnInfo(
             run_id=self.id,
             outer_turn=self.outer_turn,
             turn=self.turn,
             context=Context(
-                system_prompt=self.system_prompt, messages=tuple(self.messages), tools=self.tools
+                system_prompt=self.system_prompt, messages=self._view, tools=self.tools
             ),
-            new_messages=tuple(self.new_messages),
+            new_messages=self._new_view,
             signal=self.signal,
             emit=self.emit,
             message=self.message,
@@ -108,6 +132,7 @@ class Run:
         """Put a message whose start was told into history, and tell its end."""
         self.messages.append(message)
         self.new_messages.append(message)
+        self._view = self._new_view = None
         if isinstance(message, ToolResultMessage):
             self.results.append(message)
         self.emit(MessageEnd(message))
@@ -121,8 +146,11 @@ class Run:
         """Let the next turn see what a hook changed."""
         if update.context is not None:
             self.system_prompt = update.context.system_prompt
-            self.messages = list(update.context.messages)
             self.tools = tuple(update.context.tools)
+            if tuple(update.context.messages) != tuple(self.messages):
+                self.messages = list(update.context.messages)
+                self._view = None
+                self.emit(ContextReplaced(messages=tuple(self.messages)))
         self.model = self.model if update.model is None else update.model
         self.thinking_level = update.thinking_level or self.thinking_level
 
@@ -148,6 +176,11 @@ class Run:
         self.end_turn()
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether the service stopped in the middle of its answer and wants to be asked again."""
+        return self.message is not None and self.message.stop_reason in UNFINISHED
+
+    @property
     def has_failed(self) -> bool:
         """Whether the open or last turn's model call broke off."""
         return self.message is not None and self.message.stop_reason in ("error", "aborted")
@@ -167,6 +200,8 @@ class Run:
         self.end_turn()
         if isinstance(outcome, Done) and outcome.result is None:
             outcome = replace(outcome, result=self._result())
+        if self.repairs:
+            self.emit(RepairStats(counts=dict(self.repairs)))
         self.emit(AgentEnd(messages=tuple(self.new_messages), outcome=outcome))
 
     def _result(self) -> AgentResult:
@@ -175,5 +210,5 @@ class Run:
             response=answers[-1].text if answers else "",
             messages=tuple(self.new_messages),
             usage=self.usage,
-            turns=sum(answer.origin == "model" for answer in answers),
+            turns=sum(a.origin == "model" and a.stop_reason not in UNFINISHED for a in answers),
         )

@@ -41,7 +41,12 @@ async def stream_assistant_response(run: Run) -> AssistantMessage:
     run.stop_if_aborted()
     run.turn_tools = tuple(context.tools)
     answer = _Answer(run)
-    await answer.hear(_llm_context(run, context, messages))
+    try:
+        await answer.hear(_llm_context(run, context, messages))
+    except StopRun:
+        # A decorator ended the run after the model had spoken: what it said is history.
+        answer.record_if_told()
+        raise
     return answer.record()
 
 
@@ -183,6 +188,12 @@ class _Answer:
             self._run.usage += message.usage
             self._run.emit(UsageReported(usage=message.usage, model=message.model))
         return message
+
+    def record_if_told(self) -> None:
+        """Keep what was said before a stop; calls among it will not run."""
+        self._error = self._error or ProviderError("Stopped by a hook.", kind="aborted")
+        if self._is_told or self._assembler.blocks(with_calls=False):
+            self.record()
 
     def _message(self) -> AssistantMessage:
         if self._error is not None or (self._done is None and self._run.signal.aborted):

@@ -11,6 +11,8 @@ ANY = "*"
 
 KeyPath = tuple[str, ...]
 
+_LISTS = ("permission.rule", "guardrail", "reminder")
+
 
 @functools.cache
 def known_keys() -> tuple[KeyPath, ...]:
@@ -42,7 +44,7 @@ def matches(table: KeyPath, path: KeyPath) -> bool:
 def table_name(table: KeyPath) -> str:
     """`[providers.<name>]`, `[[permission.rule]]`, as written in the file."""
     name = ".".join("<name>" if part == ANY else part for part in table)
-    return f"[[{name}]]" if name == "permission.rule" else f"[{name}]"
+    return f"[[{name}]]" if name in _LISTS else f"[{name}]"
 
 
 def _leaves(node: dict[str, Any], types: dict[str, Any], path: KeyPath) -> list[KeyPath]:

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -21,31 +20,17 @@ from pydantic import (
 
 from dirge_py.claims import Operation
 from dirge_py.config.base_url import base_url_problem
+from dirge_py.config.loop_tables import Context, Guardrail, Limits, Loop, Reminder
 from dirge_py.config.sources import Origin
+from dirge_py.config.table import Positive, PositiveNumber, Table
 from dirge_py.streams import ThinkingLevel
 
 ProviderType = Literal["openai", "anthropic", "scripted"]
-Delivery = Literal["all", "one-at-a-time"]
-Positive = Annotated[int, Field(gt=0)]
-PositiveNumber = Annotated[float, Field(gt=0)]
 
 VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 
 
-class _Table(BaseModel):
-    """A table of the file. `strict`: `max_turns = "5"` is a mistake worth naming."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        defer_build=True,
-        hide_input_in_errors=True,
-        protected_namespaces=(),
-    )
-
-
-class ProviderEntry(_Table):
+class ProviderEntry(Table):
     """One service under the name (alias) that models are chosen by."""
 
     type: ProviderType = Field(description="The wire format the service speaks.")
@@ -98,7 +83,7 @@ class ProviderEntry(_Table):
         return self
 
 
-class Roles(_Table):
+class Roles(Table):
     """Which model does what: an alias, or `alias/model`, each with `:level` if wanted."""
 
     main: str | None = Field(default=None, description="Does the work.")
@@ -112,7 +97,7 @@ class Roles(_Table):
     approve: str | None = Field(default=None, description="Judges calls before a person is asked.")
 
 
-class Tools(_Table):
+class Tools(Table):
     """Which tools the model has, and how several calls run."""
 
     execution: Literal["parallel", "sequential"] = Field(
@@ -121,22 +106,15 @@ class Tools(_Table):
     max_parallel: Annotated[int, Field(ge=1, le=64)] = Field(default=8, description="How many may.")
     enabled: list[str] | None = Field(default=None, description="Only these tools; absent: all.")
     disabled: list[str] = Field(default_factory=list, description="Not these.")
-
-
-class Loop(_Table):
-    """How a run goes on and ends."""
-
-    max_turns: Positive = Field(default=100, description="Turns after which a run ends.")
-    steering: Delivery = Field(
-        default="all",
-        description="How many waiting inputs enter before a turn: all, or one at a time.",
+    result_budget_chars: Annotated[int, Field(ge=1000)] = Field(
+        default=80_000, description="Characters of results sent for one batch of calls."
     )
-    follow_up: Delivery = Field(
-        default="one-at-a-time", description="How many are delivered when the agent would stop."
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=3, description="Times a tool may ask the model to try again in one run."
     )
 
 
-class PermissionRule(_Table):
+class PermissionRule(Table):
     """One rule. A matching deny always wins; of the others the last match does."""
 
     op: Literal[Operation, "*"] = Field(description="What the call would do.")
@@ -146,7 +124,7 @@ class PermissionRule(_Table):
     effect: Literal["allow", "ask", "deny"] = Field(description="What happens then.")
 
 
-class Permission(_Table):
+class Permission(Table):
     """What may happen without asking."""
 
     mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = Field(
@@ -155,30 +133,7 @@ class Permission(_Table):
     rule: list[PermissionRule] = Field(default_factory=list, description="Rules, in order.")
 
 
-class Limits(_Table):
-    """What one run may use. Absent: no limit."""
-
-    cost_usd: PositiveNumber | None = Field(
-        default=None, description="Money, where prices are known."
-    )
-    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
-    time_s: PositiveNumber | None = Field(default=None, description="Seconds.")
-    requests: Positive | None = Field(default=None, description="Model calls.")
-    tool_calls: Positive | None = Field(default=None, description="Tool calls.")
-
-
-class Context(_Table):
-    """What the model is told besides the conversation."""
-
-    project_files: bool = Field(
-        default=True, description="Send AGENTS.md and CLAUDE.md, from here up to the git root."
-    )
-    project_file_max_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = Field(
-        default=32 * 1024, description="How much of each such file is sent."
-    )
-
-
-class Timeouts(_Table):
+class Timeouts(Table):
     """How long to wait, in seconds."""
 
     establish_s: PositiveNumber = Field(
@@ -191,19 +146,39 @@ class Timeouts(_Table):
     bash_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         default=120.0, description="For a command, unless the call asks otherwise."
     )
+    tool_s: PositiveNumber = Field(default=300.0, description="For any other tool.")
+    tools: dict[str, Annotated[float, Field(ge=0)]] = Field(
+        default_factory=dict, description="For single tools, by name; 0 is no limit."
+    )
+    judge_s: PositiveNumber = Field(
+        default=120.0, description="For a model that judges or summarises."
+    )
+    plugin_hook_s: PositiveNumber = Field(default=5.0, description="For one hook of a plugin.")
 
 
-class Session(_Table):
+class Session(Table):
     """What is kept."""
 
     save: bool = Field(default=True, description="Keep sessions, so that they can be resumed.")
 
 
-class Ui(_Table):
+class Ui(Table):
     """How the terminal UI looks."""
 
     theme: str = Field(default="dark", description="The name of a theme.")
     show_thinking: bool = Field(default=False, description="Show what models say to themselves.")
+
+
+class PluginEntry(Table):
+    """One plugin, by the name of its file. What else stands here are settings of its own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    enabled: bool = Field(default=True, description="Whether it is loaded.")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        return self.model_extra or {}
 
 
 def _as_list(value: Any) -> Any:
@@ -217,7 +192,7 @@ SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
 _EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
-class Config(_Table):
+class Config(Table):
     """All settings of one start: file, environment and flags merged. See `load.load`."""
 
     provider: str | None = Field(default=None, description="The alias used when none is named.")
@@ -233,6 +208,11 @@ class Config(_Table):
     timeouts: Timeouts = _EMPTY
     session: Session = _EMPTY
     ui: Ui = _EMPTY
+    guardrail: list[Guardrail] = Field(default_factory=list, description="Checks, all of them.")
+    reminder: list[Reminder] = Field(default_factory=list, description="Things to tell again.")
+    plugins: dict[str, PluginEntry] = Field(
+        default_factory=dict, description="Plugins by file name: `enabled`, and their settings."
+    )
     keys: dict[str, Keys] = Field(
         default_factory=dict, description='Action to key or keys; "none" frees it.'
     )

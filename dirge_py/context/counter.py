@@ -6,6 +6,7 @@ from typing import Any
 
 from dirge_py.messages import (
     AssistantMessage,
+    CompactionBlock,
     CustomMessage,
     ImageBlock,
     Message,
@@ -52,7 +53,9 @@ def _message_tokens(message: Message) -> int:
     return _MESSAGE_TOKENS + sum(_block_tokens(block) for block in message.content)
 
 
-def _block_tokens(block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock) -> int:
+def _block_tokens(
+    block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock,
+) -> int:
     match block:
         case TextBlock():
             return estimate_text(block.text)
@@ -62,6 +65,8 @@ def _block_tokens(block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock)
             return estimate_text(block.name + _as_json(block.arguments))
         case ImageBlock():
             return _IMAGE_TOKENS
+        case CompactionBlock():
+            return estimate_text(_as_json(dict(block.data)))
 
 
 def _as_json(value: Any) -> str:

@@ -159,7 +159,13 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
     return line
 
 
-_STOP = {"stop": "end_turn", "toolUse": "tool_use", "length": "max_tokens"}
+_STOP = {
+    "stop": "end_turn",
+    "toolUse": "tool_use",
+    "length": "max_tokens",
+    "compaction": "compaction",
+    "pause_turn": "pause_turn",
+}
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from dirge_py.outcomes import (
     HookTerminated,
     LimitExceeded,
     MaxTurns,
+    NeedsMoreTurns,
     Outcome,
     Refused,
 )
@@ -61,6 +62,8 @@ def ending_of(outcome: Outcome) -> Ending:
             return _limit(outcome)
         case AwaitingConfirmation():
             return Ending(exit_code=11, subtype="awaiting_confirmation")
+        case NeedsMoreTurns():
+            return Ending(exit_code=10, subtype="success")
         case Cancelled(reason=reason):
             return Ending(
                 exit_code=exit_code_of(reason),
@@ -81,7 +84,7 @@ def _limit(outcome: LimitExceeded) -> Ending:
         exit_code=54,
         subtype="error_max_budget",
         kind=f"limit_{outcome.name}",
-        message=f"{outcome.name} limit exceeded: {outcome.used:g} > {outcome.max:g}.",
+        message=f"{outcome.message}.",
         hint="Raise the limit, or go on with `dirge -c`.",
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 from dirge_py.messages import (
     AssistantBlock,
     AssistantMessage,
+    CompactionBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -209,6 +210,8 @@ def _block(block: AssistantBlock) -> dict[str, Any]:
             return {"type": "redacted_thinking", "data": redacted}
         case ThinkingBlock():
             return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        case CompactionBlock():
+            return dict(block.data)
         case ToolCallBlock():
             arguments = block.arguments
             if not isinstance(arguments, dict):

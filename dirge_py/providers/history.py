@@ -15,6 +15,7 @@ from typing import TypeAlias
 from dirge_py.messages import (
     AssistantBlock,
     AssistantMessage,
+    CompactionBlock,
     CustomMessage,
     Message,
     SystemMessage,
@@ -147,4 +148,6 @@ def _is_sendable(block: AssistantBlock) -> bool:
         return bool(block.text.strip())
     if isinstance(block, ThinkingBlock):
         return bool(block.signature or block.redacted)
+    if isinstance(block, CompactionBlock):
+        return bool(block.data)
     return bool(block.name)

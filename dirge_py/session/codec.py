@@ -10,6 +10,7 @@ from typing import Any, Literal, assert_never, cast, get_args
 from dirge_py.messages import (
     AssistantBlock,
     AssistantMessage,
+    CompactionBlock,
     CustomMessage,
     ImageBlock,
     Message,
@@ -27,7 +28,7 @@ from dirge_py.messages import (
 )
 
 Json = dict[str, Any]
-Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock
+Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock
 
 
 def encode_message(message: Message) -> Json:
@@ -98,7 +99,10 @@ def _encode_assistant(message: AssistantMessage) -> Json:
         "stop_reason": message.stop_reason,
         "origin": message.origin,
         **_given(
-            error_message=message.error_message, error_kind=message.error_kind, model=message.model
+            error_message=message.error_message,
+            error_kind=message.error_kind,
+            model=message.model,
+            withheld=message.withheld,
         ),
         # All zeros say "reported, nothing used", which differs from None: nothing reported.
         **({} if message.usage is None else {"usage": encode_usage(message.usage)}),
@@ -129,6 +133,8 @@ def _encode_block(block: Block) -> Json:
             }
         case ImageBlock():
             return {"type": "image", "asset_id": block.asset_id, "media_type": block.media_type}
+        case CompactionBlock():
+            return {"type": "compaction", "data": dict(block.data), **_given(text=block.text)}
 
 
 def _decode_user(encoded: Mapping[str, Any]) -> UserMessage:
@@ -141,7 +147,7 @@ def _decode_user(encoded: Mapping[str, Any]) -> UserMessage:
 
 
 def _decode_assistant(encoded: Mapping[str, Any]) -> AssistantMessage:
-    blocks = _blocks(encoded, TextBlock, ThinkingBlock, ToolCallBlock)
+    blocks = _blocks(encoded, TextBlock, ThinkingBlock, ToolCallBlock, CompactionBlock)
     origin: Literal["model", "harness"] = (
         "harness" if encoded.get("origin") == "harness" else "model"
     )
@@ -153,6 +159,7 @@ def _decode_assistant(encoded: Mapping[str, Any]) -> AssistantMessage:
         model=_text(encoded.get("model")),
         usage=decode_usage(encoded["usage"]) if "usage" in encoded else None,
         origin=origin,
+        withheld=_text(encoded.get("withheld")),
     )
 
 
@@ -215,6 +222,11 @@ def _decode_block(encoded: Mapping[str, Any]) -> Block | None:
             return ImageBlock(
                 asset_id=_text(encoded.get("asset_id")),
                 media_type=_text(encoded.get("media_type")),
+            )
+        case "compaction":
+            data = encoded.get("data")
+            return CompactionBlock(
+                data=data if isinstance(data, dict) else {}, text=_text(encoded.get("text"))
             )
         case _:
             return None

@@ -25,7 +25,7 @@ from dirge_py.session.journal import Clock, Journal
 Redact = Callable[[str], str]
 
 # A provider checks that these come back unchanged; they hold nothing a person could read.
-_OPAQUE = ("signature", "redacted")
+_OPAQUE = ("signature", "redacted", "encrypted_content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

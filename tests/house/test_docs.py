@@ -129,7 +129,8 @@ def test_every_theme_is_described() -> None:
 def test_every_setting_is_described_in_its_table() -> None:
     told = settings_in(page("docs/config.md"))
     assert {key for key in known_keys() if key[-1] != ANY} <= told
-    assert {(key[0],) for key in known_keys() if key[-1] == ANY} == {("keys",), ("aliases",)}
+    named_by_users = {key[:-1] for key in known_keys() if key[-1] == ANY}
+    assert named_by_users == {("keys",), ("aliases",), ("timeouts", "tools")}
 
 
 def test_every_exit_code_and_subtype_is_described() -> None:
@@ -216,7 +217,8 @@ def test_no_words_of_the_program_name_a_subcommand_that_does_not_exist() -> None
 
 
 def test_the_settings_page_names_no_setting_that_does_not_exist() -> None:
-    assert settings_in(page("docs/config.md")) <= set(known_keys()) | {("keys",), ("aliases",)}
+    named_by_users = {key[:-1] for key in known_keys() if key[-1] == ANY}
+    assert settings_in(page("docs/config.md")) <= {*known_keys(), *named_by_users}
 
 
 def test_the_keys_page_names_no_action_that_does_not_exist() -> None:
@@ -325,8 +327,10 @@ def settings_in(text: str) -> set[tuple[str, ...]]:
     found: set[tuple[str, ...]] = set()
     table: tuple[str, ...] = ()
     for line in text.splitlines():
-        if heading := re.match(r"## `\[([\w.<>]+)\]`", line):
-            table = tuple(ANY if part == "<alias>" else part for part in heading[1].split("."))
+        if heading := re.match(r"##+ `\[+([\w.<>]+)\]+`", line):
+            table = tuple(
+                ANY if part in ("<alias>", "<name>") else part for part in heading[1].split(".")
+            )
             found |= {table} if table[0] in ("keys", "aliases") else set()
         if line.startswith("Each `[[permission.rule]]`"):
             table = ("permission", "rule")

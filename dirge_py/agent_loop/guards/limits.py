@@ -2,22 +2,20 @@
 
 import time
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.calls import ToolCall
 from dirge_py.events import SystemNotice
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
-from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, Outcome
+from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, LimitName, MaxTurns, Outcome
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
 """US dollars for this usage of this model (`alias/id`); None when the price is unknown."""
 
 TIMEOUT = "timeout"
 """The abort reason that means a run's time was up in the middle of a turn; see `timed_out`."""
-
-LimitName = Literal["cost", "tokens", "requests", "tool_calls", "time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +25,8 @@ class Limits:
     turns: int | None = None
     requests: int | None = None
     tool_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
     time_s: float | None = None
@@ -89,8 +89,11 @@ class _Meter:
         except Exception as error:
             outcome = Failed(kind="bug", message=f"The cost limit cannot be judged: {error!r}")
             raise StopRun(outcome) from error
+        used = info.usage_total
+        self._check(info, "input_tokens", used.input, self._most.input_tokens)
+        self._check(info, "output_tokens", used.output, self._most.output_tokens)
+        self._check(info, "tokens", used.total, self._most.tokens)
         self._check(info, "cost", self._cost_usd, self._most.cost_usd)
-        self._check(info, "tokens", info.usage_total.total, self._most.tokens)
         self._check(info, "time", self._clock() - self._began, self._most.time_s)
         if info.wants_more:
             self._check_turns(info)
@@ -108,9 +111,9 @@ class _Meter:
     def _check(self, info: TurnInfo, name: LimitName, used: float, most: float | None) -> None:
         if most is None or used <= most:
             return
-        words = name.replace("_", " ")
-        info.emit(SystemNotice(f"Stopped: the limit of {most:g} for {words} is passed."))
-        raise StopRun(LimitExceeded(name=name, used=used, max=most))
+        outcome = LimitExceeded(name=name, used=used, max=most)
+        info.emit(SystemNotice(f"Stopped: {outcome.message}."))
+        raise StopRun(outcome)
 
     def _count_cost(self, info: TurnInfo) -> None:
         if self._cost_of is None or info.message is None or not info.message.usage:

@@ -10,6 +10,7 @@ from dirge_py.outcomes import (
     HookTerminated,
     LimitExceeded,
     MaxTurns,
+    NeedsMoreTurns,
     Refused,
 )
 from dirge_py.slash.base import Tone
@@ -25,9 +26,11 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
                 return "The model ended its turn without an answer.", "warning"
             return "", "plain"
         case MaxTurns(max=most):
-            return f"Stopped after {most} turns. Send a prompt to go on.", "warning"
+            return f"Stopped after {most} turns. /continue goes on.", "warning"
         case LimitExceeded() as limit:
-            return f"Stopped: {limit.name} {limit.used:g} of {limit.max:g} used.", "warning"
+            return f"Stopped: {limit.message}. /continue goes on.", "warning"
+        case NeedsMoreTurns():
+            return "One turn was asked for; more is to do.", "plain"
         case Cancelled():
             return "Interrupted.", "plain"
         case Refused(reason=reason):
