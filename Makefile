@@ -29,6 +29,7 @@ check: $(VENV)/.checked
 
 bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/loop.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dirge_py.abort import AbortSignal
 
-GRACE_S = 0.05
+GRACE_S = 0.045
 """What cancelled work gets to tidy up. Longer would be felt by whoever pressed Escape."""
 
 LAST_WORDS_S = 1.0
