@@ -6,7 +6,7 @@ from typing import Any
 from dirge_py.errors import ErrorKind, ProviderError
 from dirge_py.messages import ToolCallBlock, Usage
 from dirge_py.providers.scripted import Gate, Reply, ReplyMaker, Script
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn
+from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 
 
 class ScriptedModel:
@@ -33,14 +33,40 @@ class ScriptedModel:
         return self._script.seen
 
     @property
+    def options(self) -> list[StreamOptions]:
+        """How each call was made."""
+        return self._script.options
+
+    @property
     def is_spent(self) -> bool:
         return self._script.is_spent
 
     def will_say(
-        self, text: str, *, thinking: str = "", usage: Usage | None = None, hold: Gate | None = None
+        self,
+        text: str,
+        *,
+        thinking: str = "",
+        usage: Usage | None = None,
+        hold: Gate | None = None,
+        wait: Gate | None = None,
+        chunk_chars: int = 0,
+        pause_s: float = 0.0,
     ) -> "ScriptedModel":
-        """Answer with text; with `hold`, end the answer only when that gate opens."""
-        return self.will(Reply(text=text, thinking=thinking, usage=usage, hold=hold))
+        """Answer with text.
+
+        `wait` holds it back before its first word and `hold` before its end, until that gate opens;
+        `chunk_chars` cuts it into pieces, with `pause_s` seconds before each.
+        """
+        reply = Reply(
+            text=text,
+            thinking=thinking,
+            usage=usage,
+            hold=hold,
+            wait=wait,
+            chunk_chars=chunk_chars,
+            pause_s=pause_s,
+        )
+        return self.will(reply)
 
     def will_call(self, name: str, /, **arguments: Any) -> "ScriptedModel":
         """Ask for one tool."""

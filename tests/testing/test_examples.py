@@ -1,0 +1,19 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+def test_the_page_shows_an_example():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=map(str, range(len(EXAMPLES))))
+def test_the_example_runs_as_it_stands(source, tmp_path):
+    ran = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True)
+    assert (ran.returncode, ran.stderr.decode()) == (0, "")

@@ -1,0 +1,47 @@
+import asyncio
+
+from dirge_py.abort import AbortSignal
+from dirge_py.streams import LlmContext, StreamError, StreamOptions, TextDelta
+from dirge_py.testing import ScriptedModel
+
+
+async def stream(model, options=None, signal=None):
+    context = LlmContext(system_prompt="", messages=())
+    events = model.stream_fn(context, options or StreamOptions(), signal or AbortSignal())
+    return [event async for event in events]
+
+
+async def test_text_is_cut_into_pieces_of_the_size_asked_for():
+    events = await stream(ScriptedModel().will_say("abcde", chunk_chars=2))
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["ab", "cd", "e"]
+
+
+async def test_a_reply_can_be_held_back_before_its_first_word():
+    gate = asyncio.Event()
+    model = ScriptedModel().will_say("late", wait=gate.wait)
+    answer = asyncio.ensure_future(stream(model))
+    await asyncio.sleep(0)
+    assert model.seen and not answer.done()
+    gate.set()
+    assert TextDelta("late") in await answer
+
+
+async def test_it_keeps_how_each_call_was_made():
+    model = ScriptedModel().will_say("a").will_say("b")
+    for level in ("off", "high"):
+        await stream(model, StreamOptions(thinking_level=level))
+    assert [options.thinking_level for options in model.options] == ["off", "high"]
+
+
+async def test_a_call_too_many_names_the_turn():
+    model = ScriptedModel().will_say("only")
+    await stream(model)
+    (error,) = [event for event in await stream(model) if isinstance(event, StreamError)]
+    assert "holds 1 replies and was asked for one more" in error.error.message
+
+
+async def test_a_failure_comes_after_the_words_before_it():
+    model = ScriptedModel().will_fail("gone", kind="network", text="so far")
+    events = await stream(model)
+    assert TextDelta("so far") in events
+    assert isinstance(events[-1], StreamError) and events[-1].error.kind == "network"
