@@ -199,6 +199,10 @@ class _Batch:
             change = await self._run.hooks.after_tool_call(info, slot.call, result)
             if change is not None:
                 result = changed_result(result, change)
+        except StopRun as stop:
+            if stop.change is not None:
+                result = changed_result(result, stop.change)
+            raise
         finally:
             self._end(slot, result, duration_ms=duration_ms)
 

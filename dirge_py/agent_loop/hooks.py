@@ -81,7 +81,8 @@ class StopRun(Exception):
 
     `say` becomes a closing turn in the agent's name. With `finalize`, waiting follow-ups are still
     delivered, and then the run goes on after all. `undelivered` are messages that had been taken
-    from their queue when the stop came: they enter history, so that nothing typed is lost.
+    from their queue when the stop came: they enter history, so that nothing typed is lost. `change`
+    is what other hooks made of the tool result after which it came.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class StopRun(Exception):
         self.say = say
         self.finalize = finalize
         self.undelivered = tuple(undelivered)
+        self.change: AfterToolCallResult | None = None
 
 
 @dataclass(frozen=True, slots=True)

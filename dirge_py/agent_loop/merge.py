@@ -4,10 +4,10 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import NoneType
 from typing import Any
 
 from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.answers import checked
 from dirge_py.agent_loop.convert import default_convert_to_llm
 from dirge_py.agent_loop.hooks import (
     HOOK_NAMES,
@@ -26,6 +26,7 @@ from dirge_py.agent_loop.hooks import (
 from dirge_py.agent_loop.prepare import with_arguments
 from dirge_py.agent_loop.race import Aborted, until_aborted
 from dirge_py.calls import LoopToolResult, ToolCall, ToolValidator
+from dirge_py.errors import DirgeError, ProviderError
 from dirge_py.events import SystemNotice
 from dirge_py.messages import Message
 
@@ -47,8 +48,10 @@ def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
     | get_followup_messages            | concatenated, each sees `so_far`              | nothing from it       |
     | get_api_key                      | the first that is not None                    | error of that call    |
 
-    Failures are logged and told in a notice. A StopRun goes through. Once the run is aborted, a hook
-    that does not come back counts as one without an answer. All nine hooks of the result are set.
+    A hook that returns what it may not has failed, too. Failures are logged and told in a notice. A
+    StopRun goes through, for `after_tool_call` once all have seen the result. Once the run is
+    aborted, a hook that does not come back counts as one without an answer. All nine hooks of the
+    result are set.
     """  # noqa: E501
     config = config or LoopConfig()
     merged = MergedHooks((config, *bundles), config.validate)
@@ -71,7 +74,7 @@ class MergedHooks:
 
     async def transform_context(self, info: TurnInfo) -> Context:
         for bundle, hook in self._each("transform_context"):
-            changed = await _ask(bundle, hook, info, expect=(Context, NoneType))
+            changed = await _ask("transform_context", bundle, hook, info)
             if changed is not None:
                 info = replace(info, context=changed)
         return info.context
@@ -82,7 +85,7 @@ class MergedHooks:
         converted: Sequence[Message] | None = None
         for bundle, hook in self._each("convert_to_llm"):
             current = messages if converted is None else converted
-            answer = await _ask(bundle, hook, info, current, expect=(list, tuple, NoneType))
+            answer = await _ask("convert_to_llm", bundle, hook, info, current)
             converted = converted if answer is None else answer
         return default_convert_to_llm(messages) if converted is None else converted
 
@@ -90,12 +93,10 @@ class MergedHooks:
         edit: EditArgs | None = None
         for bundle, hook in self._each("before_tool_call"):
             try:
-                answer = await _call(
-                    hook, info, call, signal=info.signal, expect=(EditArgs, Answer, Defer, NoneType)
-                )
-            except (StopRun, Aborted) as stop:
-                if isinstance(stop, StopRun):
-                    raise
+                answer = await _call("before_tool_call", hook, info, call, signal=info.signal)
+            except StopRun:
+                raise
+            except Aborted:
                 return None  # dispatch looks at the signal before it looks at this
             except Exception as error:
                 _report(bundle, hook, info, error, "the call is blocked")
@@ -111,25 +112,31 @@ class MergedHooks:
         self, info: TurnInfo, call: ToolCall, result: LoopToolResult
     ) -> AfterToolCallResult | None:
         merged: AfterToolCallResult | None = None
+        stop: StopRun | None = None
         for bundle, hook in self._each("after_tool_call"):
-            change = await _ask(
-                bundle, hook, info, call, result, expect=(AfterToolCallResult, NoneType)
-            )
+            try:
+                change = await _ask("after_tool_call", bundle, hook, info, call, result)
+            except StopRun as asked:
+                # The result is recorded all the same: what hides its secrets must still see it.
+                stop, change = stop or asked, None
             if change is not None:
                 result = changed_result(result, change)
                 merged = _overlaid(merged, change)
+        if stop is not None:
+            stop.change = merged
+            raise stop
         return merged
 
     async def prepare_next_turn(self, info: TurnInfo) -> TurnUpdate:
         update = TurnUpdate()
         for bundle, hook in self._each("prepare_next_turn"):
-            change = await _ask(bundle, hook, info, expect=(TurnUpdate, NoneType))
+            change = await _ask("prepare_next_turn", bundle, hook, info)
             update = _overlaid(update, change) or update
         return update
 
     async def should_stop_after_turn(self, info: TurnInfo) -> bool:
         for bundle, hook in self._each("should_stop_after_turn"):
-            if await _ask(bundle, hook, info, expect=(bool, NoneType)):
+            if await _ask("should_stop_after_turn", bundle, hook, info):
                 return True
         return False
 
@@ -142,8 +149,15 @@ class MergedHooks:
         return await self._collected("get_followup_messages", info, so_far)
 
     async def get_api_key(self, provider: str) -> str | None:
-        for _, hook in self._each("get_api_key"):
-            key: str | None = await _invoke(hook, provider)
+        for bundle, hook in self._each("get_api_key"):
+            try:
+                key: str | None = checked("get_api_key", await _invoke(hook, provider))
+            except (StopRun, DirgeError):
+                raise
+            except Exception as error:
+                _logger.exception("hook %r of %s failed", hook, bundle.name)
+                text = f"`{bundle.name}`: get_api_key failed ({error!r})."
+                raise ProviderError(text, kind="auth") from error
             if key is not None:
                 return key
         return None
@@ -156,7 +170,7 @@ class MergedHooks:
         for bundle, hook in self._each(name):
             seen = () if so_far is None else ([*so_far, *added],)
             try:
-                answer = await _ask(bundle, hook, info, *seen, expect=(list, tuple, NoneType))
+                answer = await _ask(name, bundle, hook, info, *seen)
             except StopRun as stop:
                 stop.undelivered = (*added, *stop.undelivered)
                 raise
@@ -164,12 +178,10 @@ class MergedHooks:
         return added
 
 
-async def _ask(
-    bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any, expect: tuple[type, ...]
-) -> Any:
+async def _ask(name: str, bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any) -> Any:
     """The hook's answer; None when it failed or the run was aborted meanwhile."""
     try:
-        return await _call(hook, info, *rest, signal=info.signal, expect=expect)
+        return await _call(name, hook, info, *rest, signal=info.signal)
     except StopRun:
         raise
     except Aborted:
@@ -179,17 +191,18 @@ async def _ask(
         return None
 
 
-async def _call(hook: Hook, *args: Any, signal: AbortSignal, expect: tuple[type, ...]) -> Any:
-    answer = await until_aborted(_invoke(hook, *args), signal)
-    if not isinstance(answer, expect):
-        raise TypeError(f"It returned {type(answer).__name__}.")
-    return answer
+async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal) -> Any:
+    return checked(name, await until_aborted(_invoke(hook, *args), signal))
 
 
 async def _invoke(hook: Hook, *args: Any) -> Any:
-    answer = hook(*args)
-    if inspect.isawaitable(answer):
-        answer = await answer
+    try:
+        answer = hook(*args)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except SystemExit as error:
+        # Only a person may end the program.
+        raise RuntimeError(f"It tried to exit ({error.code}).") from error
     if isinstance(answer, StopRun):
         raise answer
     return answer

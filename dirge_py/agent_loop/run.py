@@ -124,7 +124,7 @@ async def _finish_turn(run: Run, calls: Sequence[ToolCallBlock]) -> bool:
     The order is a promise: abort, then what may stop the run, then the queue. What was taken from
     the queue enters history at once; what is left in it stays there.
     """
-    wants_more = bool(calls) and not await execute_tool_calls(run, calls) or run.is_unfinished
+    wants_more = (bool(calls) and not await execute_tool_calls(run, calls)) or run.is_unfinished
     run.end_turn()
     run.stop_if_aborted()
     update = await run.hooks.prepare_next_turn(run.info(wants_more=wants_more))
