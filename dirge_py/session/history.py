@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, ToolCallBlock, Usage, UserMessage
+from dirge_py.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import Healing, Transcript, read_transcript
@@ -20,6 +20,7 @@ class Loaded:
 
     `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
     for an answer made up just now (those are `healed`). `open_calls` wait for a decision.
+    `compactions` are about `messages`, oldest first, as they were given to `note_compaction`.
     Everything else is of the whole session: usage and cost of abandoned branches were paid for too.
     `cost_usd` is None as soon as one part is unknown. `created` and `updated` are ISO 8601 or "".
     """
@@ -28,6 +29,7 @@ class Loaded:
     record_ids: tuple[str, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
     healed: tuple[Healing, ...] = ()
+    compactions: tuple[Mapping[str, Any], ...] = ()
     model: str = ""
     thinking: str = ""
     mode: str = ""
@@ -56,6 +58,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
         record_ids=transcript.record_ids,
         open_calls=transcript.open_calls,
         healed=transcript.healed,
+        compactions=transcript.compactions,
         **choices,
         usage=usage,
         cost_usd=cost_usd,
@@ -106,7 +109,8 @@ def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
     """Tokens, cost and model turns.
 
     The `usage` record behind a message repeats its tokens and adds the price; a crash between the
-    two leaves a message whose tokens are counted and whose price stays unknown.
+    two leaves a message whose tokens are counted and whose price stays unknown. Other `usage`
+    records tell of models that were asked on the side: paid for, but no turns.
     """
     usage = Usage()
     cost: float | None = 0.0
@@ -114,15 +118,16 @@ def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
     unpriced = Usage()
     for record in records:
         if record.type == "message" and _is_from_model(record.data):
-            turns += 1
+            turns += record.data.get("stop_reason") not in (*UNFINISHED,)
             usage, cost = usage + unpriced, None if unpriced else cost
             unpriced = decode_usage(record.data.get("usage"))
         elif record.type == "usage" and isinstance(record.data, dict):
-            usage += decode_usage(record.data.get("usage"))
+            told = decode_usage(record.data.get("usage"))
+            usage += told
             price = record.data.get("cost_usd")
             known = price if isinstance(price, int | float) else None
             cost = None if cost is None or known is None else cost + known
-            unpriced = Usage()
+            unpriced = Usage() if told == unpriced else unpriced
     return usage + unpriced, None if unpriced else cost, turns
 
 

@@ -66,7 +66,7 @@ def _open_locked(path: Path) -> int:
         os.close(fd)
         who = f"process {holder}" if holder else "another process"
         raise SessionBusy(
-            f"Session {path.stem} is in use by {who}.",
+            f"Session {path.stem} is busy: it is in use by {who}.",
             hint="Use `--fork-session` to branch off, or close the other one first.",
         ) from error
     except OSError as error:

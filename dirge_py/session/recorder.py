@@ -10,6 +10,7 @@ from dirge_py.errors import SessionError
 from dirge_py.events import (
     AgentEnd,
     AgentStart,
+    ContextReplaced,
     LoopEvent,
     MessageEnd,
     SystemNotice,
@@ -21,11 +22,7 @@ from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.session.codec import encode_message, encode_usage
 from dirge_py.session.history import Loaded, replay, title_of
 from dirge_py.session.journal import Clock, Journal
-
-Redact = Callable[[str], str]
-
-# A provider checks that these come back unchanged; they hold nothing a person could read.
-_OPAQUE = ("signature", "redacted", "encrypted_content")
+from dirge_py.session.redact import Redact, redacted_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +163,11 @@ class Recorder:
         """Anything else to find again in `Loaded.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
 
+    def note_compaction(self, record: Mapping[str, Any]) -> None:
+        """From now on a stretch of the messages is sent as its summary: `Loaded.compactions`."""
+        data = {"messages": self._message_count, "compaction": dict(record)}
+        self._save("compaction", data, sync=True)
+
     def go_on_from(self, record_id: str) -> Loaded:
         """Make the record the tip of a new branch; what followed it stays in the journal."""
         self._save("branch", {}, parent=record_id, sync=True)
@@ -186,6 +188,9 @@ class Recorder:
             case UsageReported(usage=usage, model=model, cost_usd=cost_usd):
                 counts = encode_usage(usage)
                 self._save("usage", {"usage": counts, "model": model, "cost_usd": cost_usd})
+            case ContextReplaced(messages=messages):
+                self._message_count = len(messages)
+                self._save("context", {"messages": [encode_message(m) for m in messages]})
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
                 self._save("run_start", {"run_id": run_id})
@@ -215,9 +220,10 @@ class Recorder:
         self, type_name: str, data: Any, *, parent: str | None = None, sync: bool = False
     ) -> bool:
         """Queue a record and write what waits; False if it had to stay in memory."""
-        stored = data if self._redact is None else _redacted(data, self._redact)
+        if self._redact is not None:
+            data = redacted_record(type_name, data, self._redact)
         self._waiting.append(
-            _Draft(type=type_name, data=stored, at=self._clock(), parent=parent, sync=sync)
+            _Draft(type=type_name, data=data, at=self._clock(), parent=parent, sync=sync)
         )
         return self._flush()
 
@@ -250,22 +256,7 @@ class Recorder:
 
 
 def _told_by(outcome: Outcome) -> dict[str, Any]:
-    """The outcome's own fields, but for the messages, which are recorded already."""
-    names = [field.name for field in dataclasses.fields(outcome) if field.name != "result"]
+    """The outcome's own fields, but for what the records tell already."""
+    told_elsewhere = ("result", "continuation")
+    names = [f.name for f in dataclasses.fields(outcome) if f.name not in told_elsewhere]
     return {name: getattr(outcome, name) for name in names}
-
-
-def _redacted(value: Any, redact: Redact) -> Any:
-    """`value` with every text in it redacted, names of members included."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {
-            redact(name) if isinstance(name, str) else name: (
-                item if name in _OPAQUE else _redacted(item, redact)
-            )
-            for name, item in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [_redacted(item, redact) for item in value]
-    return value

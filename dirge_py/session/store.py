@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import Clock, Journal, read_journal
 from dirge_py.session.listing import SessionSummary, list_sessions
 from dirge_py.session.names import check_session_id, new_session_id, project_id
+from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
 
 _SHOWN_CANDIDATES = 5
@@ -71,7 +73,19 @@ class Store:
 
     def read(self, name: str) -> Loaded:
         """A session as it stands, to look at: no lock is taken and nothing is written."""
-        return replay(read_journal(self._path(self.find(name))).records)
+        return replay(self.events_since(name, 0))
+
+    def events_since(self, name: str, seq: int) -> Sequence[Record]:
+        """What was recorded after the record `seq`, in order, for whoever was away meanwhile.
+
+        No lock is taken, so another process may be writing; a record that it is in the middle of
+        comes with the next call. Events carry the `seq` of their record as `journal_seq`.
+
+        Raises:
+            SessionError: there is no such session, or it cannot be read.
+        """
+        records = read_journal(self._path(self.find(name))).records
+        return [record for record in records if record.seq > seq]
 
     def fork(
         self,

@@ -4,8 +4,9 @@ A process can end at any instant, and a disk can lose any record. What is missin
 what is too much is left out; the journal itself is never rewritten.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dirge_py.messages import (
     AssistantMessage,
@@ -23,6 +24,25 @@ _OUTCOME_UNKNOWN = (
     "check before repeating it."
 )
 _NOT_STARTED = "Not started: dirge ended before this call ran. Call it again if it is still wanted."
+_UNDECIDED = (
+    "Not run: it waited for a decision that never came. It did nothing; "
+    "call it again only if it is still wanted."
+)
+
+
+def undecided(call: ToolCallBlock) -> ToolResultMessage:
+    """The answer to a deferred call once the conversation goes on without a decision about it."""
+    return _made_up(call, _UNDECIDED, outcome="denied", synthetic="undecided")
+
+
+def _made_up(call: ToolCallBlock, text: str, **details: str) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=(TextBlock(text),),
+        details=details,
+        is_error=True,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +62,15 @@ class Transcript:
     """The messages of a branch, healed.
 
     `record_ids` has one entry per message, "" for an answer that no record holds yet: those are in
-    `healed`. `open_calls` wait for a decision and have no answer on purpose.
+    `healed`. `open_calls` wait for a decision and have no answer on purpose. `compactions` are those
+    that were made of these very messages.
     """
 
     messages: tuple[Message, ...]
     record_ids: tuple[str, ...]
     healed: tuple[Healing, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
+    compactions: tuple[Mapping[str, Any], ...] = ()
     surplus_results: int = 0
     unreadable: int = 0
 
@@ -78,13 +100,12 @@ class _Slot:
     is_deferred: bool = False
 
     def answer(self) -> ToolResultMessage:
-        return self.result or ToolResultMessage(
-            tool_call_id=self.call.id,
-            tool_name=self.call.name,
-            content=(TextBlock(_OUTCOME_UNKNOWN if self.is_started else _NOT_STARTED),),
-            details={"outcome": "aborted", "synthetic": "interrupted"},
-            is_error=True,
-        )
+        if self.result is not None:
+            return self.result
+        if self.is_deferred and not self.is_started:
+            return undecided(self.call)
+        text = _OUTCOME_UNKNOWN if self.is_started else _NOT_STARTED
+        return _made_up(self.call, text, outcome="aborted", synthetic="interrupted")
 
 
 @dataclass(slots=True)
@@ -99,13 +120,18 @@ class _Reading:
         self._entries: list[_Entry] = []
         self._unanswered: dict[str, list[_Slot]] = {}
         self._last_said: _Entry | None = None
+        self._compactions: list[Mapping[str, Any]] = []
         self._surplus_results = 0
         self._unreadable = 0
 
     def take(self, record: Record) -> None:
         match record.type, record.data:
-            case "message", _:
-                self._take_message(record)
+            case "message", encoded:
+                self._take_message(encoded, record.id)
+            case "context", {"messages": [*messages]}:
+                self._begin_again(messages, record.id)
+            case "compaction", {"messages": int(count), "compaction": {**compaction}}:
+                self._take_compaction(compaction, count)
             case "tool_started", {"call_id": str(call_id)}:
                 for slot in self._unanswered.get(call_id, ())[-1:]:
                     slot.is_started = True
@@ -114,33 +140,47 @@ class _Reading:
                     for slot in self._unanswered.get(call_id, ())[-1:]:
                         slot.is_deferred = True
 
-    def _take_message(self, record: Record) -> None:
+    def _begin_again(self, messages: Sequence[Any], record_id: str) -> None:
+        """Let these messages stand for all that was read so far."""
+        self._entries, self._unanswered, self._compactions = [], {}, []
+        self._last_said = None
+        for encoded in messages:
+            self._take_message(encoded, record_id)
+
+    def _take_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
+        # It names messages by their number. Where one was lost, or will be made up, those are
+        # others now: better to send too much than the summary of something else.
+        slots = [slot for entry in self._entries for slot in entry.slots]
+        is_whole = all(slot.result is not None for slot in slots)
+        if is_whole and count == len(self._entries) + len(slots):
+            self._compactions.append(compaction)
+
+    def _take_message(self, encoded: Any, record_id: str) -> None:
         try:
-            message = decode_message(record.data)
+            message = decode_message(encoded)
         except ValueError:
             self._unreadable += 1
             return
         if isinstance(message, ToolResultMessage):
-            self._take_result(message, record)
+            self._take_result(message, record_id, encoded.get("asked_in"))
             return
-        entry = _Entry(message, record.id)
+        entry = _Entry(message, record_id)
         self._entries.append(entry)
         if isinstance(message, AssistantMessage):
-            entry.slots = [_Slot(call, record.id) for call in message.calls]
+            entry.slots = [_Slot(call, record_id) for call in message.calls]
             for slot in entry.slots:
                 self._unanswered.setdefault(slot.call.id, []).append(slot)
         if isinstance(message, UserMessage | AssistantMessage):
             self._last_said = entry
 
-    def _take_result(self, result: ToolResultMessage, record: Record) -> None:
+    def _take_result(self, result: ToolResultMessage, record_id: str, asked_in: Any) -> None:
         waiting = self._unanswered.get(result.tool_call_id, [])
-        asked_in = record.data.get("asked_in")
         meant = [slot for slot in waiting if asked_in in (None, slot.asked_in)]
         if not meant:
             self._surplus_results += 1
             return
         slot = meant[-1]
-        slot.result, slot.record_id = result, record.id
+        slot.result, slot.record_id = result, record_id
         self._unanswered[result.tool_call_id] = [other for other in waiting if other is not slot]
 
     def finish(self) -> Transcript:
@@ -161,6 +201,7 @@ class _Reading:
             record_ids=tuple(record_id for _, record_id in messages),
             healed=tuple(healed),
             open_calls=tuple(open_calls),
+            compactions=tuple(self._compactions),
             surplus_results=self._surplus_results,
             unreadable=self._unreadable,
         )

@@ -1,4 +1,5 @@
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -6,8 +7,10 @@ from hypothesis import strategies as st
 
 from dirge_py.messages import (
     AssistantMessage,
+    CompactionBlock,
     CustomMessage,
     ImageBlock,
+    StopReason,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -31,6 +34,7 @@ text_blocks = st.builds(TextBlock, texts)
 images = st.builds(ImageBlock, asset_id=texts, media_type=texts)
 thoughts = st.builds(ThinkingBlock, text=texts, signature=maybe, redacted=maybe)
 calls = st.builds(ToolCallBlock, id=texts, name=texts, arguments=plain)
+summaries = st.builds(CompactionBlock, data=st.dictionaries(texts, plain, max_size=3), text=texts)
 counts = st.integers(0, 2**40)
 usages = st.builds(Usage, input=counts, output=counts, cache_read=counts, cache_write=counts)
 
@@ -49,13 +53,14 @@ messages = st.one_of(
     ),
     st.builds(
         AssistantMessage,
-        content=several(text_blocks | thoughts | calls),
-        stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "aborted"]),
+        content=several(text_blocks | thoughts | calls | summaries),
+        stop_reason=st.sampled_from(get_args(StopReason)),
         error_message=st.none() | st.text(min_size=1),
         error_kind=st.none() | st.text(min_size=1),
         model=texts,
         usage=st.none() | usages,
         origin=st.sampled_from(["model", "harness"]),
+        withheld=texts,
         role=st.just("assistant"),
     ),
     st.builds(
