@@ -59,7 +59,7 @@ class LimitExceeded:
     def message(self) -> str:
         """For people, as `output token limit exceeded: 50123 > 50000`."""
         words = _LIMIT_WORDS[self.name]
-        return f"{words} limit exceeded: {self.used:g} > {self.max:g}"
+        return f"{words} limit exceeded: {_figure(self.used)} > {_figure(self.max)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +121,8 @@ Outcome: TypeAlias = (
     | HookTerminated
     | Failed
 )
+
+
+def _figure(number: float) -> str:
+    # `g` alone would write 1234567 as 1.23457e+06.
+    return str(int(number)) if number == int(number) else f"{number:.6g}"

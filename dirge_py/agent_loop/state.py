@@ -16,6 +16,7 @@ from dirge_py.agent_loop.hooks import (
     TurnUpdate,
 )
 from dirge_py.agent_loop.merge import MergedHooks
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.calls import LoopTool
 from dirge_py.errors import ProviderError
 from dirge_py.events import (
@@ -210,5 +211,5 @@ class Run:
             response=answers[-1].text if answers else "",
             messages=tuple(self.new_messages),
             usage=self.usage,
-            turns=sum(a.origin == "model" and a.stop_reason not in UNFINISHED for a in answers),
+            turns=sum(map(is_turn, answers)),
         )

@@ -96,7 +96,9 @@ class Printer:
                 self._lines.end(result)
             else:
                 self.stdout.write(one_line(result))
-        if ending.message:
+        if ending.is_told:
+            complain(ending.hint)
+        elif ending.message:
             complain(ending.message, ending.hint)
         is_saved = self._save_text(text)
         return ending.exit_code or (0 if is_saved else 1)

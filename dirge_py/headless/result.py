@@ -32,13 +32,17 @@ def exit_code_of(reason: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What an outcome means to a script. `message` is empty when it is no error."""
+    """What an outcome means to a script. `message` is empty when it is no error.
+
+    `is_told`: a notice during the run has said as much already.
+    """
 
     exit_code: int
     subtype: str
     kind: str = ""
     message: str = ""
     hint: str = ""
+    is_told: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -56,7 +60,8 @@ def ending_of(outcome: Outcome) -> Ending:
                 subtype="error_max_turns",
                 kind="max_turns",
                 message=f"stopped after {most} turns, the limit.",
-                hint="Raise --max-turns, or go on with `dirge -c`.",
+                hint="Raise --max-turns, or go on with `dirge -c -p /continue`.",
+                is_told=True,
             )
         case LimitExceeded():
             return _limit(outcome)
@@ -85,7 +90,7 @@ def _limit(outcome: LimitExceeded) -> Ending:
         subtype="error_max_budget",
         kind=f"limit_{outcome.name}",
         message=f"{outcome.message}.",
-        hint="Raise the limit, or go on with `dirge -c`.",
+        hint="Raise the limit, or go on with `dirge -c -p /continue`.",
     )
 
 

@@ -1,14 +1,15 @@
 """Ends a run that has had enough: turns, requests, tool calls, tokens, money or time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.calls import ToolCall
 from dirge_py.events import SystemNotice
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
+from dirge_py.messages import AssistantMessage, Usage
 from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, LimitName, MaxTurns, Outcome
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
@@ -17,10 +18,18 @@ CostOf: TypeAlias = Callable[[Usage, str], float | None]
 TIMEOUT = "timeout"
 """The abort reason that means a run's time was up in the middle of a turn; see `timed_out`."""
 
+_UNCOUNTED_AT_MOST = 20
+"""How many answers in a row may be no turns: a service that never finishes is stopped some day."""
+
+_BILLIONTHS = 9
+"""To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most a run may use; None is no limit. `turns` and `requests` count model calls."""
+    """The most a run may use; None is no limit. `requests` are the model calls of the run itself,
+    `turns` those among them that `is_turn` counts.
+    """
 
     turns: int | None = None
     requests: int | None = None
@@ -32,22 +41,60 @@ class Limits:
     time_s: float | None = None
 
 
+class Spending:
+    """What model calls beside the turns of a run used: judges, summaries. They report it here.
+
+    It may outlive a run: each run's limits count what is added after they were made.
+    """
+
+    def __init__(self) -> None:
+        self._reports: list[tuple[Usage, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._reports)
+
+    def add(self, usage: Usage, model: str) -> None:
+        """Count this usage of `model` (`alias/id`)."""
+        self._reports.append((usage, model))
+
+    def since(self, position: int) -> Sequence[tuple[Usage, str]]:
+        """What was added after the first `position` reports."""
+        return self._reports[position:]
+
+
 def limits(
-    most: Limits, *, cost_of: CostOf | None = None, clock: Callable[[], float] = time.monotonic
+    most: Limits,
+    *,
+    cost_of: CostOf | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    spending: Spending | None = None,
 ) -> Bundle:
     """Hooks that hold one run to `most`. Make them anew for every run: they count.
 
     Turns and requests stop a run that wants more, before waiting input is taken from its queue; a
     turn that such input opened is stopped before its model call. Tokens, cost and time stop when
-    exceeded, not when reached. A batch of calls that would exceed `tool_calls` does not run at all.
-    A limit that cannot be judged because of an error stops the run.
+    exceeded, not when reached; what `spending` reports counts for tokens and cost. A batch of calls
+    that would exceed `tool_calls` does not run at all. An error while judging stops the run.
+
+    The end of the run tells which limit it was; only `turns` is told before, with the last words.
     """
-    meter = _Meter(most, cost_of, clock)
+    meter = _Meter(most, cost_of, clock, spending or Spending())
+
+    def before_model(info: TurnInfo) -> None:
+        _judged(lambda: meter.before_model(info))
+
+    def before_call(info: TurnInfo, _call: ToolCall) -> None:
+        _judged(lambda: meter.before_call(info))
+
+    def after_turn(info: TurnInfo) -> bool:
+        _judged(lambda: meter.after_turn(info))
+        return False
+
     return Bundle(
         name="limits",
-        transform_context=meter.before_model,
-        before_tool_call=meter.before_call,
-        should_stop_after_turn=meter.after_turn,
+        transform_context=before_model,
+        before_tool_call=before_call,
+        should_stop_after_turn=after_turn,
     )
 
 
@@ -58,71 +105,105 @@ def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
     return outcome
 
 
+def _judged(judge: Callable[[], None]) -> None:
+    try:
+        judge()
+    except StopRun:
+        raise
+    except Exception as error:
+        # Going on would be to have no limit.
+        text = f"The limits of this run cannot be judged: {error!r}"
+        raise StopRun(Failed(kind="bug", message=text)) from error
+
+
 class _Meter:
-    def __init__(self, most: Limits, cost_of: CostOf | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        most: Limits,
+        cost_of: CostOf | None,
+        clock: Callable[[], float],
+        spending: Spending,
+    ) -> None:
         self._most = most
         self._cost_of = cost_of
         self._clock = clock
+        self._spending = spending
+        self._heard = len(spending)
         self._began = clock()
         self._turns = 0
+        self._uncounted = 0
+        self._requests = 0
         self._asked_in_turn = 0
         self._calls = 0
         self._batch_turn = 0
+        self._beside = Usage()
         self._cost_usd = 0.0
         self._is_price_unknown = False
 
     def before_model(self, info: TurnInfo) -> None:
+        self._check_spent(info)
         self._check_turns(info)
         self._turns += 1
+        self._requests += 1
         self._asked_in_turn = info.turn
 
-    def before_call(self, info: TurnInfo, _call: ToolCall) -> None:
+    def before_call(self, info: TurnInfo) -> None:
         if self._batch_turn == info.turn:
             return
         self._batch_turn = info.turn
         self._calls += len(info.calls)
-        self._check(info, "tool_calls", self._calls, self._most.tool_calls)
+        _check("tool_calls", self._calls, self._most.tool_calls)
 
-    def after_turn(self, info: TurnInfo) -> bool:
-        try:
-            self._count_cost(info)
-        except Exception as error:
-            outcome = Failed(kind="bug", message=f"The cost limit cannot be judged: {error!r}")
-            raise StopRun(outcome) from error
-        used = info.usage_total
-        self._check(info, "input_tokens", used.input, self._most.input_tokens)
-        self._check(info, "output_tokens", used.output, self._most.output_tokens)
-        self._check(info, "tokens", used.total, self._most.tokens)
-        self._check(info, "cost", self._cost_usd, self._most.cost_usd)
-        self._check(info, "time", self._clock() - self._began, self._most.time_s)
+    def after_turn(self, info: TurnInfo) -> None:
+        # A continued run may begin with the calls of an answer that was paid for before.
+        if self._asked_in_turn == info.turn and info.message is not None:
+            self._take_back_uncounted(info.message)
+            if info.message.usage:
+                self._add_cost(info, info.message.usage, info.message.model)
+        self._check_spent(info)
         if info.wants_more:
             self._check_turns(info)
-        return False
+
+    def _take_back_uncounted(self, message: AssistantMessage) -> None:
+        if is_turn(message):
+            self._uncounted = 0
+            return
+        self._uncounted += 1
+        if self._uncounted <= _UNCOUNTED_AT_MOST:
+            self._turns -= 1
+
+    def _check_spent(self, info: TurnInfo) -> None:
+        for usage, model in self._spending.since(self._heard):
+            self._beside += usage
+            self._add_cost(info, usage, model)
+        self._heard = len(self._spending)
+        used, most = info.usage_total + self._beside, self._most
+        _check("input_tokens", used.input, most.input_tokens)
+        _check("output_tokens", used.output, most.output_tokens)
+        _check("tokens", used.total, most.tokens)
+        _check("cost", round(self._cost_usd, _BILLIONTHS), most.cost_usd)
+        _check("time", self._clock() - self._began, most.time_s)
 
     def _check_turns(self, info: TurnInfo) -> None:
         most = self._most
         if most.turns is not None and self._turns >= most.turns:
-            text = f"Stopped after {most.turns} turns, the most this run may take."
-            info.emit(SystemNotice(text))
-            raise StopRun(MaxTurns(max=most.turns), say=text)
-        if most.requests is not None and self._turns >= most.requests:
-            self._check(info, "requests", self._turns + 1, most.requests)
+            turns = f"{most.turns} turn" + ("" if most.turns == 1 else "s")
+            info.emit(SystemNotice(f"Stopped after {turns}, the most this run may take."))
+            say = f"I had to stop here, after {turns}: the task may be unfinished."
+            raise StopRun(MaxTurns(max=most.turns), say=say)
+        _check("requests", self._requests + 1, most.requests)
 
-    def _check(self, info: TurnInfo, name: LimitName, used: float, most: float | None) -> None:
-        if most is None or used <= most:
+    def _add_cost(self, info: TurnInfo, usage: Usage, model: str) -> None:
+        if self._most.cost_usd is None or self._cost_of is None:
             return
-        outcome = LimitExceeded(name=name, used=used, max=most)
-        info.emit(SystemNotice(f"Stopped: {outcome.message}."))
-        raise StopRun(outcome)
-
-    def _count_cost(self, info: TurnInfo) -> None:
-        if self._cost_of is None or info.message is None or not info.message.usage:
-            return
-        if self._asked_in_turn != info.turn:
-            return  # a continued run began with the calls of an answer that was paid for before
-        cost = self._cost_of(info.message.usage, info.message.model)
+        cost = self._cost_of(usage, model)
         if cost is not None:
             self._cost_usd += cost
-        elif self._most.cost_usd is not None and not self._is_price_unknown:
+        elif not self._is_price_unknown:
             self._is_price_unknown = True
-            info.emit(SystemNotice(f"The price of {info.message.model} is unknown: not counted."))
+            info.emit(SystemNotice(f"The price of {model} is unknown: not counted."))
+
+
+def _check(name: LimitName, used: float, most: float | None) -> None:
+    if most is not None and used > most:
+        raise StopRun(LimitExceeded(name=name, used=used, max=most))

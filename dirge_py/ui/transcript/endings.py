@@ -25,8 +25,9 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             if _said_nothing(event):
                 return "The model ended its turn without an answer.", "warning"
             return "", "plain"
-        case MaxTurns(max=most):
-            return f"Stopped after {most} turns. /continue goes on.", "warning"
+        case MaxTurns():
+            # How many turns that were, a notice has said.
+            return "/continue goes on.", "warning"
         case LimitExceeded() as limit:
             return f"Stopped: {limit.message}. /continue goes on.", "warning"
         case NeedsMoreTurns():
