@@ -1,0 +1,138 @@
+import asyncio
+import os
+import time
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import Answer, LoopConfig
+from dirge_py.agent_loop.race import Aborted
+from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.calls import ToolCall, text_result
+from dirge_py.events import ToolExecutionEnd
+from dirge_py.files.workspace import Workspace
+from dirge_py.outcomes import Cancelled, Done
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
+from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.tools.base import Services
+from dirge_py.tools.bash import TOOL as BASH
+from dirge_py.tools.toolbox import Toolbox
+from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
+
+
+def limited(default_s=0.02, per_tool=None, **options):
+    return LoopConfig(interceptors=[timeout_interceptor(default_s, per_tool or {}, **options)])
+
+
+def calling(*names):
+    model = ScriptedModel()
+    return model.will_call_all(*[(name, {}) for name in names]).will_say("on we go")
+
+
+@pytest.mark.parametrize("body", [forever, stubborn])
+async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
+    run = await ran(calling("grep"), "go", tools=[Tool("grep", body)], config=limited())
+
+    (result,) = run.results
+    assert result.is_error
+    assert result.details == {"outcome": "timeout", "timeout_s": 0.02}
+    assert result.text.startswith("`grep` timed out after 0.02 s")
+    assert isinstance(run.outcome, Done) and run.new[-1].text == "on we go"
+    assert_balanced(run.new)
+
+
+async def test_a16_a_limit_of_its_own_is_honoured():
+    config = limited(0.02, {"patient": 60, "hasty": 0.02}, exempt=())
+    tools = [Tool("patient", a_breath), Tool("hasty", forever)]
+    run = await ran(calling("patient", "hasty"), "go", tools=tools, config=config)
+    assert run.outcomes == ["ok", "timeout"]
+
+
+@pytest.mark.parametrize(
+    ("default_s", "per_tool", "exempt"),
+    [(0, {}, ()), (0.001, {"slow": 0}, ()), (0.001, {}, ("slow",))],
+)
+async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, exempt):
+    gate = asyncio.Event()
+
+    async def slow(*_):
+        await gate.wait()
+        return text_result("done")
+
+    asyncio.get_running_loop().call_later(0.05, gate.set)
+    config = limited(default_s, per_tool, exempt=exempt)
+    run = await ran(calling("slow"), "go", tools=[Tool("slow", slow)], config=config)
+    assert run.outcomes == ["ok"]
+
+
+async def test_an_exempt_tool_can_still_be_given_a_limit():
+    config = limited(60, {"bash": 0.02})
+    run = await ran(calling("bash"), "go", tools=[Tool("bash", forever)], config=config)
+    assert run.outcomes == ["timeout"]
+
+
+async def test_a_person_who_is_asked_is_never_hurried():
+    answered = asyncio.Event()
+    asyncio.get_running_loop().call_later(0.05, answered.set)
+
+    async def ask(_info, _call):
+        await answered.wait()
+        return Answer("no", details={"outcome": "denied"})
+
+    config = LoopConfig(
+        interceptors=[timeout_interceptor(0.001, {})],
+        before_tool_call=ask,
+    )
+    run = await ran(calling("grep"), "go", tools=[Tool("grep", forever)], config=config)
+    assert run.outcomes == ["denied"]
+
+
+async def test_an_error_within_the_limit_is_the_tools_own():
+    run = await ran(calling("grep"), "go", tools=[Tool("grep", boom)], config=limited(60))
+    assert (run.outcomes, run.results[0].text) == (["error"], "nothing matched")
+
+
+async def test_an_abort_ends_a_call_before_its_limit():
+    signal = AbortSignal()
+
+    async def body(*_):
+        signal.abort()
+        await forever()
+
+    tools = [Tool("grep", body)]
+    run = await ran(calling("grep"), "go", tools=tools, config=limited(60), signal=signal)
+    assert (run.outcomes, run.outcome) == (["aborted"], Cancelled(reason="user"))
+
+
+async def test_an_abort_from_within_is_not_taken_for_the_limit():
+    async def proceed():
+        raise Aborted
+
+    around = timeout_interceptor(60, {})
+    with pytest.raises(Aborted):
+        await around(ToolCall(id="1", name="grep", arguments={}), proceed)
+
+
+async def test_a16_a_command_out_of_time_leaves_no_process_behind(tmp_path):
+    runner = Runner(EnvironmentPolicy())
+    services = Services(
+        files=Workspace([tmp_path], str(tmp_path)),
+        processes=runner,
+        outputs=OutputStore(tmp_path / "output"),
+    )
+    tools = Toolbox([BASH], services, str(tmp_path)).loop_tools
+    model = ScriptedModel()
+    model.will_call("bash", command="sleep 300 & echo $! > pid; sleep 300").will_say("ok")
+
+    run = await ran(model, "go", tools=tools, config=limited(60, {"bash": 1}))
+    gone_by = time.monotonic() + 10
+    pid = (tmp_path / "pid").read_text().strip()
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < gone_by:
+        await asyncio.sleep(0)
+    await runner.shutdown()
+
+    assert not os.path.exists(f"/proc/{pid}")
+    assert "`bash` timed out after 1 s" in run.results[0].text
+    assert run.recorder.of(ToolExecutionEnd)[0].duration_ms < 10_000
