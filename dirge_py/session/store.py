@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.errors import SessionBusy, SessionError
+from dirge_py.session.continuation import Continuation, continuation_of, save_continuation
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import Clock, Journal, read_journal
 from dirge_py.session.listing import SessionSummary, list_sessions
@@ -86,6 +87,21 @@ class Store:
         """
         records = read_journal(self._path(self.find(name))).records
         return [record for record in records if record.seq > seq]
+
+    def continuation(self, name: str) -> Continuation:
+        """What the session waits for. Raises SessionError: nothing, or there is no such session."""
+        session_id = self.find(name)
+        records = self.events_since(session_id, 0)
+        return continuation_of(records, session_id=session_id, project=self.folder.name)
+
+    def keep_continuation(self, name: str) -> Path:
+        """A new file in `continuations/` that says what the session waits for.
+
+        Raises:
+            SessionError: it waits for nothing, or the file cannot be written.
+        """
+        continuation = self.continuation(name)
+        return save_continuation(continuation.as_json(), self._state_dir / "continuations")
 
     def fork(
         self,

@@ -62,8 +62,8 @@ class Transcript:
     """The messages of a branch, healed.
 
     `record_ids` has one entry per message, "" for an answer that no record holds yet: those are in
-    `healed`. `open_calls` wait for a decision and have no answer on purpose. `compactions` are those
-    that were made of these very messages.
+    `healed`. `open_calls` wait for a decision and have no answer on purpose. `compactions` are only
+    those that were made of these very messages.
     """
 
     messages: tuple[Message, ...]
@@ -130,7 +130,7 @@ class _Reading:
                 self._take_message(encoded, record.id)
             case "context", {"messages": [*messages]}:
                 self._begin_again(messages, record.id)
-            case "compaction", {"messages": int(count), "compaction": {**compaction}}:
+            case "compaction", {"messages": int(count), "compaction": dict(compaction)}:
                 self._take_compaction(compaction, count)
             case "tool_started", {"call_id": str(call_id)}:
                 for slot in self._unanswered.get(call_id, ())[-1:]:
