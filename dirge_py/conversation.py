@@ -1,65 +1,52 @@
 """What every front end holds: one conversation, and the runs in it.
 
 A `Conversation` owns the history, the queues of what was typed while a run was busy, and who is
-listening. It decides no policy: wiring hands it `Parts`, and `agent_loop` drives every run.
+listening. It decides no policy: wiring hands it `Parts`, and `agent_loop` drives every run. What a
+run is made of is in `drive.py`, what may be chosen in `choices.py`, what it came to in `ledger.py`.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.guards.limits import TIMEOUT
-from dirge_py.agent_loop.hooks import Bundle, CallDecision, Context, TurnInfo, TurnUpdate
-from dirge_py.agent_loop.queues import (
-    InputQueue,
-    QueuedInput,
-    followups_from_queue,
-    steering_from_queue,
-)
+from dirge_py.agent_loop.hooks import Bundle, CallDecision
+from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
-from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
+from dirge_py.choices import Choices
+from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
-from dirge_py.events import (
-    AgentEnd,
-    AgentStart,
-    LoopEvent,
-    MessageEnd,
-    Sink,
-    SystemNotice,
-    UsageReported,
-)
-from dirge_py.messages import AssistantMessage, Message, Origin, UserMessage, user_text
-from dirge_py.outcomes import Cancelled, Failed, Outcome
-from dirge_py.parts import ChildSpec, ModelChoice, Parts, RunSettings
-from dirge_py.permission.decision import Decision
-from dirge_py.permission.gate import Gate
-from dirge_py.permission.rules import Mode, Rule
+from dirge_py.events import ContextCompacted, LoopEvent, Sink, SystemNotice, UsageReported
+from dirge_py.ledger import Ledger
+from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
+from dirge_py.outcomes import Cancelled, Outcome
+from dirge_py.parts import ChildSpec, Parts
 from dirge_py.runs import Run
 from dirge_py.session.listing import SessionSummary
-from dirge_py.streams import ThinkingLevel
+
+_logger = logging.getLogger(__name__)
 
 
-class Conversation:
+class Conversation(Choices):
     """A history, and the means to carry it on. One run at a time."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._messages: list[Message] = list(parts.history)
-        self._steering = InputQueue("steering", parts.steering_mode)
-        self._follow_ups = InputQueue("follow_up", parts.follow_up_mode)
+        super().__init__(parts)
+        self._ledger = Ledger(parts.history, parts.usage, parts.cost_usd)
+        self._queues = Queues(
+            steering=InputQueue("steering", parts.steering_mode),
+            follow_ups=InputQueue("follow_up", parts.follow_up_mode),
+        )
         self._sinks: list[Sink] = [*parts.sinks]
         self._task: asyncio.Task[None] | None = None
+        self._is_compacting = False
         self._closed = False
-        self.model = parts.model
-        self.thinking: ThinkingLevel = parts.thinking
-        self.usage = parts.usage
-        self.cost_usd = parts.cost_usd
-        self.context_tokens = _last_context_tokens(self._messages)
         self.run: Run | None = None
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
+        parts.relay.sink = self.report
 
     # -- what it is
 
@@ -73,7 +60,20 @@ class Conversation:
 
     @property
     def messages(self) -> Sequence[Message]:
-        return self._messages
+        return self._ledger.messages
+
+    @property
+    def usage(self) -> Usage:
+        return self._ledger.usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost so far; None when a part of that is unknown."""
+        return self._ledger.cost_usd
+
+    @property
+    def context_tokens(self) -> int:
+        return self._ledger.context_tokens
 
     @property
     def is_running(self) -> bool:
@@ -91,28 +91,46 @@ class Conversation:
     def tool_names(self) -> Sequence[str]:
         return [tool.name for tool in self._parts.tools]
 
-    @property
-    def window_tokens(self) -> int:
-        return self._parts.models.window_tokens(self.model)
+    def context_report(self) -> Sequence[tuple[str, int]]:
+        """The parts of what would be sent now, with their estimated tokens."""
+        report = self._parts.context_report
+        return report(tuple(self.messages)) if report is not None else ()
 
     # -- runs
 
-    def send(self, prompt: str | UserMessage, *, origin: Origin = "user") -> Run:
-        """Start a run with this prompt. Raises DirgeError while another one is going on."""
-        message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
-        return self._start([message], ())
+    def send(
+        self,
+        prompt: str | UserMessage,
+        *,
+        origin: Origin = "user",
+        single_turn: bool = False,
+        bundles: Sequence[Bundle] = (),
+    ) -> Run:
+        """Start a run with this prompt. Raises DirgeError while another one is going on.
 
-    def continue_run(self, decisions: Sequence[CallDecision] = ()) -> Run:
+        With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last, and
+        `continue_run` goes on. `bundles` are further hooks for this run, the last to be asked.
+        """
+        message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
+        return self._start(Order(prompts=[message], single_turn=single_turn, bundles=bundles))
+
+    def continue_run(
+        self,
+        decisions: Sequence[CallDecision] = (),
+        *,
+        single_turn: bool = False,
+        bundles: Sequence[Bundle] = (),
+    ) -> Run:
         """Carry on without a new prompt: from results nobody answered, or with open calls decided.
 
         Raises:
             DirgeError: a run goes on, there is nothing to go on from, or a decision fits no call.
         """
         try:
-            resumable(self._messages, decisions)
+            resumable(self.messages, decisions)
         except ValueError as error:
             raise DirgeError(str(error)) from error
-        return self._start(None, decisions)
+        return self._start(Order(decisions=decisions, single_turn=single_turn, bundles=bundles))
 
     def resume_queued(self) -> Run | None:
         """Start a run with what is still queued, joined into one prompt; None if nothing is."""
@@ -128,18 +146,18 @@ class Conversation:
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for before the next turn; while idle it waits for the next run."""
-        return self._steering.put(prompt)
+        return self._queues.steering.put(prompt)
 
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for when the agent would stop."""
-        return self._follow_ups.put(prompt)
+        return self._queues.follow_ups.put(prompt)
 
     def queued(self) -> Sequence[QueuedInput]:
-        return [*self._steering.peek(), *self._follow_ups.peek()]
+        return [*self._queues.steering.peek(), *self._queues.follow_ups.peek()]
 
     def take_back(self) -> Sequence[QueuedInput]:
         """Empty both queues and return what was in them, oldest first."""
-        taken = [*self._steering.take_back(), *self._follow_ups.take_back()]
+        taken = [*self._queues.steering.take_back(), *self._queues.follow_ups.take_back()]
         return sorted(taken, key=lambda item: item.id)
 
     def interject(self) -> None:
@@ -150,67 +168,44 @@ class Conversation:
         if self.run is not None:
             self.run.abort(reason)
 
+    async def compact(self, focus: str = "") -> ContextCompacted | None:
+        """Send less from now on; None if there was nothing to leave out.
+
+        `focus` says what a summary should keep above all. Sinks and the journal are told.
+
+        Raises:
+            DirgeError: a run goes on, or this conversation cannot do it.
+        """
+        self._check_idle()
+        if self._parts.compact is None:
+            raise DirgeError("this conversation cannot compact its context.")
+        self._is_compacting = True
+        try:
+            compacted = await self._parts.compact(tuple(self.messages), focus)
+        finally:
+            self._is_compacting = False
+        if compacted is not None:
+            self.report(compacted)
+        return compacted
+
+    # -- who listens, and what becomes of it
+
     def subscribe(self, sink: Sink) -> Callable[[], None]:
         """Hear every event of every run; returns the removal."""
         self._sinks.append(sink)
         return lambda: self._sinks.remove(sink) if sink in self._sinks else None
 
+    def report(self, event: LoopEvent) -> None:
+        """Tell what happened outside the loop: tokens of a judge, a summary that begins.
+
+        It is recorded, counted and told like an event of the run that goes on, if one does.
+        """
+        self._emit(self.run, event)
+
     async def fork(self, spec: ChildSpec) -> "Conversation":
         """A conversation of its own that starts from this one and keeps no journal."""
         now = replace(self._parts, model=self.model, thinking=self.thinking)
-        return Conversation(now.forked(spec, tuple(self._messages)))
-
-    # -- settings
-
-    def set_model(self, spec: str) -> str:
-        """Switch the model from the next turn on; returns `alias/id`. Raises ConfigError."""
-        self.model, level = self._parts.models.resolve(spec)
-        if level is not None:
-            self.thinking = level
-        self._note_model()
-        return self.model
-
-    def set_thinking(self, level: ThinkingLevel) -> None:
-        self.thinking = level
-        self._note_model()
-
-    def models(self) -> Sequence[ModelChoice]:
-        return self._parts.models.choices()
-
-    @property
-    def mode(self) -> Mode:
-        return self._gate.mode
-
-    def set_mode(self, mode: Mode) -> None:
-        self._gate.mode = mode
-        if self._parts.recorder:
-            self._parts.recorder.note_mode(mode)
-
-    @property
-    def grants(self) -> Sequence[Rule]:
-        return self._gate.grants
-
-    def add_grant(self, rule: str) -> None:
-        """Allow what `rule` (`op:pattern`) matches, for this session. Raises UsageError."""
-        self._gate.add_grant(rule)
-        if self._parts.recorder:
-            self._parts.recorder.note_grant(rule)
-
-    def remove_grant(self, index: int) -> None:
-        """Take back the grant at `index` of `grants`. Raises UsageError: there is none."""
-        removed = self._gate.remove_grant(index)
-        if self._parts.recorder:
-            self._parts.recorder.note_grant_removed(str(removed))
-
-    def clear_grants(self) -> None:
-        while self._gate.grants:
-            self.remove_grant(0)
-
-    def why(self, tool: str, input_text: str) -> Decision:
-        """What would be decided about this call, and why. Executes nothing."""
-        if self._parts.explain is None:
-            raise DirgeError("this conversation has no permission engine to ask.")
-        return self._parts.explain(tool, input_text)
+        return Conversation(now.forked(spec, tuple(self.messages)))
 
     def sessions(self) -> Sequence[SessionSummary]:
         return self._parts.list_sessions()
@@ -228,172 +223,65 @@ class Conversation:
 
     # -- inside
 
-    @property
-    def _gate(self) -> Gate:
-        if self._parts.gate is None:
-            raise DirgeError("this conversation has no permission engine.")
-        return self._parts.gate
-
-    def _note_model(self) -> None:
-        if self._parts.recorder:
-            self._parts.recorder.note_model(self.model, thinking=self.thinking)
-
-    def _start(self, prompts: list[Message] | None, decisions: Sequence[CallDecision]) -> Run:
+    def _check_idle(self) -> None:
         if self._closed:
             raise DirgeError("this conversation is closed.")
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
-        run = Run(self, AbortSignal())
+        if self._is_compacting:
+            raise DirgeError("the context is being compacted.", hint="Wait until that is done.")
+
+    def _start(self, order: Order) -> Run:
+        self._check_idle()
+        run = Run(
+            self,
+            AbortSignal(),
+            prompts=order.prompts or (),
+            patience=self._parts.patience,
+            on_notice=self._parts.late_notices.append,
+        )
         self.run = run
-        self._task = asyncio.get_running_loop().create_task(self._drive(run, prompts, decisions))
+        self._task = asyncio.get_running_loop().create_task(self._drive(run, order))
         return run
 
-    async def _drive(
-        self, run: Run, prompts: list[Message] | None, decisions: Sequence[CallDecision]
-    ) -> None:
-        ended: list[AgentEnd] = []
-        has_begun = False
-
-        def emit(event: LoopEvent) -> None:
-            nonlocal has_begun
-            has_begun = True
-            if isinstance(event, AgentEnd):
-                event = replace(event, outcome=run.judge(event, self._parts.time_limit_s))
-                ended.append(event)
-            self._emit(run, event)
-
-        timer = None
-        if self._parts.time_limit_s is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self._parts.time_limit_s, run.signal.abort, TIMEOUT)
+    async def _drive(self, run: Run, order: Order) -> None:
         outcome: Outcome = Cancelled(reason="closed")
         try:
-            await self._loop(run, prompts, decisions, emit)
-            outcome = ended[-1].outcome if ended else Failed(kind="bug", message="no agent_end")
-        except Exception as error:
-            outcome = _failure(error)
-            # Whoever watches was promised a beginning and an end, whatever lies between.
-            if not has_begun:
-                emit(AgentStart(run_id=run.id))
-            if not ended:
-                emit(AgentEnd(messages=(), outcome=outcome))
+            drive = Drive(
+                run,
+                order,
+                parts=self._parts,
+                choices=self,
+                ledger=self._ledger,
+                queues=self._queues,
+                tell=lambda event: self._emit(run, event),
+            )
+            outcome = await drive.to_its_end()
         finally:
-            if timer is not None:
-                timer.cancel()
             self.run = None
             run.finish(outcome)
 
-    async def _loop(
-        self,
-        run: Run,
-        prompts: list[Message] | None,
-        decisions: Sequence[CallDecision],
-        emit: Sink,
-    ) -> None:
-        parts = self._parts
-        config = parts.configure(
-            RunSettings(
-                model=self.model,
-                thinking=self.thinking,
-                bundle=self._bundle(),
-                max_turns=parts.max_turns,
-                is_recorded=parts.recorder is not None,
-            )
-        )
-        context = Context(
-            system_prompt=parts.system_prompt(self.tool_names),
-            messages=list(self._messages),
-            tools=parts.tools,
-        )
-        stream_fn = run.timed(parts.stream_fn)
-        if prompts is None:
-            await run_agent_loop_continue(
-                context=context,
-                config=config,
-                signal=run.signal,
-                emit=emit,
-                stream_fn=stream_fn,
-                decisions=decisions,
-            )
-        else:
-            await run_agent_loop(
-                prompts,
-                context=context,
-                config=config,
-                signal=run.signal,
-                emit=emit,
-                stream_fn=stream_fn,
-            )
-
-    def _bundle(self) -> Bundle:
-        """The hooks through which what was typed, and what was switched, reaches a run."""
-        told = (self.model, self.thinking)
-
-        async def switch(info: TurnInfo) -> TurnUpdate | None:
-            nonlocal told
-            now = (self.model, self.thinking)
-            if now == told:
-                return None
-            told = now
-            return TurnUpdate(model=now[0], thinking_level=now[1])
-
-        return Bundle(
-            name="conversation",
-            prepare_next_turn=switch,
-            get_steering_messages=steering_from_queue(self._steering),
-            get_followup_messages=followups_from_queue(self._follow_ups),
-        )
-
-    def _emit(self, run: Run, event: LoopEvent) -> None:
-        if isinstance(event, UsageReported):
+    def _emit(self, run: Run | None, event: LoopEvent) -> None:
+        if isinstance(event, UsageReported) and event.cost_usd is None:
             event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
-        self._take_in(run, event)
+        self._ledger.take_in(event, run)
         self.journal_seq = None
         if self._parts.recorder is not None:
             self._parts.recorder.sink(event)
             self.journal_seq = self._parts.recorder.written_seq
         self._tell(run, event)
+        self.journal_seq = None
         while self._parts.late_notices:
             self._tell(run, SystemNotice(self._parts.late_notices.pop(0)))
 
-    def _tell(self, run: Run, event: LoopEvent) -> None:
-        run.hear(event)
+    def _tell(self, run: Run | None, event: LoopEvent) -> None:
+        if run is not None:
+            run.hear(event, self.journal_seq)
         for sink in list(self._sinks):
             try:
                 sink(event)
             except Exception:
                 # A watcher that breaks is no reason to lose the run, or to keep watching.
-                self._sinks.remove(sink)
-
-    def _take_in(self, run: Run, event: LoopEvent) -> None:
-        if isinstance(event, MessageEnd):
-            self._messages.append(event.message)
-            if isinstance(event.message, AssistantMessage) and event.message.origin == "model":
-                run.turns += 1
-                if event.message.content and not event.message.usage:
-                    # It was paid for, and nobody said how much.
-                    run.cost_usd = self.cost_usd = None
-        elif isinstance(event, UsageReported):
-            self.usage += event.usage
-            run.usage += event.usage
-            self.cost_usd = _sum(self.cost_usd, event.cost_usd)
-            run.cost_usd = _sum(run.cost_usd, event.cost_usd)
-            self.context_tokens = event.usage.total
-
-
-def _failure(error: Exception) -> Failed:
-    if isinstance(error, DirgeError):
-        return Failed(kind="other", message=error.message, hint=error.hint)
-    return Failed(kind="bug", message=f"{type(error).__name__}: {error}")
-
-
-def _sum(total: float | None, cost: float | None) -> float | None:
-    # One unknown price makes the sum unknown: a known-looking figure would be too low.
-    return None if total is None or cost is None else total + cost
-
-
-def _last_context_tokens(messages: Sequence[Message]) -> int:
-    for message in reversed(messages):
-        if isinstance(message, AssistantMessage) and message.usage:
-            return message.usage.total
-    return 0
+                _logger.exception("a sink failed on %s and is told no more", event.type)
+                if sink in self._sinks:
+                    self._sinks.remove(sink)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage
@@ -64,10 +64,14 @@ class LimitExceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitingConfirmation:
-    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on."""
+    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on.
+
+    `continuation` is what another process needs to go on, if whoever ran this keeps such things.
+    """
 
     call_ids: tuple[str, ...]
     description: str = ""
+    continuation: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

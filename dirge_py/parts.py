@@ -1,16 +1,18 @@
 """What a conversation is made of, and what it asks of whoever builds it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
-from dirge_py.events import Sink
+from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.mailboxes import Patience
 from dirge_py.messages import Message, Usage, UserMessage
+from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.session.listing import SessionSummary
@@ -54,13 +56,40 @@ class ChildSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What wiring needs to know to configure one run. `is_recorded`: calls go to the journal."""
+    """What wiring needs to know to configure one run.
+
+    `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
+    conversation itself sees to; gates have nothing to say in it.
+    """
 
     model: str
     thinking: ThinkingLevel
     bundle: Bundle
     max_turns: int | None = None
     is_recorded: bool = True
+    single_turn: bool = False
+
+
+PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
+"""Looks at what was typed before it is sent; a reason, for the person, holds it back."""
+
+Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]]
+"""Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
+
+
+class Relay:
+    """A way for services to tell the conversation they work for what happens outside the loop.
+
+    A sink like any other: the tokens of a judge, a summary that begins. Before the conversation is
+    there, nothing is told.
+    """
+
+    def __init__(self) -> None:
+        self.sink: Sink | None = None
+
+    def __call__(self, event: LoopEvent) -> None:
+        if self.sink is not None:
+            self.sink(event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +99,13 @@ class Parts:
     `configure` makes the loop configuration of one run, with fresh guards. `system_prompt` gets the
     tools' names and is read once a run, so that it stays the same, byte for byte, within it.
     `notices` are for the start, `late_notices` is where services put what comes up later; it is
-    emptied into events.
+    emptied into events, and `relay` is where they tell events of their own.
+
+    `prompt_checks` see every typed message before it becomes history; the first reason holds it
+    back, and so does a check that fails. `compact` does what `Conversation.compact` promises;
+    `context_report` names the parts of what would be sent for these messages, with their estimated
+    tokens. `on_waiting` makes the continuation of a run that waits for a decision, after its last
+    event was recorded.
     """
 
     cwd: Path
@@ -96,6 +131,12 @@ class Parts:
     follow_up_mode: QueueMode = "one-at-a-time"
     max_turns: int | None = None
     time_limit_s: float | None = None
+    prompt_checks: Sequence[PromptCheck] = ()
+    compact: Compactor | None = None
+    context_report: Callable[[Sequence[Message]], Sequence[tuple[str, int]]] | None = None
+    on_waiting: Callable[[AwaitingConfirmation], Mapping[str, Any]] | None = None
+    relay: Relay = field(default_factory=Relay)
+    patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
 
@@ -118,6 +159,10 @@ class Parts:
             max_turns=spec.max_turns or self.max_turns,
             usage=Usage(),
             cost_usd=0.0,
+            compact=None,
+            context_report=None,
+            on_waiting=None,
+            relay=Relay(),
             sinks=(),
             on_close=(),
             notices=(),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -10,7 +10,8 @@ from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.guards.limits import timed_out
 from dirge_py.agent_loop.queues import QueuedInput
 from dirge_py.events import AgentEnd, LoopEvent
-from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
+from dirge_py.mailboxes import EventStream, Mailboxes, Patience
+from dirge_py.messages import UNFINISHED, AssistantMessage, Message, Usage, UserMessage
 from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 
@@ -23,9 +24,21 @@ class Queueing(Protocol):
 
 
 class Run:
-    """One run, from a prompt until the agent rests. `await run.outcome` never raises."""
+    """One run, from a prompt until the agent rests. `await run.outcome` never raises.
 
-    def __init__(self, conversation: Queueing, signal: AbortSignal) -> None:
+    `unsent` are typed messages that did not become part of history and are in no queue: a check
+    held them back, or the run ended before it took them up. They belong back in the input.
+    """
+
+    def __init__(
+        self,
+        conversation: Queueing,
+        signal: AbortSignal,
+        *,
+        prompts: Sequence[Message] = (),
+        patience: Patience | None = None,
+        on_notice: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self.id = ""
         self.signal = signal
         self.started_at = time.monotonic()
@@ -34,24 +47,24 @@ class Run:
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.mailboxes = Mailboxes(patience, on_detached=on_notice)
         self._conversation = conversation
-        self._heard: list[LoopEvent] = []
-        self._news = asyncio.Event()
+        self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
 
     def __await__(self) -> Generator[Any, None, Outcome]:
         return asyncio.shield(self.outcome).__await__()
 
-    async def events(self) -> AsyncIterator[LoopEvent]:
-        """Every event of this run, from its first, in order; ends after `agent_end`."""
-        position = 0
-        while True:
-            while position < len(self._heard):
-                yield self._heard[position]
-                position += 1
-            if self.outcome.done():
-                return
-            self._news.clear()
-            await self._news.wait()
+    @property
+    def unsent(self) -> Sequence[UserMessage]:
+        return tuple(self._unsent)
+
+    def events(self) -> EventStream:
+        """The events of this run, in order, read at the reader's own pace; ends after `agent_end`.
+
+        Any number may read. What happened before one begins is still there as long as it is not
+        much; after that it hears what comes. One that stays behind is `mailboxes.Detached`.
+        """
+        return self.mailboxes.subscribe()
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         return self._conversation.steer(prompt)
@@ -99,18 +112,31 @@ class Run:
             return replace(outcome, result=result)
         return outcome
 
-    def hear(self, event: LoopEvent) -> None:
-        self._heard.append(event)
-        self._news.set()
+    def hear(self, event: LoopEvent, journal_seq: int | None = None) -> None:
+        self.mailboxes.put(event, journal_seq)
+
+    def hold_back(self, message: UserMessage) -> None:
+        """Keep what was taken from a queue until it is history."""
+        self._unsent.append(message)
+
+    def count(self, message: Message) -> None:
+        """Note that the message is history."""
+        if isinstance(message, UserMessage):
+            self._unsent = [held for held in self._unsent if held is not message]
+        elif isinstance(message, AssistantMessage) and message.origin == "model":
+            self.turns += message.stop_reason not in UNFINISHED
+            if message.content and not message.usage:
+                # It was paid for, and nobody said how much.
+                self.cost_usd = None
 
     def finish(self, outcome: Outcome) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
-        self._news.set()
+        self.mailboxes.close()
 
 
 def _last_words(messages: Sequence[Message]) -> str:
-    return next(
-        (m.text for m in reversed(messages) if isinstance(m, AssistantMessage)),
-        "",
-    )
+    """What the agent said last; nothing if a guardrail kept that back."""
+    answers = (m for m in reversed(messages) if isinstance(m, AssistantMessage))
+    last = next(answers, None)
+    return last.text if last is not None and not last.withheld else ""

@@ -1,0 +1,83 @@
+"""What may be chosen while a conversation goes on: its model, its mode, what is granted."""
+
+from collections.abc import Sequence
+
+from dirge_py.errors import DirgeError
+from dirge_py.parts import ModelChoice, Parts
+from dirge_py.permission.decision import Decision
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import Mode, Rule
+from dirge_py.streams import ThinkingLevel
+
+
+class Choices:
+    """The choices of one conversation; each is recorded and holds from the next turn on."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.model = parts.model
+        self.thinking: ThinkingLevel = parts.thinking
+
+    @property
+    def window_tokens(self) -> int:
+        return self._parts.models.window_tokens(self.model)
+
+    def set_model(self, spec: str) -> str:
+        """Switch the model from the next turn on; returns `alias/id`. Raises ConfigError."""
+        self.model, level = self._parts.models.resolve(spec)
+        if level is not None:
+            self.thinking = level
+        self._note_model()
+        return self.model
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        self.thinking = level
+        self._note_model()
+
+    def models(self) -> Sequence[ModelChoice]:
+        return self._parts.models.choices()
+
+    @property
+    def mode(self) -> Mode:
+        return self._gate.mode
+
+    def set_mode(self, mode: Mode) -> None:
+        self._gate.mode = mode
+        if self._parts.recorder:
+            self._parts.recorder.note_mode(mode)
+
+    @property
+    def grants(self) -> Sequence[Rule]:
+        return self._gate.grants
+
+    def add_grant(self, rule: str) -> None:
+        """Allow what `rule` (`op:pattern`) matches, for this session. Raises UsageError."""
+        self._gate.add_grant(rule)
+        if self._parts.recorder:
+            self._parts.recorder.note_grant(rule)
+
+    def remove_grant(self, index: int) -> None:
+        """Take back the grant at `index` of `grants`. Raises UsageError: there is none."""
+        removed = self._gate.remove_grant(index)
+        if self._parts.recorder:
+            self._parts.recorder.note_grant_removed(str(removed))
+
+    def clear_grants(self) -> None:
+        while self._gate.grants:
+            self.remove_grant(0)
+
+    def why(self, tool: str, input_text: str) -> Decision:
+        """What would be decided about this call, and why. Executes nothing."""
+        if self._parts.explain is None:
+            raise DirgeError("this conversation has no permission engine to ask.")
+        return self._parts.explain(tool, input_text)
+
+    @property
+    def _gate(self) -> Gate:
+        if self._parts.gate is None:
+            raise DirgeError("this conversation has no permission engine.")
+        return self._parts.gate
+
+    def _note_model(self) -> None:
+        if self._parts.recorder:
+            self._parts.recorder.note_model(self.model, thinking=self.thinking)

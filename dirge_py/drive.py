@@ -1,0 +1,287 @@
+"""One run driven to its end: what was asked for, the hooks of the conversation, how it ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from dirge_py.agent_loop.guards.limits import TIMEOUT
+from dirge_py.agent_loop.guards.single_turn import single_turn
+from dirge_py.agent_loop.hooks import (
+    AfterToolCallResult,
+    Answer,
+    Bundle,
+    CallDecision,
+    Context,
+    LoopConfig,
+    TurnInfo,
+    TurnUpdate,
+)
+from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.queues import InputQueue
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
+from dirge_py.calls import LoopToolResult, ToolCall
+from dirge_py.choices import Choices
+from dirge_py.errors import DirgeError
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    PermissionAnswered,
+    Sink,
+    SystemNotice,
+)
+from dirge_py.ledger import Ledger
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import Message, UserMessage
+from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Failed, HookTerminated, Outcome
+from dirge_py.parts import Parts, RunSettings
+from dirge_py.runs import Run
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a run is to do. No `prompts`: it goes on from where the conversation stands.
+
+    `bundles` are composed behind those of the configuration, so they have the last word.
+    """
+
+    prompts: Sequence[Message] | None = None
+    decisions: Sequence[CallDecision] = ()
+    single_turn: bool = False
+    bundles: Sequence[Bundle] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """What was typed while a run was busy."""
+
+    steering: InputQueue
+    follow_ups: InputQueue
+
+
+class Drive:
+    """Drives one run. `tell` takes every event of it to whoever listens."""
+
+    def __init__(
+        self,
+        run: Run,
+        order: Order,
+        *,
+        parts: Parts,
+        choices: Choices,
+        ledger: Ledger,
+        queues: Queues,
+        tell: Sink,
+    ) -> None:
+        self._run = run
+        self._order = order
+        self._parts = parts
+        self._choices = choices
+        self._ledger = ledger
+        self._queues = queues
+        self._tell = tell
+        self._has_begun = False
+        self._ended: AgentEnd | None = None
+
+    async def to_its_end(self) -> Outcome:
+        """How the run ended. Raises only a cancellation from outside."""
+        limit_s, timer = self._parts.time_limit_s, None
+        if limit_s is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(limit_s, self._run.signal.abort, TIMEOUT)
+        try:
+            early = await self._early_end()
+            if early is not None:
+                return self._close(early)
+            await self._loop()
+            ended = self._ended
+            return self._continuable(ended.outcome) if ended else self._close(_NO_END)
+        except Exception as error:
+            _logger.exception("a run failed outside the loop")
+            return self._close(_failure(error))
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def emit(self, event: LoopEvent) -> None:
+        self._has_begun = True
+        if isinstance(event, AgentEnd):
+            outcome = self._run.judge(event, self._parts.time_limit_s)
+            event = self._ended = replace(event, outcome=outcome)
+        self._tell(event)
+
+    def _close(self, outcome: Outcome) -> Outcome:
+        """Whoever watches was promised a beginning and an end, whatever lies between."""
+        if not self._has_begun:
+            self.emit(AgentStart(run_id=self._run.id))
+        if self._ended is None:
+            self.emit(AgentEnd(messages=(), outcome=outcome))
+        return self._ended.outcome if self._ended else outcome
+
+    async def _early_end(self) -> Outcome | None:
+        """Why the prompts do not become history, if they do not."""
+        for prompt in self._order.prompts or ():
+            if not isinstance(prompt, UserMessage) or not self._parts.prompt_checks:
+                continue
+            try:
+                reason = await until_aborted(self._objection(prompt), self._run.signal)
+            except Aborted:
+                return Cancelled(reason=self._run.signal.reason)
+            if reason is not None:
+                return HookTerminated(point="before_prompt", reason=reason)
+        return None
+
+    async def _loop(self) -> None:
+        parts, order, run = self._parts, self._order, self._run
+        config = self._config()
+        context = Context(
+            system_prompt=parts.system_prompt([tool.name for tool in parts.tools]),
+            messages=list(self._ledger.messages),
+            tools=parts.tools,
+        )
+        stream_fn = run.timed(parts.stream_fn)
+        if order.prompts is None:
+            await run_agent_loop_continue(
+                context=context,
+                config=config,
+                signal=run.signal,
+                emit=self.emit,
+                stream_fn=stream_fn,
+                decisions=[decision for decision in order.decisions if decision.allow],
+            )
+        else:
+            await run_agent_loop(
+                order.prompts,
+                context=context,
+                config=config,
+                signal=run.signal,
+                emit=self.emit,
+                stream_fn=stream_fn,
+            )
+
+    def _config(self) -> LoopConfig:
+        parts, order = self._parts, self._order
+        config = parts.configure(
+            RunSettings(
+                model=self._choices.model,
+                thinking=self._choices.thinking,
+                bundle=self._bundle(),
+                max_turns=parts.max_turns,
+                is_recorded=parts.recorder is not None,
+                single_turn=order.single_turn,
+            )
+        )
+        last = list(order.bundles)
+        if order.single_turn:
+            turns, usage = (0, None) if order.prompts else self._ledger.since_prompt()
+            last.append(
+                single_turn(turns_before=turns, usage_before=usage, max_turns=parts.max_turns)
+            )
+        return compose(*last, config=config) if last else config
+
+    # -- the hooks of the conversation
+
+    def _bundle(self) -> Bundle:
+        """The hooks through which what was typed, switched or decided reaches a run.
+
+        Also where it waits for slow readers of its events: it never waits inside an event.
+        """
+        choices, mailboxes = self._choices, self._run.mailboxes
+        told = (choices.model, choices.thinking)
+
+        async def before_model(_info: TurnInfo) -> None:
+            await mailboxes.wait_for_room()
+
+        async def after_call(
+            _info: TurnInfo, _call: ToolCall, _result: LoopToolResult
+        ) -> AfterToolCallResult | None:
+            await mailboxes.wait_for_room()
+            return None
+
+        async def before_next(_info: TurnInfo) -> TurnUpdate | None:
+            nonlocal told
+            await mailboxes.wait_for_room()
+            now = (choices.model, choices.thinking)
+            if now == told:
+                return None
+            told = now
+            return TurnUpdate(model=now[0], thinking_level=now[1])
+
+        return Bundle(
+            name="conversation",
+            transform_context=before_model,
+            before_tool_call=self._rejection if self._order.decisions else None,
+            after_tool_call=after_call,
+            prepare_next_turn=before_next,
+            get_steering_messages=self._delivering(self._queues.steering),
+            get_followup_messages=self._delivering(self._queues.follow_ups),
+        )
+
+    def _rejection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
+        """The answer to a call that somebody decided against while the run was down."""
+        for decision in self._order.decisions:
+            if decision.tool_call_id == call.id and not decision.allow:
+                reason = decision.reason or "User rejected"
+                info.emit(
+                    PermissionAnswered(
+                        tool_call_id=call.id,
+                        tool_name=call.name,
+                        effect="deny",
+                        policy="answer",
+                        reason=reason,
+                        tool_input=call.arguments,
+                    )
+                )
+                return Answer(f"Rejected: {reason}", details={"outcome": "denied"})
+        return None
+
+    def _delivering(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
+        """A hook that hands over what is due in the queue and passes the checks."""
+
+        async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
+            due = [item.message for item in queue.drain()]
+            if not self._parts.prompt_checks:
+                return due
+            for message in due:
+                # From here on it is in no queue; it counts as unsent until it is history.
+                self._run.hold_back(message)
+            passed = []
+            for message in due:
+                reason = await self._objection(message)
+                if reason is None:
+                    passed.append(message)
+                else:
+                    info.emit(SystemNotice(f"Not sent: {reason}"))
+            return passed
+
+        return deliver
+
+    async def _objection(self, message: UserMessage) -> str | None:
+        """Why this must not be sent; a check that fails is a reason, too."""
+        for check in self._parts.prompt_checks:
+            try:
+                reason = await check(message)
+            except Exception as error:
+                _logger.exception("a check of a prompt failed")
+                reason = f"it could not be checked ({error!r})"
+            if reason is not None:
+                return reason
+        return None
+
+    def _continuable(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:
+            return replace(outcome, continuation=self._parts.on_waiting(outcome))
+        return outcome
+
+
+_NO_END = Failed(kind="bug", message="The loop ended without saying so.")
+
+
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, DirgeError):
+        return Failed(kind="other", message=error.message, hint=error.hint)
+    return Failed(kind="bug", message=f"{type(error).__name__}: {error}")
