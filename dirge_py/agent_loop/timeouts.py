@@ -1,4 +1,4 @@
-"""A time limit for each tool call. Questions are asked before it begins, so no person is hurried."""
+"""A time limit for each tool call; questions come before it begins, so no person is hurried."""
 
 import asyncio
 from collections.abc import Collection, Mapping
