@@ -1,10 +1,20 @@
-"""Where a stored conversation can go on from: its open calls, or its last word."""
+"""Where a conversation can go on from: its open calls, or its last word unless that was final."""
 
 from collections.abc import Sequence
 
 from dirge_py.agent_loop.hooks import CallDecision
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from dirge_py.messages import (
+    UNFINISHED,
+    AssistantMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
+
+GO_ON = "Go on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +49,38 @@ def resumable(
     if not messages:
         raise ValueError("There is nothing to continue: the context holds no messages.")
     waiting = open_calls(messages)
-    if waiting is None and isinstance(messages[-1], AssistantMessage):
+    if waiting is None and _is_whole(messages[-1]):
         raise ValueError("There is nothing to continue: the last answer is whole.")
     known = {call.id for call in waiting.calls} if waiting else set()
     strange = {item.tool_call_id for item in decisions} - known
     if strange:
         raise ValueError(f"No open call has the id {', '.join(sorted(strange))}.")
     return waiting
+
+
+def opening(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
+    """What a run that continues `messages` begins with: a word where the agent spoke last.
+
+    Nothing where somebody waits for an answer, or where the service asked to be asked again: most
+    services take an answer at the end for the beginning of the next one.
+    """
+    if open_calls(messages) is not None:
+        return ()
+    # An answer that broke off before its first word is not sent: what stands before it is the last.
+    last = next((m for m in reversed(messages) if _is_sent(m)), None)
+    if not isinstance(last, AssistantMessage) or last.stop_reason in UNFINISHED:
+        return ()
+    return (user_text(GO_ON, "harness"),)
+
+
+def _is_sent(message: Message) -> bool:
+    return not isinstance(message, AssistantMessage) or bool(message.content)
+
+
+def _is_whole(message: Message) -> bool:
+    """Whether this is an answer that nothing cut off: neither an error, a limit nor a person."""
+    return (
+        isinstance(message, AssistantMessage)
+        and message.origin == "model"
+        and message.stop_reason in ("stop", "toolUse")
+    )

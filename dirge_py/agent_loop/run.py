@@ -8,7 +8,7 @@ from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.dispatch import execute_tool_calls
 from dirge_py.agent_loop.hooks import CallDecision, Context, LoopConfig, StopRun
 from dirge_py.agent_loop.race import to_the_end
-from dirge_py.agent_loop.resume import OpenCalls, resumable
+from dirge_py.agent_loop.resume import OpenCalls, opening, resumable
 from dirge_py.agent_loop.state import Run
 from dirge_py.agent_loop.stream import stream_assistant_response
 from dirge_py.events import AgentStart, Sink
@@ -59,7 +59,7 @@ def run_agent_loop_continue(
         stream_fn=stream_fn,
         decisions=decisions,
     )
-    return to_the_end(_told(run, (), waiting), signal)
+    return to_the_end(_told(run, opening(context.messages), waiting), signal)
 
 
 async def _told(

@@ -60,7 +60,11 @@ class Printer:
 
     async def run(self, prompt: UserMessage) -> int:
         """Run one prompt and whatever was queued meanwhile; returns the exit code."""
-        run: Run | None = self._begin(self.conversation.send(prompt))
+        return await self.follow(self.conversation.send(prompt))
+
+    async def follow(self, begun: Run) -> int:
+        """The same for a run that has just begun."""
+        run: Run | None = self._begin(begun)
         exit_code = 0
         while run is not None:
             exit_code = await self._end(run)
@@ -225,6 +229,10 @@ async def _print_command(printer: Printer, text: str) -> int:
     assert typed is not None
     await printer.commands.run(typed, printer.conversation, front)
     shown = "\n".join(front.shown)
+    if printer.conversation.run is not None:
+        if shown:
+            complain(shown)
+        return await _stoppable(printer, printer.follow(printer.conversation.run))
     if printer.options.output == "text":
         printer.stdout.write(shown + "\n" if shown else "")
     else:

@@ -53,7 +53,7 @@ COMMANDS = (
         summary="go on in another session of this project",
         usage="[ID]",
         run=sessions,
-        aliases=("resume", "continue"),
+        aliases=("resume",),
         while_running="no",
         complete=known,
     ),

@@ -42,6 +42,7 @@ class Talk:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         self._runs = 0
+        self._watched: Run | None = None
         self._sending = asyncio.Lock()
 
     @property
@@ -88,6 +89,7 @@ class Talk:
             typed = self._registry.read(text)
             if typed is not None:
                 await self._registry.run(typed, conversation, self._front)
+                self._watch_what_began(conversation)
             else:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
@@ -110,8 +112,14 @@ class Talk:
 
     # -- runs
 
+    def _watch_what_began(self, conversation: "Conversation") -> None:
+        """See to the run that a command may have started."""
+        if conversation.run is not None and conversation.run is not self._watched:
+            self._watch(conversation, conversation.run)
+
     def _watch(self, conversation: "Conversation", run: "Run") -> None:
         self._runs += 1
+        self._watched = run
         task = asyncio.get_running_loop().create_task(self._see_to_its_end(conversation, run))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,37 @@
+"""`/continue` typed into the UI."""
+
+from tests.conversation.room import Room
+from tests.ui.desk import desk
+
+ONE_TURN = "[loop]\nmax_turns = 1\n"
+
+
+async def test_it_starts_a_run_that_the_screen_follows(room: Room):
+    room.configure(ONE_TURN)
+    room.model.will_call("ls", path=".").will_say("All done.")
+    async with desk(room) as d:
+        await d.send("look around")
+        await d.until(lambda: "/continue goes on" in d.text)
+        await d.send("/continue")
+        await d.until(lambda: "All done." in d.text)
+        await d.idle()
+        assert d.sent == ["look around", "Go on."]
+
+
+async def test_the_end_of_the_turns_is_told_once(room: Room):
+    room.configure(ONE_TURN)
+    room.model.will_call("ls", path=".")
+    async with desk(room) as d:
+        await d.send("look around")
+        await d.until(lambda: "/continue goes on" in d.text)
+        assert d.text.count("Stopped after") == 1
+
+
+async def test_with_nothing_to_carry_on_it_says_so(room: Room):
+    room.model.will_say("Whole.")
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.until(lambda: "Whole." in d.text)
+        await d.idle()
+        await d.send("/continue")
+        await d.until(lambda: "the last answer is whole" in d.text)
