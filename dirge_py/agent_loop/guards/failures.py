@@ -85,7 +85,7 @@ class FailureTracker:
 
 def _failure_checkpoint(streak: _Streak) -> str:
     parts = [
-        f"{streak.calls} calls in a row failed. The last of them:",
+        f"{_calls(streak)} failed. The last of them:",
         *streak.quotes,
     ]
     if streak.timeouts:
@@ -111,7 +111,7 @@ def _denial_checkpoint(streak: _Streak) -> str:
         "and ask the user to allow it, naming the exact call and its reason, or report what is "
         "left undone."
     )
-    head = f"{streak.calls} calls in a row were denied. The last of them:"
+    head = f"Denied: {_calls(streak)}. The last of them:"
     return "\n".join([head, *streak.quotes, rule])
 
 
@@ -121,6 +121,10 @@ def _quote(result: ToolResultMessage) -> str:
         # What a command prints last says how it failed.
         return f"- {result.tool_name}: …{text[-QUOTE_CHARS + 1 :]}"
     return f"- {result.tool_name}: {excerpt(text, QUOTE_CHARS)}"
+
+
+def _calls(streak: _Streak) -> str:
+    return "1 call" if streak.calls == 1 else f"{streak.calls} calls in a row"
 
 
 def _times(count: int) -> str:

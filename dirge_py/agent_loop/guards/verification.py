@@ -148,11 +148,19 @@ def _checks(words: Sequence[str]) -> bool:
         return False
     if _MARKERS.intersection(plain) or _PAIRS.intersection(pairwise(plain)):
         return True
-    if name in _BUILDERS and all(_is_flag(word) or _ASSIGNMENT.match(word) for word in rest):
+    if name in _BUILDERS and not any(_targets(rest)):
         return True
     if name in _RUNNERS:
         return any(_has_marker(word) for word in rest if "/" not in word)
     return any(_has_marker(word.rpartition("/")[2]) for word in _scripts(program, name, rest))
+
+
+def _targets(words: Sequence[str]) -> Iterator[str]:
+    """What a builder is asked to build; without any it builds everything."""
+    for before, word in pairwise(["", *words]):
+        is_setting = _is_flag(word) or _ASSIGNMENT.match(word) or before in ("-C", "-f", "-j")
+        if not is_setting:
+            yield word
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
