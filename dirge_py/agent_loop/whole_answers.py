@@ -1,0 +1,74 @@
+"""A look at every whole answer of a model, before the loop acts on it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.assemble import Assembler
+from dirge_py.messages import AssistantMessage
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+)
+
+Look: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
+"""Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
+
+
+def at_whole_answer(inner: StreamFn, look: Look) -> StreamFn:
+    """`inner`, with `look` at the end of each answer that did not break off.
+
+    What was said before is passed on as it comes: it cannot be taken back, only replaced in what is
+    kept. Goes around whatever makes calls again, so that it sees each answer once.
+    """
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        assembler, model = Assembler(), options.model
+        async with closing(inner(context, options, signal)) as events:
+            async for event in events:
+                match event:
+                    case StreamDone():
+                        yield await look(_answer(event, assembler, model), event)
+                        return
+                    case StreamError():
+                        yield event
+                        return
+                    case StreamRetry():
+                        assembler = Assembler()
+                    case StreamStart(name):
+                        model = model or name
+                    case _:
+                        for _ in assembler.feed(event):
+                            pass
+                yield event
+        # The loop takes a stream that just ends for a whole answer.
+        done = StreamDone()
+        yield await look(_answer(done, assembler, model), done)
+
+    return stream
+
+
+@asynccontextmanager
+async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+    """`events`, closed on every way out if they can be."""
+    try:
+        yield events
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _answer(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:
+    return done.message or AssistantMessage(
+        content=assembler.blocks(), stop_reason=done.stop_reason, model=model, usage=done.usage
+    )
