@@ -1,10 +1,20 @@
 """Argument models as a model sees them: a small JSON Schema, and words for a mistake."""
 
 import difflib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
+
+from dirge_py.calls import ArgumentProblem, InvalidArguments
+from dirge_py.lib.schemas import Path, Schema, child, types_at
+
+_KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
+    "missing": "missing",
+    "extra_forbidden": "extra",
+    "literal_error": "enum",
+    "enum": "enum",
+}
 
 
 def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
@@ -18,12 +28,65 @@ def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
     return schema
 
 
+def invalid(error: ValidationError, tool: str, schema: Schema, arguments: Any) -> InvalidArguments:
+    """The error as the loop wants it: words for the model, and where each problem is."""
+    problems = [
+        ArgumentProblem(
+            path=_place(each["loc"], arguments),
+            kind=_kind(each["type"]),
+            message=each["msg"],
+        )
+        for each in error.errors(include_url=False, include_context=False)
+    ]
+    return InvalidArguments(words_for(error, tool, schema), problems)
+
+
+def booleans_for_numbers(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
+    """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
+    return list(_misplaced(arguments, schema, schema, ()))
+
+
 def words_for(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
     """What is wrong with the arguments, one line per mistake, and what was expected."""
     known = list(schema.get("properties", {}))
     lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
     expected = ", ".join(_signature(schema))
     return "\n".join([f"The arguments of `{tool}` do not fit:", *lines, f"Expected: {expected}."])
+
+
+def _kind(name: str) -> Literal["missing", "type", "enum", "extra", "other"]:
+    if name in _KINDS:
+        return _KINDS[name]
+    return "type" if name.endswith(("_type", "_parsing")) else "other"
+
+
+def _place(steps: tuple[str | int, ...], arguments: Any) -> Path:
+    """The path in the arguments. pydantic also names the branch of a union: such steps go."""
+    path: list[str | int] = []
+    for number, step in enumerate(steps, start=1):
+        if isinstance(arguments, Mapping) and step in arguments:
+            arguments = arguments[step]
+        elif isinstance(arguments, list) and isinstance(step, int) and step < len(arguments):
+            arguments = arguments[step]
+        elif number < len(steps) or not isinstance(arguments, Mapping):
+            continue
+        path.append(step)
+    return tuple(path)
+
+
+def _misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
+    if isinstance(value, bool):
+        types = types_at(schema, root)
+        if "boolean" not in types and "integer" in types:
+            yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            if isinstance(each, bool | Mapping | list):
+                yield from _misplaced(each, child(schema, name, root), root, (*path, name))
+    elif isinstance(value, list):
+        for place, each in enumerate(value):
+            if isinstance(each, bool | Mapping | list):
+                yield from _misplaced(each, child(schema, place, root), root, (*path, place))
 
 
 def _slim(node: Any) -> Any:

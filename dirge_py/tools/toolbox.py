@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from dirge_py.abort import AbortSignal
 from dirge_py.calls import (
+    InvalidArguments,
     LoopTool,
     LoopToolResult,
     OnUpdate,
@@ -17,10 +18,11 @@ from dirge_py.calls import (
     text_result,
 )
 from dirge_py.claims import Claim
-from dirge_py.errors import DirgeError, ToolFailed, UsageError
+from dirge_py.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.messages import TextBlock
 from dirge_py.tools.base import Services, Tool, ToolContext
-from dirge_py.tools.schema import parameters_of, words_for
+from dirge_py.tools.json_schema import validate_schema
+from dirge_py.tools.schema import booleans_for_numbers, invalid, parameters_of, words_for
 
 
 class BoundTool:
@@ -86,6 +88,8 @@ class BoundTool:
         )
         try:
             result = await self.tool.run(self._parse(arguments), ctx)
+        except ModelRetry:
+            raise
         except DirgeError as error:
             return _as_result(error)
         finally:
@@ -93,11 +97,16 @@ class BoundTool:
         return text_result(result) if isinstance(result, str) else result
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
-        """The arguments as they will be used; ValueError with words for the model."""
+        """The arguments as they will be used; InvalidArguments with words for the model."""
         try:
             model = self._parse(arguments)
         except ValidationError as error:
-            raise ValueError(words_for(error, self.name, self.parameters)) from None
+            raise invalid(error, self.name, self.parameters, arguments) from None
+        misplaced = booleans_for_numbers(arguments, self.parameters)
+        if misplaced:
+            places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in misplaced)
+            text = f"The arguments of `{self.name}` do not fit: {places} must be a number."
+            raise InvalidArguments(text, misplaced)
         return model.model_dump(exclude_unset=True)
 
     def _parse(self, arguments: Any) -> BaseModel:
@@ -132,12 +141,10 @@ class Toolbox:
         return tuple(self._bound.values())
 
     def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
-        """A `calls.ToolValidator`. A tool that is not ours gets any object unchecked."""
+        """A `calls.ToolValidator`. A tool that is not ours is held to the schema it brings."""
         if isinstance(tool, BoundTool):
             return tool.validate(arguments)
-        if not isinstance(arguments, dict):
-            raise ValueError(f"The arguments of `{tool.name}` must be one JSON object.")
-        return arguments
+        return validate_schema(tool.parameters, arguments, tool=tool.name)
 
     def claims(self, name: str, given: str | Mapping[str, Any]) -> Sequence[Claim]:
         """What a call would do. A string fills the tool's first required field.
