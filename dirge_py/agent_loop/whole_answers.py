@@ -33,15 +33,14 @@ def at_whole_answer(inner: StreamFn, look: Look) -> StreamFn:
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         assembler, model = Assembler(), options.model
+        # The loop takes a stream that just ends for a whole answer.
+        end: StreamDone | StreamError = StreamDone()
         async with closing(inner(context, options, signal)) as events:
             async for event in events:
                 match event:
-                    case StreamDone():
-                        yield await look(_answer(event, assembler, model), event)
-                        return
-                    case StreamError():
-                        yield event
-                        return
+                    case StreamDone() | StreamError():
+                        end = event
+                        break
                     case StreamRetry():
                         assembler = Assembler()
                     case StreamStart(name):
@@ -50,9 +49,9 @@ def at_whole_answer(inner: StreamFn, look: Look) -> StreamFn:
                         for _ in assembler.feed(event):
                             pass
                 yield event
-        # The loop takes a stream that just ends for a whole answer.
-        done = StreamDone()
-        yield await look(_answer(done, assembler, model), done)
+        if isinstance(end, StreamDone):
+            end = await look(_answer(end, assembler, model), end)
+        yield end
 
     return stream
 

@@ -97,7 +97,7 @@ class Terminate:
 
 
 Action: TypeAlias = Continue | Skip | Terminate
-Observer: TypeAlias = Callable[[LifecycleEvent], Action | None | Awaitable[Action | None]]
+Observer: TypeAlias = Callable[[LifecycleEvent], Action | Awaitable[Action | None] | None]
 
 
 def lifecycle(*observers: Observer) -> tuple[Bundle, Callable[[StreamFn], StreamFn]]:
