@@ -1,0 +1,334 @@
+"""Readers of events: each at its own pace, none at the cost of the run or of the others."""
+
+import asyncio
+import gc
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.calls import text_result
+from dirge_py.conversation import Conversation
+from dirge_py.events import (
+    AgentEnd,
+    LoopEvent,
+    MessageEnd,
+    MessageUpdate,
+    SystemNotice,
+    ToolExecutionUpdate,
+    TurnStart,
+)
+from dirge_py.mailboxes import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
+from dirge_py.messages import AssistantMessage
+from dirge_py.outcomes import Cancelled, Done
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
+from tests.conversation.room import Room
+
+TEXT = "".join(f"{number} " for number in range(2000))
+
+
+def impatient(talk: Conversation, clock: FakeClock) -> None:
+    """Let the conversation wait on this clock."""
+    patience = Patience(clock=clock, sleep=clock.sleep)
+    talk._parts = replace(talk._parts, patience=patience)
+
+
+def text_of(events: list[LoopEvent]) -> str:
+    updates = [event for event in events if isinstance(event, MessageUpdate)]
+    return "".join(event.delta for event in updates if event.phase == "text_delta")
+
+
+async def all_of(stream: EventStream) -> list[LoopEvent]:
+    return [event async for event in stream]
+
+
+async def until_detached(stream: EventStream) -> tuple[list[LoopEvent], Detached]:
+    """What it still gives, and how it ends."""
+    got: list[LoopEvent] = []
+    with pytest.raises(Detached) as caught:
+        while True:
+            got.append(await anext(stream))
+    return got, caught.value
+
+
+async def somebody_waits(clock: FakeClock) -> None:
+    while not clock.sleepers:  # noqa: ASYNC110 - the loop under test sets no event for it
+        await asyncio.sleep(0)
+
+
+def a_long_run(room: Room) -> None:
+    """6,000 deltas or more, then 75 calls: 300 events."""
+    room.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
+    room.model.will_say("done")
+
+
+async def test_a64_a_stuck_reader_costs_one_wait_and_the_other_gets_everything(
+    room: Room, caplog: Any
+) -> None:
+    a_long_run(room)
+    clock = FakeClock(is_eager=True)
+    assert len(TEXT) > 6000
+
+    async with room.open() as talk:
+        impatient(talk, clock)
+        recorder = EventRecorder()
+        talk.subscribe(recorder)
+        run = talk.send("go")
+        stuck, reader = run.events(), asyncio.ensure_future(all_of(run.events()))
+        outcome = await run
+        read = await reader
+
+    assert isinstance(outcome, Done)
+    assert [delay for delay in clock.slept if delay == 30.0] == clock.slept[:1] == [30.0]
+    assert text_of(read) == text_of(recorder.events) == TEXT + "done"
+    assert [e for e in read if not isinstance(e, MessageUpdate)] == [
+        e for e in recorder.events if not isinstance(e, MessageUpdate)
+    ]
+    assert len(caplog.records) == 1
+    [notice] = recorder.of(SystemNotice)
+    assert "detached" in notice.content
+    await _read_until_detached(stuck, recorder.events)
+
+
+async def _read_until_detached(stuck: EventStream, events: list[LoopEvent]) -> None:
+    got, end = await until_detached(stuck)
+    told = [event for event in events if not isinstance(event, MessageUpdate)]
+    kept = [event for event in got if not isinstance(event, MessageUpdate)]
+    assert kept == told[: len(kept)]
+    assert ROOM <= len(got) == end.seq < MOST
+    assert end.after_seq is not None
+    assert f"records after {end.after_seq}" in end.hint
+
+
+async def test_a_detached_reader_is_told_the_last_record_it_heard_of(room: Room) -> None:
+    for _ in range(30):
+        room.model.will_call_all(*[("list_dir", {"path": "."})] * 4)
+    room.model.will_say("done")
+
+    async with room.open() as talk:
+        impatient(talk, FakeClock(is_eager=True))
+        stored: list[int] = []
+        talk.subscribe(lambda event: stored.append(talk.journal_seq or 0))
+        run = talk.send("go")
+        stuck = run.events()
+        await run
+        got, end = await until_detached(stuck)
+
+    assert end.after_seq == max(stored[: len(got)])
+
+
+async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(room: Room) -> None:
+    room.model.will(Reply(text="x" * 500, chunk_chars=1))
+
+    async with room.open() as talk:
+        run = talk.send("go")
+        assert isinstance(await run.outcome, Done)
+        events = await all_of(run.events())
+
+    assert text_of(events) == "x" * 500
+    assert_event_grammar(events)
+
+
+async def test_a63_nobody_reads_or_all_leave_and_the_run_is_whole(room: Room) -> None:
+    a_long_run(room)
+    clock = FakeClock()
+
+    async with room.open() as talk:
+        impatient(talk, clock)
+        run = talk.send("go")
+        readers = [run.events() for _ in range(3)]
+        assert await anext(readers[0])
+        await readers[0].aclose()
+        del readers
+        gc.collect()
+        assert isinstance(await run, Done)
+        history = list(talk.messages)
+
+    assert clock.slept == []
+    async with room.open("newest") as talk:
+        assert list(talk.messages) == history
+
+
+async def test_a_reader_that_breaks_off_is_forgotten_at_once(room: Room) -> None:
+    a_long_run(room)
+    clock = FakeClock()
+
+    async with room.open() as talk:
+        impatient(talk, clock)
+        run = talk.send("go")
+        async for event in run.events():
+            if isinstance(event, TurnStart):
+                break
+        assert isinstance(await run, Done)
+
+    assert clock.slept == []
+
+
+async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(room: Room) -> None:
+    for _ in range(60):
+        room.model.will_call("list_dir", path=".")
+    room.model.will_say("done")
+    clock = FakeClock()
+
+    async with room.open() as talk:
+        impatient(talk, clock)
+        recorder = EventRecorder()
+        talk.subscribe(recorder)
+        run = talk.send("go")
+        stream = run.events()
+        await somebody_waits(clock)
+        held_at = len(recorder.events)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(recorder.events) == held_at < 2 * ROOM
+
+        assert await all_of(stream) == recorder.events
+        assert isinstance(await run, Done)
+
+
+async def test_an_abort_does_not_wait_for_a_reader(room: Room) -> None:
+    a_long_run(room)
+    clock = FakeClock()
+
+    async with room.open() as talk:
+        impatient(talk, clock)
+        run = talk.send("go")
+        stuck = run.events()
+        await somebody_waits(clock)
+        run.abort()
+        assert await run == Cancelled(reason="user")
+
+    assert await anext(stuck)
+
+
+async def test_one_who_comes_late_hears_what_follows(room: Room) -> None:
+    for _ in range(40):
+        room.model.will_call("list_dir", path=".")
+    room.model.will_say("done")
+    late: list[EventStream] = []
+
+    async with room.open() as talk:
+        run = talk.send("go")
+
+        def join(event: LoopEvent) -> None:
+            if isinstance(event, TurnStart) and event.turn == 41:
+                late.append(run.events())
+
+        talk.subscribe(join)
+        await run
+        events = await all_of(late[0])
+
+    assert not late[0].is_whole
+    assert isinstance(events[0], MessageEnd | MessageUpdate) or events[0].type == "message_start"
+    assert isinstance(events[-1], AgentEnd)
+    assert text_of(events) == "done"
+
+
+async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(room: Room, caplog: Any) -> None:
+    """A68, for sinks: they cannot sleep, as they are never awaited."""
+    room.model.will_say("pong")
+
+    def broken(event: LoopEvent) -> None:
+        if isinstance(event, AgentEnd):
+            raise RuntimeError("broken")
+
+    async with room.open() as talk:
+        fine = EventRecorder()
+        talk.subscribe(broken)
+        talk.subscribe(fine)
+        assert isinstance(await talk.send("ping"), Done)
+
+    assert fine.types[-1] == "agent_end"
+    assert [record.getMessage() for record in caplog.records] == [
+        "a sink failed on agent_end and is told no more"
+    ]
+
+
+async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
+    boxes = Mailboxes()
+    stream = boxes.subscribe()
+    for number in range(3 * ROOM):
+        boxes.put(
+            ToolExecutionUpdate(
+                tool_call_id="a", tool_name="bash", args={}, partial_result=text_result(f"{number}")
+            )
+        )
+    boxes.close()
+
+    [event] = await all_of(stream)
+    assert isinstance(event, ToolExecutionUpdate)
+    assert event.partial_result.text == f"{3 * ROOM - 1}"
+
+
+async def test_a_mailbox_never_holds_more_than_its_most() -> None:
+    boxes = Mailboxes()
+    stream = boxes.subscribe()
+    for number in range(3 * MOST):
+        boxes.put(TurnStart(turn=number))
+
+    got, _ = await until_detached(stream)
+    assert got == [TurnStart(turn=number) for number in range(MOST)]
+
+
+async def test_readers_that_are_stuck_together_wait_together() -> None:
+    clock = FakeClock()
+    boxes = Mailboxes(Patience(clock=clock, sleep=clock.sleep))
+    stuck = [boxes.subscribe(), boxes.subscribe()]
+    for number in range(ROOM):
+        boxes.put(TurnStart(turn=number))
+    waits = [asyncio.ensure_future(boxes.wait_for_room()) for _ in range(5)]
+    await somebody_waits(clock)
+    clock.advance(30.0)
+    await asyncio.gather(*waits)
+
+    assert clock.slept == [30.0]
+    assert all(stream._mailbox.is_detached for stream in stuck)
+
+
+UPDATES = st.lists(
+    st.one_of(
+        st.builds(
+            MessageUpdate,
+            phase=st.sampled_from(["text_delta", "thinking_delta", "toolcall_delta", "text_end"]),
+            index=st.integers(0, 1),
+            delta=st.text(max_size=3),
+        ),
+        st.builds(MessageEnd, st.just(AssistantMessage())),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(UPDATES, st.lists(st.booleans(), max_size=60))
+async def test_merging_changes_neither_order_nor_text(events: list[Any], reads: list[bool]) -> None:
+    boxes = Mailboxes()
+    stream = boxes.subscribe()
+    got: list[Any] = []
+    for number, event in enumerate(events):
+        boxes.put(event)
+        if number < len(reads) and reads[number]:
+            got.append(await anext(stream))
+    boxes.close()
+    got += await all_of(stream)
+
+    assert _as_runs(got) == _as_runs(events)
+    assert stream.seq == len(got)
+
+
+def _as_runs(events: list[Any]) -> list[Any]:
+    """The events with neighbouring deltas of one block made into one."""
+    runs: list[Any] = []
+    for event in events:
+        if isinstance(event, MessageUpdate) and event.phase.endswith("_delta"):
+            last = runs[-1] if runs else None
+            if isinstance(last, list) and last[:2] == [event.phase, event.index]:
+                last[2] += event.delta
+            else:
+                runs.append([event.phase, event.index, event.delta])
+        else:
+            runs.append(event)
+    return runs
