@@ -18,6 +18,7 @@ from dirge_py.agent_loop.results import (
     answered_result,
     error_result,
     problem_result,
+    with_notes,
     with_outcome,
 )
 from dirge_py.agent_loop.state import Run
@@ -120,7 +121,11 @@ class _Batch:
 
     def _prepared(self, block: ToolCallBlock) -> ToolCall:
         validate = self._run.config.validate
-        call = prepare_call(block, self._run.turn_tools, validate)
+        call = prepare_call(block, self._run.turn_tools, validate, mend=self._run.config.repair)
+        if call.repairs:
+            self._run.repairs.update(call.repairs)
+        if call.problem in ("invalid_arguments", "truncated"):
+            self._run.repairs["invalid"] += 1
         decision = self._run.decisions.get(block.id)
         if decision is None or decision.arguments is None:
             return call
@@ -204,7 +209,8 @@ class _Batch:
                 result = changed_result(result, stop.change)
             raise
         finally:
-            self._end(slot, result, duration_ms=duration_ms)
+            # After the hooks: what they put in the place of the content must not take notes along.
+            self._end(slot, with_notes(result, slot.call.notes), duration_ms=duration_ms)
 
     async def _executed(self, slot: _Slot) -> LoopToolResult:
         slot.is_running = True

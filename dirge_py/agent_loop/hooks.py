@@ -209,7 +209,9 @@ class LoopConfig(Bundle):
     """Everything a run needs besides its context: hooks of its own, and plain settings.
 
     `model` is `alias/id`. `interceptors` go around each tool call, the first is the outermost.
-    `clock` counts seconds; `new_id` names the run and calls that came without an id.
+    `clock` counts seconds; `new_id` names the run and calls that came without an id. `repair` mends
+    arguments that do not fit where it is plain what was meant; `scavenge` looks for calls that a
+    model wrote as text.
     """
 
     model: str = ""
@@ -225,6 +227,8 @@ class LoopConfig(Bundle):
     tool_execution: ToolExecutionMode = "parallel"
     max_parallel: int = 8
     validate: ToolValidator | None = None
+    repair: bool = True
+    scavenge: bool = False
     interceptors: Sequence[Interceptor] = ()
     new_id: Callable[[], str] = _new_id
     clock: Callable[[], float] = time.monotonic

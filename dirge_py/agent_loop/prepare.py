@@ -1,11 +1,23 @@
 """From a call as the model wrote it to one that can run, or the words why it cannot."""
 
-import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.calls import CallProblem, LoopTool, ToolCall, ToolOutcome, ToolValidator
+from dirge_py.agent_loop.argument_errors import cut_json, explain
+from dirge_py.agent_loop.effects import changes_something
+from dirge_py.agent_loop.flatten import nested
+from dirge_py.agent_loop.repair import Repaired, repair
+from dirge_py.agent_loop.truncation import Parsed, parse_arguments
+from dirge_py.calls import (
+    CallProblem,
+    InvalidArguments,
+    LoopTool,
+    ToolCall,
+    ToolOutcome,
+    ToolValidator,
+)
 from dirge_py.lib.nearest import nearest
 from dirge_py.messages import ToolCallBlock
 
@@ -15,33 +27,51 @@ PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
     "truncated": "invalid",
 }
 
-_TRUNCATED = (
-    "The arguments of this call were cut off before they were complete, so it did not run. "
-    "Make the call again with shorter arguments, or split the work into several calls."
-)
-_NO_OBJECT = "The arguments must be one JSON object."
+CLOSED = "truncation_fixed"
+"""Counts every call whose arguments broke off, also where nothing could be made of them."""
+
+_AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
+_PREVIEW_BYTES = 500
+_LOGGED_BYTES = 4096
+
+_logger = logging.getLogger(__name__)
 
 
 def prepare_call(
-    block: ToolCallBlock, tools: Sequence[LoopTool], validate: ToolValidator | None
+    block: ToolCallBlock,
+    tools: Sequence[LoopTool],
+    validate: ToolValidator | None,
+    *,
+    mend: bool = True,
 ) -> ToolCall:
-    """The call with its tool and the arguments to use, or with its `problem`."""
-    call = ToolCall(id=block.id, name=block.name, arguments=block.arguments)
+    """The call with its tool and the arguments to use, or with its `problem`.
+
+    With `mend` off, arguments run as they were written or not at all.
+    """
     tool = next((tool for tool in tools if tool.name == block.name), None)
     if tool is None:
-        text = _unknown(block.name, [tool.name for tool in tools])
-        return replace(call, problem="unknown_tool", problem_text=text)
-    call, arguments = replace(call, tool=tool), block.arguments
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return replace(call, problem="truncated", problem_text=_TRUNCATED)
-    try:
-        arguments = tool.prepare_arguments(arguments)
-    except Exception as error:
-        return _invalid(call, str(error) or type(error).__name__)
-    return with_arguments(call, arguments, validate)
+        return ToolCall(
+            id=block.id,
+            name=block.name,
+            arguments=block.arguments,
+            written=block.arguments,
+            problem="unknown_tool",
+            problem_text=_unknown(block.name, [tool.name for tool in tools]),
+        )
+    written = block.arguments
+    if not isinstance(written, str):
+        call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
+        return _fitted(call, tool, validate, mend=mend)
+    parsed = parse_arguments(written, may_close=mend)
+    call = ToolCall(
+        id=block.id, name=block.name, arguments=parsed.value, tool=tool, written=parsed.value
+    )
+    if parsed.state == "whole":
+        return _fitted(call, tool, validate, mend=mend)
+    call = replace(call, repairs=(CLOSED,) if mend else ())
+    if parsed.state == "broken":
+        return replace(call, problem="truncated", problem_text=_broken(call.name, parsed))
+    return _closed(call, tool, validate)
 
 
 def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | None) -> ToolCall:
@@ -50,19 +80,109 @@ def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | Non
     if tool is None:
         return replace(call, arguments=arguments)
     call = replace(call, arguments=arguments, problem=None, problem_text="")
-    if not isinstance(arguments, Mapping):
-        return _invalid(call, _NO_OBJECT)
-    if validate is None:
-        return call
     try:
-        return replace(call, arguments=validate(tool, arguments))
+        return replace(call, arguments=_valid(tool, arguments, validate))
     except Exception as error:
-        return _invalid(call, str(error) or type(error).__name__)
+        return _invalid(call, tool, error)
 
 
-def _invalid(call: ToolCall, why: str) -> ToolCall:
-    text = f"Invalid arguments for `{call.name}`, so it did not run. {why}"
+def _fitted(
+    call: ToolCall,
+    tool: LoopTool,
+    validate: ToolValidator | None,
+    *,
+    mend: bool = True,
+    keep_nulls: bool = False,
+) -> ToolCall:
+    """The call with arguments in the shape that the tool asks for."""
+
+    def reshape(arguments: Any) -> Any:
+        return tool.prepare_arguments(nested(tool.parameters, arguments))
+
+    arguments = call.arguments
+    try:
+        arguments = reshape(arguments)
+        if not mend:
+            return replace(call, arguments=_valid(tool, arguments, validate))
+        repaired = repair(
+            tool.name,
+            tool.parameters,
+            arguments,
+            lambda given: _valid(tool, given, validate),
+            reshape=reshape,
+            keep_nulls=keep_nulls,
+        )
+        if repaired.dropped and changes_something(tool, repaired.arguments):
+            raise InvalidArguments(_not_without(tool.name, repaired.dropped))
+    except Exception as error:
+        return _invalid(replace(call, arguments=arguments), tool, error)
+    return _repaired(call, repaired)
+
+
+def _repaired(call: ToolCall, repaired: Repaired) -> ToolCall:
+    if not repaired.kinds:
+        return replace(call, arguments=repaired.arguments, notes=(*call.notes, *repaired.notes))
+    _logger.info(
+        "repaired the arguments of %s (%s): %s",
+        call.name,
+        ", ".join(repaired.kinds),
+        cut_json(call.written, _LOGGED_BYTES),
+    )
+    return replace(
+        call,
+        arguments=repaired.arguments,
+        repairs=(*call.repairs, *repaired.kinds),
+        notes=(*call.notes, *repaired.notes),
+    )
+
+
+def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> ToolCall:
+    """A call whose arguments broke off and could be closed: good enough to look, not to change."""
+    # A name whose value never came was meant to have one, so its null is not left out.
+    fitted = _fitted(call, tool, validate, keep_nulls=True)
+    if fitted.problem is not None:
+        text = f"The arguments of this `{call.name}` call were cut off. {_AGAIN}"
+        return replace(fitted, problem="truncated", problem_text=f"{text}\n{fitted.problem_text}")
+    if changes_something(tool, fitted.arguments):
+        text = (
+            f"The arguments of this `{call.name}` call were cut off, so it did not run: half of "
+            f"what was meant must not be carried out. {_AGAIN}"
+        )
+        return replace(fitted, problem="truncated", problem_text=text)
+    taken = cut_json(call.written, _PREVIEW_BYTES)
+    note = f"`{call.name}`: the arguments were cut off; it ran with {taken}."
+    return replace(fitted, notes=(note, *fitted.notes))
+
+
+def _valid(tool: LoopTool, arguments: Any, validate: ToolValidator | None) -> Mapping[str, Any]:
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments("The arguments must be one JSON object.")
+    return arguments if validate is None else validate(tool, arguments)
+
+
+def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
+    text = explain(
+        call.name,
+        tool.parameters,
+        call.arguments,
+        message=str(error) or type(error).__name__,
+        problems=error.problems if isinstance(error, InvalidArguments) else (),
+    )
+    _logger.info("invalid arguments for %s: %s", call.name, error)
     return replace(call, problem="invalid_arguments", problem_text=text)
+
+
+def _broken(name: str, parsed: Parsed) -> str:
+    preview = cut_json(parsed.value, _PREVIEW_BYTES)
+    return (
+        f"The arguments of this `{name}` call are no whole JSON ({parsed.reason}), cut off or "
+        f"malformed, so it did not run. {_AGAIN}\nGot: {preview}"
+    )
+
+
+def _not_without(name: str, dropped: Sequence[str]) -> str:
+    ignored = " and ".join(f"`{each}`" for each in dropped)
+    return f"`{name}` has no {ignored}, and it changes things, so it does not run without that."
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

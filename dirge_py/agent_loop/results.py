@@ -1,7 +1,7 @@
 """Results that no tool wrote: for calls that failed, were answered by a hook, or never ran."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,7 @@ def error_result(error: Exception) -> LoopToolResult:
     if isinstance(error, ToolFailed):
         return _failed(error.message, {**error.details, "outcome": error.outcome})
     if isinstance(error, ModelRetry):
-        return _failed(error.message, {"outcome": "invalid"})
+        return _failed(error.message, {"outcome": "invalid", "retry": True})
     if isinstance(error, TimeoutError):
         return _failed(str(error) or "It timed out.", {"outcome": "timeout"})
     _logger.error("a tool raised", exc_info=error)
@@ -62,6 +62,13 @@ def problem_result(call: ToolCall) -> LoopToolResult:
     """Why a call cannot run, in the words that `prepare` found."""
     assert call.problem is not None
     return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
+
+
+def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
+    """The result with what the model has to know of its arguments in a block before the others."""
+    if not notes:
+        return result
+    return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
 
 
 def with_outcome(result: LoopToolResult) -> LoopToolResult:

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from dirge_py.agent_loop.assemble import Assembler, finished_blocks
+from dirge_py.agent_loop.flatten import told_schema
 from dirge_py.agent_loop.hooks import Context, StopRun
 from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.scavenge import with_written_calls
 from dirge_py.agent_loop.state import Run
 from dirge_py.errors import ProviderError
 from dirge_py.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
@@ -55,7 +57,11 @@ def _llm_context(run: Run, context: Context, messages: Sequence[Message]) -> Llm
         system_prompt=context.system_prompt,
         messages=tuple(messages),
         tools=tuple(
-            ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)
+            ToolSpec(
+                name=tool.name,
+                description=tool.description,
+                parameters=told_schema(tool.parameters),
+            )
             for tool in context.tools
         ),
         asset_dir=run.config.asset_dir,
@@ -202,13 +208,17 @@ class _Answer:
         message = done.message or AssistantMessage(content=self._assembler.blocks())
         content = finished_blocks(message.content, self._run.config.new_id)
         has_calls = any(isinstance(block, ToolCallBlock) for block in content)
-        return replace(
+        whole = replace(
             message,
             content=content,
             stop_reason=_stop_reason(done.stop_reason, has_calls),
             model=message.model or self._model,
             usage=done.usage or message.usage,
         )
+        config = self._run.config
+        if not config.scavenge or whole.stop_reason != "stop":
+            return whole
+        return with_written_calls(whole, self._run.turn_tools, config.validate, config.new_id)
 
     def _broken_off(self) -> AssistantMessage:
         """What was said until then. Its calls are dropped: they never ran, and never will."""

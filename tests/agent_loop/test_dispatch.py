@@ -31,7 +31,7 @@ def asking(*calls):
         pytest.param("READ", {}, "unknown_tool", "`read`", id="26 wrong case"),
         pytest.param("search_filesystem", {}, "unknown_tool", "There are: read", id="26 no slip"),
         pytest.param("read", {"path": 1}, "invalid", "path: a string", id="89 invalid"),
-        pytest.param("read", '{"path": "a', "invalid", "cut off", id="truncated"),
+        pytest.param("read", '{"path": tru', "invalid", "cut off", id="truncated"),
         pytest.param("read", "[1]", "invalid", "JSON object", id="no object"),
     ],
 )
