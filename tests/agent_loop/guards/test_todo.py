@@ -3,6 +3,7 @@
 from dirge_py.agent_loop.guards.todo import todo
 from dirge_py.events import SystemNotice
 from dirge_py.outcomes import Done
+from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from tests.agent_loop.guards.workshop import guarded, nudges
 
@@ -38,15 +39,9 @@ async def test_it_speaks_three_times_at_most():
 
 async def test_it_is_silent_once_everything_is_done():
     items = ["a"]
-    model = ScriptedModel().will_say("I stop.").will(lambda _: items.clear() or _done())
+    model = ScriptedModel().will_say("I stop.").will(lambda _: items.clear() or Reply(text="done"))
     run = await guarded(model, todo(lambda: items))
     assert len(nudges(run)) == 1
-
-
-def _done():
-    from dirge_py.providers.scripted import Reply
-
-    return Reply(text="done")
 
 
 async def test_an_unreadable_list_ends_the_run_with_a_notice():
