@@ -118,7 +118,7 @@ class MergedHooks:
                 change = await _ask("after_tool_call", bundle, hook, info, call, result)
             except StopRun as asked:
                 # The result is recorded all the same: what hides its secrets must still see it.
-                stop, change = stop or asked, None
+                stop, change = stop or asked, asked.change
             if change is not None:
                 result = changed_result(result, change)
                 merged = _overlaid(merged, change)

@@ -1,0 +1,681 @@
+"""The nine hooks: how answers of several are merged, what fails how, and every way to stop."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import (
+    AfterToolCallResult,
+    Answer,
+    Context,
+    Defer,
+    EditArgs,
+    LoopConfig,
+    StopRun,
+    TurnUpdate,
+    compose,
+)
+from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle, CallDecision
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.errors import ProviderError
+from dirge_py.events import ContextReplaced, SystemNotice, ToolExecutionEnd, TurnEnd
+from dirge_py.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ToolCallBlock,
+    user_text,
+)
+from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from tests.agent_loop.kit import Ran, Tool, forever, ran
+
+FAIL_OPEN = [
+    "transform_context",
+    "convert_to_llm",
+    "after_tool_call",
+    "prepare_next_turn",
+    "should_stop_after_turn",
+    "get_steering_messages",
+    "get_followup_messages",
+]
+
+
+def as_either(hook: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
+    """The same hook as a plain or as a coroutine function."""
+    if not is_async:
+        return hook
+
+    async def awaited(*args: Any) -> Any:
+        await asyncio.sleep(0)
+        return hook(*args)
+
+    return awaited
+
+
+def bundle(name: str, hook: str, body: Callable[..., Any]) -> Bundle:
+    return Bundle(name=name, **{hook: body})
+
+
+async def one_call_run(config: LoopConfig, **more: Any) -> tuple[Ran, Tool, ScriptedModel]:
+    echo = Tool()
+    model = ScriptedModel().will_call("echo", n=1).will_say("done").will_say("after all")
+    return await ran(model, "go", tools=[echo], config=config, **more), echo, model
+
+
+def notices(run: Ran) -> str:
+    return "\n".join(notice.content for notice in run.recorder.of(SystemNotice))
+
+
+# -- one that fails, at every point
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("hook", FAIL_OPEN)
+async def test_a_hook_that_raises_is_told_and_left_out(hook: str, is_async: bool) -> None:
+    def bad(*_: Any) -> None:
+        raise KeyError("oops")
+
+    run, echo, model = await one_call_run(compose(bundle("plug", hook, as_either(bad, is_async))))
+
+    assert "`plug`" in notices(run)
+    assert "oops" in notices(run)
+    assert isinstance(run.outcome, Done)
+    assert (echo.ran, len(model.seen)) == ([{"n": 1}], 2)
+    assert_balanced(run.new)
+
+
+GARBAGE: list[tuple[str, Any]] = [
+    ("transform_context", "garbage"),
+    ("transform_context", [user_text("x")]),
+    ("transform_context", Context(messages=["not a message"])),  # type: ignore[list-item]
+    ("transform_context", Context(system_prompt=5)),  # type: ignore[arg-type]
+    ("transform_context", Context(tools=["bash"])),  # type: ignore[list-item]
+    ("convert_to_llm", "garbage"),
+    ("convert_to_llm", [{"role": "user", "content": "x"}]),
+    ("after_tool_call", {"content": "x"}),
+    ("after_tool_call", AfterToolCallResult(content="text")),  # type: ignore[arg-type]
+    ("after_tool_call", AfterToolCallResult(content=["text"])),  # type: ignore[list-item]
+    ("after_tool_call", AfterToolCallResult(details="odd")),  # type: ignore[arg-type]
+    ("prepare_next_turn", {"model": "x"}),
+    ("prepare_next_turn", TurnUpdate(continue_with="more")),  # type: ignore[arg-type]
+    ("prepare_next_turn", TurnUpdate(continue_with=[5])),  # type: ignore[list-item]
+    ("prepare_next_turn", TurnUpdate(continue_with=7)),  # type: ignore[arg-type]
+    ("prepare_next_turn", TurnUpdate(model=7)),  # type: ignore[arg-type]
+    ("prepare_next_turn", TurnUpdate(thinking_level="deep")),  # type: ignore[arg-type]
+    ("prepare_next_turn", TurnUpdate(context=Context(messages=[5]))),  # type: ignore[list-item]
+    ("should_stop_after_turn", "yes"),
+    ("get_steering_messages", "hello"),
+    ("get_steering_messages", ["hello"]),
+    ("get_followup_messages", user_text("not in a list")),
+]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(("hook", "answer"), GARBAGE)
+async def test_i09_garbage_is_left_out_with_a_notice(
+    hook: str, answer: Any, is_async: bool
+) -> None:
+    body = as_either(lambda *_: answer, is_async)
+    run, _, model = await one_call_run(compose(bundle("plug", hook, body)))
+
+    assert "`plug`" in notices(run)
+    assert isinstance(run.outcome, Done)
+    assert [message.role for message in model.seen[0].messages] == ["user"]
+    assert run.outcomes == ["ok"]
+    assert run.results[0].text == "ok"
+
+
+@pytest.mark.parametrize("hook", FAIL_OPEN)
+async def test_an_attempt_to_exit_is_a_failure_like_any_other(hook: str) -> None:
+    def leaves(*_: Any) -> None:
+        raise SystemExit(3)
+
+    run, _, _ = await one_call_run(compose(bundle("plug", hook, leaves)))
+    assert "tried to exit (3)" in notices(run)
+    assert isinstance(run.outcome, Done)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(lambda *_: 1 / 0, id="raises"),
+        pytest.param(lambda *_: True, id="bool"),
+        pytest.param(lambda *_: {"args": {}}, id="dict"),
+        pytest.param(lambda *_: EditArgs("x"), id="no arguments"),
+        pytest.param(lambda *_: Answer(content=5), id="no content"),
+        pytest.param(lambda *_: Answer(content=["x"]), id="no blocks"),
+        pytest.param(lambda *_: Answer("x", details=[1]), id="no details"),
+    ],
+)
+async def test_t13_a_gate_that_fails_blocks_the_call_and_is_named(
+    body: Callable[..., Any], is_async: bool
+) -> None:
+    later: list[str] = []
+    config = compose(
+        bundle("plug", "before_tool_call", as_either(body, is_async)),
+        bundle("permission", "before_tool_call", lambda *_: later.append("asked")),
+    )
+    run, echo, _ = await one_call_run(config)
+
+    assert (echo.ran, run.outcomes, later) == ([], ["denied"], [])
+    assert "`before_tool_call` hook of `plug`" in run.results[0].text
+    assert "`plug`" in notices(run)
+    assert isinstance(run.outcome, Done)
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+async def test_a_key_that_cannot_be_had_is_an_error_of_that_call(is_async: bool) -> None:
+    def bad(_provider: str) -> None:
+        raise KeyError("keyring")
+
+    config = compose(bundle("plug", "get_api_key", as_either(bad, is_async)))
+    run, echo, model = await one_call_run(config)
+
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.kind == "auth"
+    assert "`plug`: get_api_key failed (KeyError('keyring'))" in run.outcome.message
+    assert (model.seen, echo.ran) == ([], [])
+
+
+async def test_a_key_that_is_no_text_is_one_too() -> None:
+    run, _, _ = await one_call_run(compose(bundle("plug", "get_api_key", lambda _: 42)))
+    assert isinstance(run.outcome, Failed)
+    assert "int" in run.outcome.message
+
+
+async def test_a_keys_own_error_keeps_its_words() -> None:
+    def bad(_provider: str) -> None:
+        raise ProviderError("The keyring is locked.", kind="auth", hint="Unlock it.")
+
+    run, _, _ = await one_call_run(compose(bundle("plug", "get_api_key", bad)))
+    assert run.outcome == Failed(kind="auth", message="The keyring is locked.", hint="Unlock it.")
+
+
+@pytest.mark.parametrize("hook", HOOK_NAMES)
+async def test_a_hook_that_hangs_waits_until_the_abort_and_no_longer(hook: str) -> None:
+    signal = AbortSignal()
+
+    async def hang(*_: Any) -> Any:
+        asyncio.get_running_loop().call_soon(signal.abort)
+        await forever()
+
+    async with asyncio.timeout(5):
+        run, _, _ = await one_call_run(compose(bundle("plug", hook, hang)), signal=signal)
+
+    assert_balanced(run.new)
+    assert notices(run) == ""
+    expected = Done if hook == "get_followup_messages" else Cancelled
+    assert isinstance(run.outcome, expected)
+
+
+# -- stopping from everywhere
+
+
+@pytest.mark.parametrize("way", ["returned", "raised"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize("hook", HOOK_NAMES)
+async def test_a73_every_hook_may_stop_the_run_which_ends_balanced(
+    hook: str, is_async: bool, way: str
+) -> None:
+    outcome = HookTerminated(point=hook, reason="enough")
+
+    def stop(*_: Any) -> StopRun:
+        if way == "raised":
+            raise StopRun(outcome, say="I was told to stop.")
+        return StopRun(outcome, say="I was told to stop.")
+
+    config = compose(bundle("plug", hook, as_either(stop, is_async)))
+    run, echo, model = await one_call_run(config)
+
+    assert run.outcome == outcome
+    assert_balanced(run.new)
+    assert run.new[-1].text == "I was told to stop."  # type: ignore[union-attr]
+    assert notices(run) == ""
+    asked_before = hook in ("transform_context", "convert_to_llm", "get_api_key")
+    if asked_before or hook == "get_steering_messages":
+        assert (model.seen, run.recorder.of(TurnEnd)[0].message) == ([], None)
+    if hook == "before_tool_call":
+        assert (echo.ran, run.outcomes) == ([], ["suppressed"])
+    if hook == "after_tool_call":
+        assert (len(echo.ran), run.outcomes) == (1, ["ok"])
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+async def test_a73_a_stop_with_calls_pending_answers_them_all(mode: Any) -> None:
+    def stop(_info: Any, call: Any, _result: Any) -> StopRun | None:
+        return StopRun(HookTerminated(point="x", reason="y")) if call.id == "echo#0" else None
+
+    model = ScriptedModel().will_call_all(*[("echo", {})] * 3)
+    config = compose(
+        bundle("plug", "after_tool_call", stop), config=LoopConfig(tool_execution=mode)
+    )
+    run = await ran(model, "go", tools=[Tool()], config=config)
+    assert len(run.results) == 3
+    assert_balanced(run.new)
+
+
+async def test_a73_a_skip_is_an_error_result_with_its_reason_and_the_run_goes_on() -> None:
+    run, echo, model = await one_call_run(
+        compose(bundle("plug", "before_tool_call", lambda *_: Answer("Tool call skipped: no.")))
+    )
+    assert (echo.ran, run.results[0].is_error, run.results[0].text) == (
+        [],
+        True,
+        "Tool call skipped: no.",
+    )
+    assert len(model.seen) == 2
+
+
+async def test_a_result_is_seen_by_every_hook_before_a_stop_counts() -> None:
+    """What hides secrets stands behind what stops: the result is recorded all the same."""
+
+    async def secret(*_: Any) -> LoopToolResult:
+        return text_result("key=sk-1234")
+
+    def scrub(_info: Any, _call: Any, result: LoopToolResult) -> AfterToolCallResult:
+        text = result.text.replace("sk-1234", "***")
+        return AfterToolCallResult(content=(TextBlock(text),))
+
+    config = compose(
+        bundle("plug", "after_tool_call", lambda *_: StopRun(Done(stopped_by="plug"))),
+        bundle("scrub", "after_tool_call", scrub),
+    )
+    model = ScriptedModel().will_call("echo")
+    run = await ran(model, "go", tools=[Tool(body=secret)], config=config)
+
+    assert run.outcome == replace(run.outcome, stopped_by="plug")  # type: ignore[call-arg]
+    assert run.results[0].text == "key=***"
+    assert run.recorder.of(ToolExecutionEnd)[0].result.text == "key=***"
+
+
+# -- chains
+
+
+async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted() -> None:
+    order: list[str] = []
+
+    def last(count: int) -> Callable[..., Context]:
+        def transform(info: Any) -> Context:
+            order.append(f"transform {len(info.context.messages)}")
+            return replace(info.context, messages=info.context.messages[-count:])
+
+        return transform
+
+    def convert(_info: Any, messages: Sequence[Any]) -> list[Any]:
+        order.append(f"convert {len(messages)}")
+        return list(messages)
+
+    config = compose(
+        Bundle(name="a", transform_context=last(4)),
+        Bundle(name="b", transform_context=last(2), convert_to_llm=convert),
+    )
+    history = [user_text(str(n)) for n in range(4)]
+    context = Context(messages=history)
+    model = ScriptedModel().will_say("a")
+
+    await ran(model, "p", context=context, config=config)
+
+    assert order == ["transform 5", "transform 4", "convert 2"]
+    assert [m.text for m in model.seen[0].messages] == ["3", "p"]
+    assert len(history) == 4
+
+
+async def test_case_14_what_the_converter_drops_stays_in_the_context() -> None:
+    contexts: list[int] = []
+    config = compose(
+        Bundle(
+            name="plug",
+            convert_to_llm=lambda _i, messages: [m for m in messages if m.role != "custom"],
+            prepare_next_turn=lambda info: contexts.append(len(info.context.messages)),
+        )
+    )
+    context = Context(messages=[CustomMessage(kind="notification")])
+    model = ScriptedModel().will_say("a")
+
+    await ran(model, "p", context=context, config=config)
+
+    assert [m.role for m in model.seen[0].messages] == ["user"]
+    assert contexts == [3]
+
+
+async def test_converters_are_a_chain_too() -> None:
+    config = compose(
+        bundle("a", "convert_to_llm", lambda _i, messages: [*messages, user_text("from a")]),
+        bundle("b", "convert_to_llm", lambda _i, messages: None),
+        bundle("c", "convert_to_llm", lambda _i, messages: [*messages, user_text("from c")]),
+    )
+    model = ScriptedModel().will_say("x")
+    await ran(model, "p", config=config)
+    assert [m.text for m in model.seen[0].messages] == ["p", "from a", "from c"]
+
+
+async def test_case_23_changes_of_a_result_are_laid_over_each_other() -> None:
+    seen: list[Any] = []
+
+    def second(_info: Any, _call: Any, result: LoopToolResult) -> AfterToolCallResult:
+        seen.append((result.text, result.is_error))
+        return AfterToolCallResult(is_error=True)
+
+    config = compose(
+        bundle(
+            "a",
+            "after_tool_call",
+            lambda *_: AfterToolCallResult(content=[TextBlock("shorter")], details={"k": 1}),
+        ),
+        bundle("b", "after_tool_call", second),
+    )
+    run, _, _ = await one_call_run(config)
+
+    assert seen == [("shorter", False)]
+    (result,) = run.results
+    assert (result.text, result.is_error, result.details["k"]) == ("shorter", True, 1)
+    assert run.recorder.of(ToolExecutionEnd)[0].is_error
+
+
+async def test_a69_a_gate_sees_the_arguments_that_were_edited_before_it() -> None:
+    asked: list[str] = []
+
+    def permission(_info: Any, call: Any) -> Answer | None:
+        return Answer("denied: /etc") if call.arguments["path"] == "/etc" else None
+
+    config = compose(
+        bundle("plug", "before_tool_call", lambda *_: EditArgs({"path": "/etc"})),
+        bundle("permission", "before_tool_call", permission),
+        bundle("never", "before_tool_call", lambda *_: asked.append("asked")),
+    )
+    run, echo, _ = await one_call_run(config)
+
+    assert (echo.ran, run.results[0].text, asked) == ([], "denied: /etc", [])
+
+
+async def test_t23_edits_chain_are_validated_after_each_and_the_last_is_judged_and_run() -> None:
+    def validate(_tool: Any, arguments: Any) -> Any:
+        if not isinstance(arguments["n"], int):
+            raise ValueError("n: must be a number.")
+        return {**arguments, "mode": "safe"}
+
+    judged: list[Any] = []
+    config = compose(
+        bundle("a", "before_tool_call", lambda _i, call: EditArgs({"n": "wrong"})),
+        bundle(
+            "b",
+            "before_tool_call",
+            lambda _i, call: EditArgs({"n": 7}) if call.problem == "invalid_arguments" else None,
+        ),
+        bundle("permission", "before_tool_call", lambda _i, call: judged.append(call.arguments)),
+        config=LoopConfig(validate=validate),
+    )
+    run, echo, _ = await one_call_run(config)
+
+    assert judged == echo.ran == [{"n": 7, "mode": "safe"}]
+    assert run.outcomes == ["ok"]
+
+
+async def test_case_20_without_a_validator_an_edit_is_taken_as_it_is() -> None:
+    config = compose(bundle("plug", "before_tool_call", lambda *_: EditArgs({"value": 123})))
+    _, echo, _ = await one_call_run(config)
+    assert echo.ran == [{"value": 123}]
+
+
+async def test_case_22_a_block_without_words_is_a_generic_one() -> None:
+    run, _, _ = await one_call_run(compose(bundle("plug", "before_tool_call", lambda *_: Answer())))
+    assert "blocked" in run.results[0].text
+    assert run.results[0].is_error
+
+
+async def test_every_call_is_asked_about_also_one_that_cannot_run() -> None:
+    asked: list[Any] = []
+
+    def before(info: Any, call: Any) -> Answer | None:
+        asked.append((call.id, call.problem, len(info.calls)))
+        return Answer("Use echo.") if call.problem == "unknown_tool" else None
+
+    model = ScriptedModel().will_call_all(("nope", {}), ("echo", '{"cut'), ("echo", {}))
+    config = compose(bundle("plug", "before_tool_call", before))
+    run = await ran(model.will_say("done"), "go", tools=[Tool()], config=config)
+
+    assert [problem for _, problem, _ in asked] == ["unknown_tool", "truncated", None]
+    assert {count for _, _, count in asked} == {3}
+    assert run.results[0].text == "Use echo."
+    assert run.outcomes == ["unknown_tool", "invalid", "ok"]
+
+
+async def test_the_first_defer_ends_the_question() -> None:
+    asked: list[str] = []
+    config = compose(
+        bundle("a", "before_tool_call", lambda *_: Defer("who?")),
+        bundle("b", "before_tool_call", lambda *_: asked.append("b")),
+    )
+    run, _, _ = await one_call_run(config)
+    assert asked == []
+    assert run.outcome == AwaitingConfirmation(call_ids=("echo#0",), description="who?")
+
+
+# -- between turns
+
+
+async def test_case_56_a_system_prompt_is_changed_for_what_follows() -> None:
+    once = ["second"]
+
+    def prepare(info: Any) -> TurnUpdate | None:
+        if not once:
+            return None
+        return TurnUpdate(context=replace(info.context, system_prompt=once.pop()))
+
+    run, _, model = await one_call_run(compose(bundle("plug", "prepare_next_turn", prepare)))
+
+    assert [seen.system_prompt for seen in model.seen] == ["first", "second"]
+    assert run.recorder.of(ContextReplaced) == []
+
+
+async def test_a_history_that_was_replaced_is_told_and_goes_on_from_there() -> None:
+    once = [user_text("A summary.", "harness")]
+
+    def prepare(info: Any) -> TurnUpdate | None:
+        return TurnUpdate(context=replace(info.context, messages=[once.pop()])) if once else None
+
+    run, _, model = await one_call_run(compose(bundle("plug", "prepare_next_turn", prepare)))
+
+    (replaced,) = run.recorder.of(ContextReplaced)
+    assert [m.text for m in replaced.messages] == ["A summary."]  # type: ignore[union-attr]
+    assert [m.text for m in model.seen[1].messages] == ["A summary."]
+    assert run.roles == ["user", "assistant", "toolResult", "assistant"]
+
+
+async def test_case_57_thinking_and_model_hold_from_the_next_call_on() -> None:
+    script = Reply(calls=[("echo", {})]), Reply(text="done")
+    options: list[Any] = []
+    model = ScriptedModel().will(script[0]).will(script[1])
+
+    def stream(context: Any, given: Any, signal: Any) -> Any:
+        options.append((given.model, given.thinking_level))
+        return model.stream_fn(context, given, signal)
+
+    config = compose(
+        bundle("a", "prepare_next_turn", lambda _: TurnUpdate(thinking_level="high")),
+        bundle("b", "prepare_next_turn", lambda _: TurnUpdate(model="work/big")),
+        config=LoopConfig(model="work/small"),
+    )
+    await ran(stream, "go", tools=[Tool()], config=config)
+    assert options == [("work/small", "off"), ("work/big", "high")]
+
+
+async def test_updates_are_merged_field_by_field_and_the_later_wins() -> None:
+    config = compose(
+        bundle(
+            "a",
+            "prepare_next_turn",
+            lambda _: TurnUpdate(model="a/m", continue_with=[user_text("from a", "harness")]),
+        ),
+        bundle("b", "prepare_next_turn", lambda info: TurnUpdate(model="b/m")),
+        Bundle(name="end", should_stop_after_turn=lambda info: info.turn == 2),
+    )
+    models: list[str] = []
+
+    def stream(context: Any, given: Any, signal: Any) -> Any:
+        models.append(given.model)
+        return ScriptedModel().will_say("x").stream_fn(context, given, signal)
+
+    run = await ran(stream, "go", config=config)
+    assert models == ["", "b/m"]
+    assert [m.text for m in run.new] == ["go", "x", "from a", "x"]  # type: ignore[union-attr]
+
+
+async def test_preparing_comes_before_stopping_and_stopping_before_steering() -> None:
+    order: list[str] = []
+
+    def note(name: str, answer: Any = None) -> Callable[..., Any]:
+        return lambda *_: order.append(name) or answer
+
+    config = compose(
+        Bundle(
+            name="a",
+            prepare_next_turn=note("prepare"),
+            should_stop_after_turn=note("a stops?"),
+            get_steering_messages=note("steering", []),
+        ),
+        Bundle(name="b", should_stop_after_turn=note("b stops", True)),
+        Bundle(name="c", should_stop_after_turn=note("c stops?")),
+    )
+    await one_call_run(config)
+    assert order == ["steering", "prepare", "a stops?", "b stops"]
+
+
+async def test_steering_of_all_bundles_is_joined_in_order() -> None:
+    def once(text: str) -> Callable[..., Any]:
+        waiting = [user_text(text, "steering")]
+        return lambda _info: [waiting.pop()] if waiting else []
+
+    config = compose(
+        bundle("a", "get_steering_messages", once("one")),
+        bundle("b", "get_steering_messages", once("two")),
+    )
+    run = await ran(ScriptedModel().will_say("x"), "go", config=config)
+    assert [m.text for m in run.new] == ["go", "one", "two", "x"]  # type: ignore[union-attr]
+
+
+async def test_follow_ups_see_what_was_added_before_them() -> None:
+    seen: list[list[str]] = []
+
+    def add(*texts: str) -> Callable[..., Any]:
+        waiting = [user_text(text, "follow_up") for text in texts]
+
+        def follow_up(_info: Any, so_far: Sequence[Any]) -> list[Any]:
+            seen.append([message.text for message in so_far])
+            return [waiting.pop()] if waiting else []
+
+        return follow_up
+
+    def gate(info: Any, so_far: Sequence[Any]) -> list[Any]:
+        return [] if so_far or info.ended_by != "natural" else [user_text("gate", "harness")]
+
+    config = compose(
+        bundle("queue", "get_followup_messages", add("one")),
+        bundle("plug", "get_followup_messages", add("two")),
+        bundle("gate", "get_followup_messages", gate),
+        bundle("end", "should_stop_after_turn", lambda info: info.turn == 3),
+    )
+    model = ScriptedModel().will_say("a").will_say("b").will_say("c")
+    run = await ran(model, "go", config=config)
+
+    assert seen == [[], ["one"], [], []]
+    assert [m.text for m in run.new if m.role == "user"] == ["go", "one", "two", "gate"]
+
+
+# -- keys and options
+
+
+@pytest.mark.parametrize(("found", "used"), [("dynamic", "dynamic"), (None, "static")])
+async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, used: str) -> None:
+    providers: list[str] = []
+    keys: list[Any] = []
+    model = ScriptedModel().will_say("x")
+
+    def stream(context: Any, options: Any, signal: Any) -> Any:
+        keys.append(options.api_key)
+        return model.stream_fn(context, options, signal)
+
+    config = compose(
+        bundle("none", "get_api_key", lambda _: None),
+        bundle("a", "get_api_key", lambda provider: providers.append(provider) or found),
+        config=LoopConfig(provider="work", api_key="static"),
+    )
+    await ran(stream, "go", config=config)
+    assert (providers, keys) == (["work"], [used])
+
+
+async def test_the_first_key_that_is_found_is_used() -> None:
+    asked: list[str] = []
+    config = compose(
+        bundle("a", "get_api_key", lambda _: "first"),
+        bundle("b", "get_api_key", lambda _: asked.append("b") or "second"),
+    )
+    merged = config.get_api_key
+    assert merged is not None
+    assert await merged("work") == "first"  # type: ignore[misc]
+    assert asked == []
+
+
+# -- what is given
+
+
+def test_every_hook_of_the_result_is_set_and_is_a_coroutine_function() -> None:
+    config = compose(Bundle(name="nothing"))
+    assert all(inspect.iscoroutinefunction(getattr(config, name)) for name in HOOK_NAMES)
+
+
+async def test_hooks_of_the_config_itself_come_first() -> None:
+    order: list[str] = []
+    config = compose(
+        bundle("b", "should_stop_after_turn", lambda _: order.append("bundle")),
+        config=LoopConfig(should_stop_after_turn=lambda _: order.append("config")),
+    )
+    await ran(ScriptedModel().will_say("x"), "go", config=config)
+    assert order == ["config", "bundle"]
+
+
+async def test_failures_are_logged_with_their_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    def bad(*_: Any) -> None:
+        raise KeyError("oops")
+
+    with caplog.at_level(logging.ERROR):
+        await one_call_run(compose(bundle("plug", "prepare_next_turn", bad)))
+    assert any(record.exc_info and "plug" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it_answers() -> None:
+    call = ToolCallBlock(id="c0", name="echo", arguments={})
+    history = [user_text("go"), AssistantMessage(content=(call,), stop_reason="toolUse")]
+    for answer, ran_ in ((Defer("again?"), 1), (Answer("no"), 0)):
+        echo = Tool()
+        await ran(
+            ScriptedModel().will_say("done"),
+            context=Context(messages=history, tools=[echo]),
+            config=compose(bundle("plug", "before_tool_call", lambda *_, said=answer: said)),
+            decisions=[CallDecision(tool_call_id="c0", allow=True)],
+        )
+        assert len(echo.ran) == ran_
+
+
+async def test_a_slow_hook_is_waited_for() -> None:
+    """Nothing but plugins has a time limit, and a person never has one."""
+    clock, asked = FakeClock(), asyncio.Event()
+
+    async def slow(*_: Any) -> None:
+        asyncio.get_running_loop().call_soon(asked.set)
+        await clock.sleep(3600)
+
+    run = asyncio.ensure_future(one_call_run(compose(bundle("ask", "before_tool_call", slow))))
+    await asked.wait()
+    clock.advance(3600)
+    finished, echo, _ = await run
+    assert (len(echo.ran), type(finished.outcome)) == (1, Done)
