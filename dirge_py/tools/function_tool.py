@@ -1,0 +1,229 @@
+"""`@tool`: a typed function as a tool.
+
+    @tool(op="network", resource="url")
+    async def fetch(url: Annotated[str, "Where from."], limit: int = 1000) -> str:
+        \"\"\"Fetch a page as text.\"\"\"
+
+The docstring is what the model reads, annotations make the schema, and `op` says what a call would
+do, for whoever judges it.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, create_model
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic_core import to_jsonable_python
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult, OnUpdate, ToolExecutionMode, text_result
+from dirge_py.claims import Claim, Command, Operation
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.base import Services, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.schema import parameters_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_CONTEXT_NAMES = ("ctx", "_ctx")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppServices(Services):
+    """Services with something of the embedder's own, handed to functions as `CallContext.app`."""
+
+    app: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """One call, as a function sees it that has a parameter `ctx`; the model knows nothing of it.
+
+    `app` is what the agent was given as such. A function that takes long looks at `signal`.
+    """
+
+    call_id: str
+    cwd: str
+    signal: AbortSignal
+    on_update: OnUpdate
+    app: Any = None
+
+    def progress(self, text: str) -> None:
+        """Show how far it is. May be called from any thread, never waits."""
+        self.on_update(text_result(text))
+
+
+class FunctionTool(Tool[Any], Generic[P, R]):
+    """A function as a tool; calling it calls the function."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        op: Operation = "other",
+        resource: str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        mode: ToolExecutionMode | None = None,
+    ) -> None:
+        name = name or str(getattr(function, "__name__", ""))
+        if not _NAME.fullmatch(name):
+            raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
+        hints = _hints(function, name)
+        self._function = function
+        self._context_name = _context_name(function, hints)
+        self._op: Operation = op
+        self._resource = resource
+        self._description = description or inspect.cleandoc(function.__doc__ or "")
+        args = _arguments(function, name, hints, self._context_name)
+        if resource is not None and resource not in args.model_fields:
+            raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
+        # Built-in tools are one class each and say this of the class; functions share a class.
+        label = name.replace("_", " ").capitalize()
+        vars(self).update(name=name, label=label, args=args, mode=mode)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    @property
+    def description(self) -> str:
+        return self._description or self.label
+
+    async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
+        given = {name: getattr(args, name) for name in type(args).model_fields}
+        if self._context_name is not None:
+            given[self._context_name] = CallContext(
+                call_id=ctx.call_id,
+                cwd=ctx.cwd,
+                signal=ctx.signal,
+                on_update=ctx.on_update,
+                app=getattr(ctx.services, "app", None),
+            )
+        function: Callable[..., Any] = self._function
+        if inspect.iscoroutinefunction(function):
+            return _as_result(await function(**given))
+
+        def work() -> Any:
+            return function(**given)
+
+        # In a thread, because nobody knows how long it takes.
+        value = await in_thread(ctx.signal, work)
+        return _as_result(await value if inspect.isawaitable(value) else value)
+
+    def claims(self, args: BaseModel, ctx: ToolContext) -> Sequence[Claim]:
+        named = getattr(args, self._resource, None) if self._resource else None
+        resource = self.name if named is None else str(named)
+        match self._op:
+            case "read" | "edit":
+                return [Claim(self._op, ctx.absolute(resource))]
+            case "execute":
+                return [Claim("execute", Command(resource, ctx.cwd))]
+            case "network":
+                return [Claim("network", urlsplit(resource).hostname or resource)]
+            case _:
+                return [Claim(self._op, resource)]
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(
+    *,
+    op: Operation = "other",
+    resource: str | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: ToolExecutionMode | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    op: Operation = "other",
+    resource: str | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: ToolExecutionMode | None = None,
+) -> Any:
+    """Make a tool of a typed function, async or not.
+
+    A call claims `op` on the tool's name, so that the rule `op:name` speaks of it; with `resource`,
+    on what the parameter of that name holds: a path (read, edit), a command (execute), a URL or
+    host (network), else a name. The default `other` is asked about wherever reading is not.
+
+    Parameters: `Annotated[str, "words"]` describes one, a default makes it optional, `ctx` gets the
+    `CallContext` and is not told to the model. A string that is returned is the result as it is, a
+    `LoopToolResult` too; anything else becomes JSON. `ModelRetry` asks the model to call again,
+    better; `ToolFailed` says what to do instead; any other error is told as it is.
+
+    Raises:
+        TypeError: the function cannot be a tool; the message says why.
+    """
+
+    def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return FunctionTool(
+            function, op=op, resource=resource, name=name, description=description, mode=mode
+        )
+
+    return made if function is None else made(function)
+
+
+def _hints(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
+    try:
+        return inspect.get_annotations(function, eval_str=True)
+    except Exception as error:
+        raise TypeError(f"The annotations of `{name}` cannot be read: {error}.") from error
+
+
+def _context_name(function: Callable[..., Any], hints: Mapping[str, Any]) -> str | None:
+    for name in inspect.signature(function).parameters:
+        if name in _CONTEXT_NAMES or hints.get(name) is CallContext:
+            return name
+    return None
+
+
+def _arguments(
+    function: Callable[..., Any], name: str, hints: Mapping[str, Any], context_name: str | None
+) -> type[BaseModel]:
+    """The arguments as a model, from the parameters that are the model's to fill."""
+    fields: dict[str, Any] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == context_name:
+            continue
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise TypeError(f"`{name}` cannot be a tool: give every parameter a name of its own.")
+        if parameter.name not in hints:
+            raise TypeError(f"`{name}` cannot be a tool: `{parameter.name}` has no annotation.")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (_described(hints[parameter.name]), default)
+    try:
+        args: type[BaseModel] = create_model(f"{name}_arguments", __base__=ToolArgs, **fields)
+        parameters_of(args)
+    except (PydanticSchemaGenerationError, NameError, ValueError) as error:
+        raise TypeError(f"`{name}` cannot be a tool: {error}") from error
+    return args
+
+
+def _described(hint: Any) -> Any:
+    """The annotation with a plain string in it read as the field's description."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind, *notes = get_args(hint)
+    read = [Field(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *read)]
+
+
+def _as_result(value: Any) -> LoopToolResult | str:
+    if isinstance(value, LoopToolResult | str):
+        return value
+    plain = to_jsonable_python(value)
+    return text_result(json.dumps(plain, ensure_ascii=False), structured=plain)

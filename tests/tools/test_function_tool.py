@@ -1,0 +1,260 @@
+"""A typed function as a tool: its schema, its claims, its results."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from dirge_py.agent_loop.hooks import LoopConfig
+from dirge_py.calls import LoopTool, text_result
+from dirge_py.claims import Claim, Command
+from dirge_py.errors import ModelRetry, ToolFailed
+from dirge_py.files.workspace import Workspace
+from dirge_py.testing import ScriptedModel
+from dirge_py.tools.function_tool import AppServices, CallContext, FunctionTool, tool
+from dirge_py.tools.toolbox import Toolbox
+from tests.agent_loop.kit import Ran, ran
+
+Boxed = Callable[..., Toolbox]
+
+
+@pytest.fixture
+def boxed(tmp_path: Path) -> Any:
+    workspace = Workspace([tmp_path], tmp_path)
+
+    def make(*tools: FunctionTool[..., Any], app: Any = None) -> Toolbox:
+        return Toolbox(tools, AppServices(files=workspace, app=app), str(tmp_path))
+
+    yield make
+    workspace.close()
+
+
+def bound(box: Toolbox) -> LoopTool:
+    return box.loop_tools[0]
+
+
+async def called(box: Toolbox, name: str, /, **arguments: Any) -> Ran:
+    """A run in which the model calls the tool once."""
+    model = ScriptedModel().will_call(name, **arguments).will_say("done")
+    config = LoopConfig(validate=box.validate)
+    return await ran(model, "go", tools=box.loop_tools, config=config)
+
+
+@tool(op="read")
+async def lookup(
+    key: Annotated[str, "What to look up."], table: Annotated[str, "Where."] = "main"
+) -> str:
+    """Look up a value by key."""
+    return f"{table}[{key}]"
+
+
+def test_a13_annotations_become_the_schema(boxed: Boxed) -> None:
+    found = bound(boxed(lookup))
+
+    assert (found.name, found.description) == ("lookup", "Look up a value by key.")
+    assert found.parameters == {
+        "additionalProperties": False,
+        "properties": {
+            "key": {"description": "What to look up.", "type": "string"},
+            "table": {"default": "main", "description": "Where.", "type": "string"},
+        },
+        "required": ["key"],
+        "type": "object",
+    }
+
+
+async def test_a13_a_call_without_what_is_required_names_it_and_runs_nothing(boxed: Boxed) -> None:
+    reached: list[str] = []
+
+    @tool
+    async def probe(key: str) -> str:
+        reached.append(key)
+        return key
+
+    run = await called(boxed(probe), "probe", table="x")
+
+    assert run.outcomes == ["invalid"]
+    assert "key" in run.results[0].text
+    assert reached == []
+
+
+async def test_a13_a_string_is_the_result_as_it_is(boxed: Boxed) -> None:
+    run = await called(boxed(lookup), "lookup", key="a")
+    assert run.results[0].text == "main[a]"
+    assert run.outcomes == ["ok"]
+
+
+async def test_anything_else_becomes_json(boxed: Boxed) -> None:
+    class Place(BaseModel):
+        city: str
+        at: tuple[float, float]
+
+    @tool
+    async def locate(name: str) -> Place:
+        return Place(city=f"Zürich {name}", at=(47.4, 8.5))
+
+    run = await called(boxed(locate), "locate", name="HB")
+
+    assert run.results[0].text == '{"city": "Zürich HB", "at": [47.4, 8.5]}'
+    assert run.results[0].details["structured"] == {"city": "Zürich HB", "at": [47.4, 8.5]}
+
+
+async def test_a_result_may_be_written_out(boxed: Boxed) -> None:
+    @tool
+    async def fail() -> object:
+        return text_result("no such row", outcome="error", is_error=True)
+
+    run = await called(boxed(fail), "fail")
+    assert (run.results[0].text, run.results[0].is_error) == ("no such row", True)
+
+
+async def test_what_is_no_json_is_an_error_of_the_tool(boxed: Boxed) -> None:
+    @tool
+    async def odd() -> object:
+        return object()
+
+    run = await called(boxed(odd), "odd")
+    assert run.outcomes == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (ModelRetry("Give a date, as 2026-01-31."), "invalid"),
+        (ToolFailed("The table is locked; wait."), "error"),
+        (LookupError("no row"), "error"),
+    ],
+)
+async def test_what_it_raises_reaches_the_model(
+    boxed: Boxed, error: Exception, outcome: str
+) -> None:
+    @tool
+    async def refuse() -> str:
+        raise error
+
+    run = await called(boxed(refuse), "refuse")
+    assert (run.results[0].text, run.outcomes) == (str(error), [outcome])
+
+
+async def test_arguments_arrive_as_what_they_are_annotated_with(boxed: Boxed) -> None:
+    class Row(BaseModel):
+        id: int
+
+    seen: list[Any] = []
+
+    @tool
+    async def put(rows: list[Row], how: Literal["add", "replace"] = "add") -> str:
+        seen.extend([rows, how])
+        return "ok"
+
+    run = await called(boxed(put), "put", rows=[{"id": 1}])
+
+    assert run.outcomes == ["ok"]
+    assert seen == [[Row(id=1)], "add"]
+
+
+async def test_a_plain_function_runs_in_a_thread(boxed: Boxed) -> None:
+    @tool
+    def where(signal: str) -> str:
+        return f"{signal} {threading.current_thread() is threading.main_thread()}"
+
+    run = await called(boxed(where), "where", signal="x")
+    assert run.results[0].text == "x False"
+
+
+async def test_the_context_is_handed_over_and_not_told(boxed: Boxed) -> None:
+    @tool
+    async def greet(name: str, ctx: CallContext) -> str:
+        ctx.progress("half-way")
+        return f"{ctx.app} {name} {ctx.call_id}"
+
+    box = boxed(greet, app="Hello")
+    run = await called(box, "greet", name="Ada")
+
+    assert list(bound(box).parameters["properties"]) == ["name"]
+    assert run.results[0].text == "Hello Ada greet#0"
+    updates = [e for e in run.events if e.type == "tool_execution_update"]
+    assert len(updates) == 1
+
+
+async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> None:
+    @tool
+    def greet(call: CallContext) -> str:
+        return call.call_id
+
+    run = await called(boxed(greet), "greet")
+    assert run.results[0].text == "greet#0"
+
+
+@pytest.mark.parametrize(
+    ("op", "resource", "argument", "claim"),
+    [
+        ("other", None, "x", Claim("other", "act")),
+        ("network", None, "x", Claim("network", "act")),
+        ("network", "on", "https://example.org:8080/a?b", Claim("network", "example.org")),
+        ("network", "on", "example.org", Claim("network", "example.org")),
+        ("execute", "on", "make test", Claim("execute", Command("make test", "{cwd}"))),
+        ("read", None, "x", Claim("read", "{cwd}/act")),
+        ("edit", "on", "a/b.txt", Claim("edit", "{cwd}/a/b.txt")),
+        ("memory", "on", "notes", Claim("memory", "notes")),
+    ],
+)
+def test_what_a_call_claims(
+    boxed: Boxed, tmp_path: Path, op: Any, resource: str | None, argument: str, claim: Claim
+) -> None:
+    @tool(op=op, resource=resource)
+    async def act(on: str) -> str:
+        return on
+
+    [claimed] = bound(boxed(act)).claims({"on": argument})
+
+    expected = repr(claim).replace("{cwd}", str(tmp_path))
+    assert repr(claimed) == expected
+
+
+def test_names_and_words_can_be_given() -> None:
+    @tool(name="find-row", description="Finds it.", mode="sequential")
+    async def f(key: str) -> str:
+        return key
+
+    assert (f.name, f.description, f.mode) == ("find-row", "Finds it.", "sequential")
+
+
+async def test_the_function_can_still_be_called() -> None:
+    assert await lookup("a", table="b") == "b[a]"
+
+
+def many(*keys: str) -> str:
+    return ""
+
+
+def unnamed(key) -> str:  # type: ignore[no-untyped-def]
+    return ""
+
+
+def strange(key: threading.Thread) -> str:
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("function", "why"), [(many, "a name of its own"), (unnamed, "no annotation"), (strange, "")]
+)
+def test_a_function_that_cannot_be_a_tool_says_why(function: Any, why: str) -> None:
+    with pytest.raises(TypeError, match=f"`{function.__name__}` cannot be a tool.*{why}"):
+        tool(function)
+
+
+def test_a_resource_has_to_be_a_parameter() -> None:
+    with pytest.raises(TypeError, match="no parameter 'url'"):
+
+        @tool(op="network", resource="url")
+        async def fetch(link: str) -> str:
+            return link
+
+
+def test_a_name_that_services_refuse_is_refused() -> None:
+    with pytest.raises(TypeError, match="cannot be named 'no spaces'"):
+        tool(name="no spaces")(lookup)
