@@ -5,7 +5,7 @@ Nothing here acts. `slash` dispatches commands; a front end that draws reads key
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -54,3 +54,45 @@ class Theme:
     name: str
     dark: bool = True
     colors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookReport:
+    """One function of a plugin at one point, and how it fared. `is_on`: it is still asked."""
+
+    point: str
+    name: str
+    failures: int = 0
+    is_on: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginReport:
+    """One plugin: where it came from, and what it added. `problem` says why it is not loaded."""
+
+    name: str
+    where: str
+    state: Literal["on", "off", "failed"]
+    problem: str = ""
+    hooks: tuple[HookReport, ...] = ()
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class Plugins(Protocol):
+    """What commands may ask of the plugins of a conversation."""
+
+    @property
+    def commands(self) -> Sequence[Command]: ...
+
+    def report(self) -> Sequence[PluginReport]:
+        """Every plugin that was found, in the order in which they are asked."""
+
+    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Each point that anybody stands at, and who is asked there, in order."""
+
+    def chain(self, tool: str) -> Sequence[str]:
+        """What stands around a call of this tool, the outermost first."""
+
+    def remove(self, name: str) -> None:
+        """Take a plugin's hooks, tools and commands away. Raises UsageError: there is none."""

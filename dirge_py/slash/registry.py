@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
+from dirge_py.contributions import Command, Plugins
 from dirge_py.errors import UsageError
 from dirge_py.lib.nearest import nearest
 
@@ -32,6 +32,9 @@ class Registry:
         self._by_name: dict[str, Command] = {}
         self._commands: list[Command] = []
         self._own: dict[str, str] = {}
+        self._wanted: Mapping[str, str] = {}
+        self._of_plugins: list[Command] = []
+        self.plugins: Plugins | None = None
         self.conflicts: list[str] = []
         for command in commands:
             self.add(command)
@@ -44,12 +47,32 @@ class Registry:
         for name in (command.name, *command.aliases):
             self._by_name.setdefault(name, command)
 
+    def use_plugins(self, plugins: Plugins | None) -> list[str]:
+        """Take the commands of these plugins, in the place of those taken before.
+
+        Returns what the person should know: a plugin's command cannot have a name that is taken.
+        """
+        for command in self._of_plugins:
+            self._commands.remove(command)
+            del self._by_name[command.name]
+        self.plugins, self._of_plugins = plugins, []
+        warnings: list[str] = []
+        for command in plugins.commands if plugins is not None else ():
+            if command.name in self._by_name:
+                warnings.append(f"/{command.name} of a plugin is left out: the name is taken.")
+                continue
+            self.add(command)
+            self._of_plugins.append(command)
+        self.use_own_names(self._wanted)
+        return warnings
+
     def use_own_names(self, names: Mapping[str, str]) -> list[str]:
         """Take a person's own names, `/m` for `/model fast`; returns what they should know of them.
 
         An own name stands for a built-in command, so that none can lead to itself.
         """
         self._own.clear()
+        self._wanted = names
         warnings: list[str] = []
         for own, line in names.items():
             name, meant = own.removeprefix("/"), line.removeprefix("/").strip()

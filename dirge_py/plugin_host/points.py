@@ -1,0 +1,61 @@
+"""Where a plugin may stand, and the handle it gets for standing there."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from dirge_py.agent_loop.hooks import HOOK_NAMES
+from dirge_py.errors import DirgeError
+from dirge_py.events import LoopEvent
+from dirge_py.lib.nearest import nearest
+
+PROMPT_POINTS = ("before_prompt", "before_prompt_build", "on_compact")
+EVENT_POINTS: tuple[str, ...] = tuple(event.type for event in get_args(LoopEvent))
+POINTS = (*HOOK_NAMES, *PROMPT_POINTS, *EVENT_POINTS)
+
+AROUND_TOOL = "around_tool"
+
+
+class PluginError(DirgeError):
+    """A plugin asks for something it cannot have."""
+
+
+def check_point(point: str) -> None:
+    """Raises PluginError, naming the nearest, for a point that does not exist."""
+    if point in POINTS:
+        return
+    meant = nearest(point, POINTS)
+    hint = f"Did you mean `{meant}`?" if meant else f"There are: {', '.join(POINTS)}."
+    raise PluginError(f"there is no hook point `{point}`.", hint=hint)
+
+
+class Registration:
+    """A function at a point. Calling the handle calls the function; `close` takes it away.
+
+    `tool`: the only one that an `around_tool` function stands around; empty: all of them.
+    """
+
+    def __init__(self, plugin: str, point: str, fn: Callable[..., Any], *, tool: str = "") -> None:
+        self.plugin = plugin
+        self.point = point
+        self.fn = fn
+        self.tool = tool
+        self.failures = 0
+        self.is_on = True
+        self.name: str = getattr(fn, "__name__", type(fn).__name__)
+
+    @property
+    def label(self) -> str:
+        return f"{self.plugin}.{self.name}"
+
+    @property
+    def path(self) -> str:
+        """The file it is written in, where that can be told."""
+        code = getattr(self.fn, "__code__", None)
+        return str(getattr(code, "co_filename", ""))
+
+    def close(self) -> None:
+        """Be asked no more. May be called twice."""
+        self.is_on = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)

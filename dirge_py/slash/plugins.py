@@ -1,0 +1,96 @@
+"""`/plugins`, `/hooks` and `/tools`: who added what, and who is asked when."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command, HookReport, PluginReport
+from dirge_py.errors import UsageError
+from dirge_py.lib.nearest import nearest
+from dirge_py.slash.base import FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+_NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
+
+
+async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    known = front.commands.plugins
+    verb, _, name = args.partition(" ")
+    if verb == "off" and name.strip() and known is not None:
+        known.remove(name.strip())
+        front.commands.use_plugins(known)
+        front.show(f"The plugin {name.strip()} is off for this session.", tone="good")
+        return
+    if args:
+        raise UsageError(f"/plugins {args}: no such thing.", hint="/plugins, or /plugins off NAME.")
+    found = known.report() if known is not None else ()
+    front.show("\n".join(line for plugin in found for line in _described(plugin)) or _NONE)
+
+
+async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    known = front.commands.plugins
+    order = known.order() if known is not None else ()
+    width = max((len(point) for point, _ in order), default=0)
+    lines = [f"{point:<{width}}  {' → '.join(labels)}" for point, labels in order]
+    front.show("\n".join(lines) or "Nobody stands at any hook yet.")
+
+
+async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    words = [word for word in args.split() if word != "--chain"]
+    if not words:
+        front.show("\n".join(conversation.tool_names) or "The model has no tools.")
+        return
+    name = words[0]
+    if name not in conversation.tool_names:
+        meant = nearest(name, conversation.tool_names)
+        hint = f"Did you mean {meant}?" if meant else "/tools lists them."
+        raise UsageError(f"There is no tool {name}.", hint=hint)
+    known = front.commands.plugins
+    around = known.chain(name) if known is not None else ()
+    front.show(" → ".join([*around, name]))
+
+
+def _described(plugin: PluginReport) -> Sequence[str]:
+    rows = [
+        ("hooks", ", ".join(_hook(hook) for hook in plugin.hooks)),
+        ("tools", ", ".join(plugin.tools)),
+        ("commands", ", ".join(f"/{name}" for name in plugin.commands)),
+        ("why", plugin.problem),
+    ]
+    shown = [row for row in rows if row[1]] if plugin.state == "on" else rows[-1:]
+    head = plugin.name if plugin.state == "on" else f"{plugin.name} ({plugin.state})"
+    return [f"{head}  {plugin.where}", *(f"  {left:<8}  {right}" for left, right in shown)]
+
+
+def _hook(hook: HookReport) -> str:
+    failed = f"{hook.failures} failed" if hook.failures else ""
+    notes = ", ".join(note for note in (failed, "" if hook.is_on else "off") if note)
+    return f"{hook.point} {hook.name}" + (f" ({notes})" if notes else "")
+
+
+def _verbs(conversation: "Conversation") -> Sequence[str]:
+    return ["off"]
+
+
+def _tool_names(conversation: "Conversation") -> Sequence[str]:
+    return conversation.tool_names
+
+
+COMMANDS = (
+    Command(
+        name="plugins",
+        summary="plugins, and what each added; off NAME takes one away for this session",
+        usage="[off NAME]",
+        run=plugins,
+        complete=_verbs,
+    ),
+    Command(name="hooks", summary="who is asked at each hook, in order", run=hooks),
+    Command(
+        name="tools",
+        summary="the tools; with a name, what stands around its calls",
+        usage="[NAME] [--chain]",
+        run=tools,
+        complete=_tool_names,
+    ),
+)
