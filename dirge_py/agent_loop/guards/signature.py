@@ -11,6 +11,7 @@ from dirge_py.calls import LoopToolResult
 from dirge_py.messages import ImageBlock
 
 _LONGEST_SHOWN = 400
+_LONGEST_NORMALISED = 64 * 1024
 _UNSTABLE = re.compile(
     r"\x1b\[[0-9;?]*[A-Za-z]"  # colours and cursor movements
     r"|\b0x[0-9a-fA-F]{6,16}\b"  # addresses
@@ -62,9 +63,11 @@ def result_digest(result: LoopToolResult) -> str:
     """A hash of what a result says: equal where nothing new was learned.
 
     Colours, addresses, durations and blanks at line ends, which differ from run to run, are left
-    out.
+    out; in a very long result they count.
     """
-    text = _UNSTABLE.sub("", result.text)
+    text = result.text
+    if len(text) <= _LONGEST_NORMALISED:
+        text = _UNSTABLE.sub("", text)
     lines = [line.rstrip() for line in text.splitlines()]
     images = [block.asset_id for block in result.content if isinstance(block, ImageBlock)]
     said = json.dumps([result.is_error, result.details.get("outcome"), lines, images], default=str)

@@ -135,3 +135,9 @@ def test_what_differs_from_run_to_run_is_no_news(one, other):
 )
 def test_another_text_outcome_or_picture_is_news(other):
     assert result_digest(text_result("1 failed")) != result_digest(other)
+
+
+def test_a_very_long_result_is_compared_as_it_is():
+    said = [f"{'line' * 20_000}\n1 failed in {seconds}s" for seconds in (0.1, 0.1, 0.2)]
+    first, same, other = [result_digest(text_result(text)) for text in said]
+    assert first == same != other
