@@ -25,6 +25,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 if TYPE_CHECKING:
     from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
+    from dirge_py.tools.planning.todo_list import TodoList
 
 
 def _spelled(path: str) -> str:
@@ -58,6 +59,7 @@ class Services:
     files: Workspace
     processes: "Runner | None" = None
     outputs: "OutputStore | None" = None
+    todo: "TodoList | None" = None
     command_timeout_s: float = 120.0
 
 

@@ -1,0 +1,1 @@
+"""What the todo tool works with."""

@@ -1,0 +1,67 @@
+"""The todo list of a conversation: kept by the model, seen by people, stored with the session."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, cast, get_args
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+TodoStatus = Literal["pending", "in_progress", "done"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TodoItem:
+    id: str
+    text: str
+    status: TodoStatus = "pending"
+
+    def stored(self) -> dict[str, str]:
+        return {"id": self.id, "text": self.text, "status": self.status}
+
+
+StoredItems = Sequence[Mapping[str, str]]
+
+
+class TodoList:
+    """The items in their order. `on_change` gets them, as they are stored, after every change."""
+
+    def __init__(self, on_change: Callable[[StoredItems], None] | None = None) -> None:
+        self.on_change = on_change
+        self._items: tuple[TodoItem, ...] = ()
+
+    @property
+    def items(self) -> tuple[TodoItem, ...]:
+        return self._items
+
+    def open_items(self) -> list[str]:
+        """The texts of what is not done, what is in progress first."""
+        waiting = [item for item in self._items if item.status != "done"]
+        return [item.text for item in sorted(waiting, key=lambda item: item.status == "pending")]
+
+    def put(self, items: Sequence[TodoItem]) -> None:
+        """Replace the whole list. Nothing is told when nothing changed."""
+        if self._items == tuple(items):
+            return
+        self._items = tuple(items)
+        if self.on_change is not None:
+            self.on_change(self.stored())
+
+    def stored(self) -> list[dict[str, str]]:
+        """The items as JSON values."""
+        return [item.stored() for item in self._items]
+
+    def load(self, stored: Any) -> None:
+        """Take up what `stored` gave once. What is not an item is left out; nothing is told."""
+        entries = stored if isinstance(stored, Sequence) and not isinstance(stored, str) else ()
+        items = [item for item in map(_loaded, entries) if item is not None]
+        self._items = tuple({item.id: item for item in items}.values())
+
+
+def _loaded(entry: Any) -> TodoItem | None:
+    if not isinstance(entry, Mapping):
+        return None
+    item_id, text, status = (entry.get(name) for name in ("id", "text", "status"))
+    if not (isinstance(item_id, str) and isinstance(text, str) and item_id and text):
+        return None
+    if status not in get_args(TodoStatus):
+        return None
+    return TodoItem(id=item_id, text=text, status=cast(TodoStatus, status))

@@ -1,0 +1,184 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.claims import Claim
+from dirge_py.files.workspace import Workspace
+from dirge_py.tools.base import Services
+from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.tools.todo import TOOL
+from dirge_py.tools.toolbox import Toolbox
+
+
+class Desk:
+    """The todo tool with its list, called as the loop calls it."""
+
+    def __init__(self, folder: Path):
+        self.stored = []
+        self.list = TodoList(on_change=self.stored.append)
+        self.toolbox = Toolbox(
+            [TOOL], Services(files=Workspace([folder], folder), todo=self.list), str(folder)
+        )
+        (self.tool,) = self.toolbox.loop_tools
+
+    async def call(self, **arguments):
+        valid = self.toolbox.validate(self.tool, self.tool.prepare_arguments(arguments))
+        return await self.tool.execute("call", valid, AbortSignal(), lambda partial: None)
+
+    async def text(self, *items, **more):
+        result = await self.call(items=list(items), **more)
+        assert not result.is_error, result.text
+        return result.text
+
+    async def refusal(self, *items, **more):
+        result = await self.call(items=list(items), **more)
+        assert result.is_error, result.text
+        return result.text
+
+
+@pytest.fixture
+def desk(tmp_path):
+    return Desk(tmp_path)
+
+
+def item(item_id, text="do it", status="pending"):
+    return {"id": item_id, "text": text, "status": status}
+
+
+async def test_a_list_is_replaced_and_shown(desk):
+    shown = await desk.text(item("1", "read", "done"), item("2", "write", "in_progress"), item("3"))
+    assert shown.splitlines() == [
+        "3 items: 1 done, 1 in progress, 1 pending.",
+        "[x] 1: read",
+        "[>] 2: write",
+        "[ ] 3: do it",
+    ]
+    assert await desk.text(item("9")) == "1 item: 1 pending.\n[ ] 9: do it"
+    assert await desk.text() == "The todo list is empty."
+
+
+async def test_without_arguments_it_shows_the_list(desk):
+    await desk.text(item("1"))
+    assert (await desk.call()).text == "1 item: 1 pending.\n[ ] 1: do it"
+    assert len(desk.stored) == 1
+
+
+async def test_merging_changes_what_is_given_appends_what_is_new_and_keeps_the_rest(desk):
+    await desk.text(item("1", "read"), item("2", "write"))
+    await desk.text({"id": "1", "status": "done"}, {"id": "3", "text": "send"}, merge=True)
+    assert desk.list.items == (
+        TodoItem(id="1", text="read", status="done"),
+        TodoItem(id="2", text="write"),
+        TodoItem(id="3", text="send"),
+    )
+    await desk.text({"id": "2", "text": "write\nit  all"}, merge=True)
+    assert desk.list.items[1] == TodoItem(id="2", text="write it all")
+
+
+async def test_bad_ids_are_named_and_nothing_changes(desk):
+    await desk.text(item("1"))
+    before = desk.list.items
+    assert "`7`, `8`" in await desk.refusal({"id": "7"}, {"id": "8", "text": " "}, merge=True)
+    assert "On the list: `1`" in await desk.refusal({"id": "7"}, merge=True)
+    assert "twice: `1`" in await desk.refusal(item("1"), item("1", "again"))
+    assert "twice: `1`" in await desk.refusal({"id": "1"}, {"id": "1"}, merge=True)
+    assert "without `text`: `1`" in await desk.refusal({"id": "1", "status": "done"})
+    assert desk.list.items == before
+
+
+async def test_merging_into_an_empty_list_says_that_it_is_empty(desk):
+    assert "The list is empty." in await desk.refusal({"id": "1", "status": "done"}, merge=True)
+
+
+async def test_more_than_one_in_progress_is_advised_against(desk):
+    assert "More than one" not in await desk.text(item("1", status="in_progress"))
+    told = await desk.text(item("2", status="in_progress"), merge=True)
+    assert told.endswith("More than one is in progress: finish or set back all but one.")
+
+
+async def test_other_spellings_are_understood(desk):
+    await desk.call(todos=[{"id": 1, "content": "read", "status": "Completed"}])
+    await desk.call(tasks=[{"id": 2, "title": "b", "state": "in-progress"}], merge=True)
+    assert desk.list.items == (
+        TodoItem(id="1", text="read", status="done"),
+        TodoItem(id="2", text="b", status="in_progress"),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"items": "1"},
+        {"items": [1]},
+        {"items": [{"id": True, "text": "a"}]},
+        {"items": [{"id": "", "text": "a"}]},
+        {"items": [{"text": "a"}]},
+        {"items": [{"id": "1", "text": "a", "status": "later"}]},
+        {"items": [{"id": "1", "text": "a", "status": 5}]},
+        {"item": []},
+    ],
+)
+async def test_what_does_not_fit_is_refused_with_the_arguments(desk, arguments):
+    with pytest.raises(ValueError, match="`todo`"):
+        await desk.call(**arguments)
+    assert desk.stored == []
+
+
+async def test_every_change_is_stored_once_and_can_be_loaded(desk):
+    await desk.text(item("1", "read", "done"), item("2"))
+    await desk.text(item("1", "read", "done"), item("2"))
+    assert desk.stored == [[item("1", "read", "done"), item("2")]]
+    again = TodoList()
+    again.load(desk.stored[-1])
+    assert again.items == desk.list.items
+
+
+async def test_the_result_carries_the_items_for_the_screen(desk):
+    result = await desk.call(items=[item("1")])
+    assert result.details == {"outcome": "ok", "items": [item("1")]}
+
+
+def test_open_items_begin_with_what_is_in_progress():
+    todo = TodoList()
+    todo.put(
+        [
+            TodoItem(id="1", text="a"),
+            TodoItem(id="2", text="b", status="done"),
+            TodoItem(id="3", text="c", status="in_progress"),
+        ]
+    )
+    assert todo.open_items() == ["c", "a"]
+
+
+def test_its_claim_is_of_no_consequence(desk):
+    assert desk.tool.claims({}) == [Claim("meta", "todo")]
+
+
+def test_without_a_list_it_is_not_offered(tmp_path):
+    assert Toolbox([TOOL], Services(files=Workspace([tmp_path], tmp_path)), "/").names == ()
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["id", "text", "status", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=100)
+@given(JSON)
+def test_anything_stored_can_be_loaded(stored):
+    told = []
+    todo = TodoList(on_change=told.append)
+    todo.load(stored)
+    assert told == []
+    again = TodoList()
+    again.load(todo.stored())
+    assert again.items == todo.items
+    assert len({each.id for each in todo.items}) == len(todo.items)
