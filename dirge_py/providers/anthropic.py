@@ -1,8 +1,10 @@
 """Anthropic's Messages, and services that speak it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from dirge_py.messages import AssistantMessage, CompactionBlock, Message
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.anthropic_request import messages_request
@@ -14,6 +16,9 @@ from dirge_py.streams import StreamFn
 BASE_URL = "https://api.anthropic.com"
 KEY_ENV = ("ANTHROPIC_API_KEY",)
 
+_COMPACTION_BETA = "compact-2026-01-12"
+_COMPACT = {"edits": [{"type": "compact_20260112"}]}
+
 
 def _headers(key: str | None) -> Mapping[str, str]:
     headers = {"anthropic-version": "2023-06-01"}
@@ -21,13 +26,37 @@ def _headers(key: str | None) -> Mapping[str, str]:
 
 
 def _body(call: Call) -> Mapping[str, Any]:
-    return messages_request(
-        call.context,
+    messages = [_own(message, call.settings.alias) for message in call.context.messages]
+    body = messages_request(
+        replace(call.context, messages=messages),
         call.options,
         model=call.model,
         card=lookup("anthropic", call.model),
         max_output_tokens=call.max_output_tokens,
     )
+    if _compacts(call.settings.headers, call.options.headers):
+        body["context_management"] = _COMPACT
+    return body
+
+
+def _compacts(*headers: Mapping[str, str]) -> bool:
+    """Whether the settings ask the service to fold old history itself: by naming its beta."""
+    return any(
+        name.lower() == "anthropic-beta" and _COMPACTION_BETA in value
+        for layer in headers
+        for name, value in layer.items()
+    )
+
+
+def _own(message: Message, alias: str) -> Message:
+    """The message without what another service folded: only the one that did can read it."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    whose, is_told, _ = message.model.partition("/")
+    if not is_told or whose == alias:
+        return message
+    content = tuple(b for b in message.content if not isinstance(b, CompactionBlock))
+    return message if content == message.content else replace(message, content=content)
 
 
 def _answer(call: Call) -> MessagesAnswer:

@@ -1,7 +1,7 @@
 """A Messages answer: blocks that open, grow and close, in order."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dirge_py.errors import ProviderError
@@ -14,6 +14,7 @@ from dirge_py.providers.translator import (
     as_text,
 )
 from dirge_py.streams import (
+    CompactionDone,
     StreamDone,
     StreamError,
     StreamEvent,
@@ -29,6 +30,8 @@ _STOP_REASONS: Mapping[str, StopReason] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "tool_use": "toolUse",
+    "compaction": "compaction",
+    "pause_turn": "pause_turn",
 }
 
 
@@ -39,6 +42,7 @@ class _Block:
     redacted: str = ""
     input: Any = None
     has_pieces: bool = False
+    compaction: dict[str, Any] = field(default_factory=dict)
 
 
 class MessagesAnswer:
@@ -52,6 +56,7 @@ class MessagesAnswer:
         self._has_calls = False
         self._stop = ""
         self._usage: dict[str, int] = {}
+        self._iterations: list[Mapping[str, Any]] = []
 
     @property
     def call_is_open(self) -> bool:
@@ -121,6 +126,8 @@ class MessagesAnswer:
                 return self._grown(index, thinking)
             case "redacted_thinking":
                 block.redacted = as_text(raw.get("data"))
+            case "compaction":
+                block.compaction = dict(raw)
             case "tool_use":
                 self.has_content = self._has_calls = True
                 block.input = raw.get("input")
@@ -147,6 +154,9 @@ class MessagesAnswer:
             case "signature_delta":
                 if index in self._blocks:
                     self._blocks[index].signature += as_text(delta.get("signature"))
+            case "compaction_delta":
+                if index in self._blocks:
+                    _fold_in(self._blocks[index].compaction, delta)
         return ()
 
     def _closed(self, index: Any) -> Sequence[StreamEvent]:
@@ -158,6 +168,9 @@ class MessagesAnswer:
                 return [ThinkingEnd(signature=block.signature or None)]
             case "redacted_thinking":
                 return [ThinkingEnd(redacted=block.redacted or None)]
+            case "compaction":
+                text = as_text(block.compaction.get("content"))
+                return [CompactionDone(data=block.compaction, text=text)]
             case "tool_use":
                 # `input` is empty where pieces follow; services that stream none give it whole.
                 whole = None if block.has_pieces else as_object(block.input)
@@ -170,12 +183,14 @@ class MessagesAnswer:
         self._usage |= {
             name: as_count(counted[name]) for name in _COUNTS if counted.get(name) is not None
         }
+        self._iterations = as_objects(counted.get("iterations")) or self._iterations
 
     def _total(self) -> Usage | None:
         if not self._usage:
             return None
-        fresh, output, read, write = (self._usage.get(name, 0) for name in _COUNTS)
-        return Usage(input=fresh + read + write, output=output, cache_read=read, cache_write=write)
+        # A service that compacted on the way called its model several times: its own sum leaves
+        # the compaction out, which is paid for, too.
+        return sum(map(_usage, self._iterations or [self._usage]), Usage())
 
 
 _COUNTS = (
@@ -184,6 +199,21 @@ _COUNTS = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage:
+    fresh, output, read, write = (as_count(counted.get(name)) for name in _COUNTS)
+    return Usage(input=fresh + read + write, output=output, cache_read=read, cache_write=write)
+
+
+def _fold_in(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Add a piece of a compaction: its text grows, everything else is taken as it comes last."""
+    for name, value in delta.items():
+        before = block.get(name)
+        if name == "content" and isinstance(before, str) and isinstance(value, str):
+            block[name] = before + value
+        elif name != "type":
+            block[name] = value
 
 
 def _refused() -> ProviderError:

@@ -120,7 +120,8 @@ def _can_think(history: Sequence[Sendable]) -> bool:
     last = next(answers, None)
     if last is None or not last.calls:
         return True
-    return isinstance(last.content[0], ThinkingBlock)
+    first = next(block for block in last.content if not isinstance(block, CompactionBlock))
+    return isinstance(first, ThinkingBlock)
 
 
 def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:

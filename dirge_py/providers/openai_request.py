@@ -94,6 +94,8 @@ def _messages(context: LlmContext, system_role: str, memory: Memory) -> list[dic
         messages.append({"role": system_role, "content": context.system_prompt})
     shown_later: list[ImageBlock] = []
     for message in sendable(context.messages):
+        if isinstance(message, AssistantMessage) and not (message.text or message.calls):
+            continue  # nothing but what another service folded
         if shown_later and not isinstance(message, ToolResultMessage):
             messages.append(_pictures(shown_later, context.asset_dir))
             shown_later = []

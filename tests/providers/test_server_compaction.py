@@ -1,0 +1,290 @@
+"""History that the service folds itself: its block goes back as it came, and the run goes on."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from dirge_py.agent_loop import LoopConfig, compose
+from dirge_py.agent_loop.guards.limits import Limits, limits
+from dirge_py.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.outcomes import Done
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+from dirge_py.streams import CompactionDone, StreamFn
+from tests.agent_loop.kit import Tool, ran
+from tests.providers.asking import Client, done_of
+from tests.providers.server import FakeService, Raw, Say
+
+BLOCK = {
+    "type": "compaction",
+    "content": "What was done so far: “ünïcode” & <tags>.",
+    "encrypted_content": "EuYBCkQYAiJA/+==",
+    "signature": "sig==",
+    "tool_changes": [{"z": 1, "a": [None, 1.5, True]}],
+}
+BETA = {"anthropic-beta": "compact-2026-01-12"}
+
+
+def events_of(*payloads: Mapping[str, Any]) -> Raw:
+    return Raw(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
+
+
+def opened(block: Mapping[str, Any], index: int = 0) -> Mapping[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def grown(index: int = 0, **delta: Any) -> Mapping[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def ended(stop: str, index: int = 0, **usage: Any) -> tuple[Mapping[str, Any], ...]:
+    return (
+        {"type": "content_block_stop", "index": index},
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage},
+        {"type": "message_stop"},
+    )
+
+
+def compacted(block: Mapping[str, Any] = BLOCK) -> Raw:
+    return events_of(opened(block), *ended("compaction", input_tokens=9, output_tokens=3))
+
+
+def speaking(
+    http: HttpClient, service: FakeService, kind: str = "anthropic", alias: str = "work"
+) -> StreamFn:
+    url = service.anthropic_url if kind == "anthropic" else service.openai_url
+    settings = ProviderSettings(alias=alias, type=kind, base_url=url, api_key="k", headers=BETA)
+    return provider(kind).make(settings, http)
+
+
+# -- the answer
+
+
+async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_byte(
+    http: HttpClient, serve: Callable[..., FakeService]
+) -> None:
+    service = serve(compacted(), Say(text="Done."))
+    config = compose(limits(Limits(turns=1)), config=LoopConfig(model="work/claude-sonnet-4-5"))
+
+    run = await ran(speaking(http, service), "go", config=config)
+
+    assert isinstance(run.outcome, Done)
+    assert run.outcome.result is not None
+    assert (run.outcome.result.response, run.outcome.result.turns) == ("Done.", 1)
+    first, second = service.requests
+    assert json.dumps(BLOCK, ensure_ascii=False, separators=(",", ":")).encode() in second.body
+    assert [message["role"] for message in second.json["messages"]] == ["user", "assistant"]
+    assert second.json["messages"][1]["content"] == [BLOCK]
+    assert first.headers["anthropic-beta"] == "compact-2026-01-12"
+    assert first.json["context_management"] == {"edits": [{"type": "compact_20260112"}]}
+
+
+async def test_a_paused_turn_goes_on_by_itself_too(
+    http: HttpClient, serve: Callable[..., FakeService]
+) -> None:
+    service = serve(Say(text="Searching", stop="pause_turn"), Say(text="Found."))
+    config = LoopConfig(model="work/m")
+    run = await ran(speaking(http, service), "go", config=config)
+
+    assert [message.role for message in run.new] == ["user", "assistant", "assistant"]
+    assert run.new[1].stop_reason == "pause_turn"  # type: ignore[union-attr]
+    assert run.outcome.result.turns == 1  # type: ignore[union-attr]
+    assert service.requests[1].json["messages"][-1] == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "Searching"}],
+    }
+
+
+PIECES = [
+    pytest.param([opened(BLOCK)], BLOCK, id="whole"),
+    pytest.param(
+        [
+            opened({"type": "compaction", "content": None}),
+            grown(type="compaction_delta", content="What was "),
+            grown(type="compaction_delta", content="done.", encrypted_content="e=="),
+        ],
+        {"type": "compaction", "content": "What was done.", "encrypted_content": "e=="},
+        id="in pieces",
+    ),
+    pytest.param(
+        [
+            opened({"type": "compaction", "content": "half", "encrypted_content": "old"}),
+            grown(type="compaction_delta", content=None, encrypted_content=None),
+        ],
+        {"type": "compaction", "content": None, "encrypted_content": None},
+        id="that failed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("pieces", "block"), PIECES)
+async def test_a_block_is_put_together_whatever_way_it_comes(
+    anthropic: Callable[..., Client], pieces: list[Any], block: Mapping[str, Any]
+) -> None:
+    events = await anthropic(events_of(*pieces, *ended("compaction"))).ask()
+
+    (done,) = [event for event in events if isinstance(event, CompactionDone)]
+    assert dict(done.data) == block
+    assert list(done.data) == list(block)
+    assert done.text == (block["content"] or "")
+    assert done_of(events).stop_reason == "compaction"
+
+
+async def test_a_piece_of_a_block_that_never_began_is_passed_over(
+    anthropic: Callable[..., Client],
+) -> None:
+    stray = grown(7, type="compaction_delta", content="x")
+    events = await anthropic(events_of(stray, *ended("end_turn"))).ask()
+    assert [event for event in events if isinstance(event, CompactionDone)] == []
+    assert done_of(events).stop_reason == "stop"
+
+
+async def test_an_answer_in_one_piece_may_hold_a_block(anthropic: Callable[..., Client]) -> None:
+    message = {
+        "type": "message",
+        "content": [BLOCK, {"type": "text", "text": "And on."}],
+        "stop_reason": "end_turn",
+    }
+    events = await anthropic(
+        Raw(body=json.dumps(message), headers={"content-type": "application/json"})
+    ).ask()
+    assert [dict(event.data) for event in events if isinstance(event, CompactionDone)] == [BLOCK]
+
+
+async def test_a37_what_every_iteration_used_is_added_up(anthropic: Callable[..., Client]) -> None:
+    iterations = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500},
+        {
+            "type": "message",
+            "input_tokens": 23_000,
+            "output_tokens": 1_000,
+            "cache_read_input_tokens": 400,
+            "cache_creation_input_tokens": 50,
+        },
+    ]
+    usage = {"input_tokens": 23_000, "output_tokens": 1_000, "iterations": iterations}
+    events = await anthropic(events_of(opened(BLOCK), *ended("compaction", **usage))).ask()
+
+    assert done_of(events).usage == Usage(
+        input=180_000 + 23_000 + 450, output=4_500, cache_read=400, cache_write=50
+    )
+
+
+@pytest.mark.parametrize("iterations", [None, [], "odd", [1, 2]])
+async def test_without_iterations_the_sum_of_the_service_counts(
+    anthropic: Callable[..., Client], iterations: Any
+) -> None:
+    usage = {"input_tokens": 10, "output_tokens": 2, "iterations": iterations}
+    events = await anthropic(events_of(opened(BLOCK), *ended("compaction", **usage))).ask()
+    assert done_of(events).usage == Usage(input=10, output=2)
+
+
+# -- the next request
+
+CALL = ToolCallBlock(id="c1", name="read", arguments={})
+RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlock("r"),))
+
+
+def folded(*more: Any, model: str = "work/m") -> AssistantMessage:
+    return AssistantMessage(content=(CompactionBlock(data=BLOCK), *more), model=model)
+
+
+async def test_another_service_of_the_same_kind_is_not_given_the_block(
+    anthropic: Callable[..., Client],
+) -> None:
+    history = (user_text("go"), folded(TextBlock("said"), model="other/m"), user_text("on"))
+    body = await anthropic(Say(text="x")).sent(messages=history)
+    assert body["messages"][1]["content"] == [{"type": "text", "text": "said"}]
+
+
+async def test_a_message_that_held_nothing_else_is_left_out_there(
+    anthropic: Callable[..., Client],
+) -> None:
+    history = (user_text("go"), folded(model="other/m"), user_text("on"))
+    body = await anthropic(Say(text="x")).sent(messages=history)
+    assert [message["role"] for message in body["messages"]] == ["user"]
+
+
+@pytest.mark.parametrize("model", ["", "claude-x"])
+async def test_a_block_of_nobody_in_particular_is_sent(
+    anthropic: Callable[..., Client], model: str
+) -> None:
+    history = (user_text("go"), folded(model=model), user_text("on"))
+    body = await anthropic(Say(text="x")).sent(messages=history)
+    assert body["messages"][1]["content"] == [BLOCK]
+
+
+async def test_a_service_of_another_kind_does_not_see_the_blocks(
+    openai: Callable[..., Client],
+) -> None:
+    history = (user_text("go"), folded(), folded(TextBlock("said")), folded(CALL), RESULT)
+    body = await openai(Say(text="x")).sent(messages=history, system="")
+    assert [(m["role"], m["content"]) for m in body["messages"]] == [
+        ("user", "go"),
+        ("assistant", "said"),
+        ("assistant", None),
+        ("tool", "r"),
+    ]
+
+
+async def test_without_the_beta_nothing_is_asked_of_the_service(
+    anthropic: Callable[..., Client],
+) -> None:
+    assert "context_management" not in await anthropic(Say(text="x")).sent()
+    body = await anthropic(Say(text="x")).sent(
+        option_headers={"Anthropic-Beta": f"a,{BETA['anthropic-beta']}"}
+    )
+    assert "context_management" in body
+
+
+async def test_thinking_behind_a_block_still_counts_as_thinking(
+    anthropic: Callable[..., Client],
+) -> None:
+    """Inside a tool loop it must be handed back; a folded block before it changes nothing."""
+    thought = ThinkingBlock(text="hm", signature="s")
+    body = await anthropic(Say(text="x")).sent(
+        messages=(user_text("go"), folded(thought, CALL), RESULT),
+        model="work/claude-sonnet-4-5",
+        thinking_level="high",
+    )
+    assert body["thinking"]["type"] == "enabled"
+    assert [block["type"] for block in body["messages"][1]["content"]] == [
+        "compaction",
+        "thinking",
+        "tool_use",
+    ]
+
+
+async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
+    http: HttpClient, serve: Callable[..., FakeService]
+) -> None:
+    service = serve(Say(calls=[("echo", {"n": 1})], stop="end_turn"), Say(text="Seen."))
+    echo = Tool()
+
+    run = await ran(speaking(http, service), "go", tools=[echo], config=LoopConfig(model="work/m"))
+
+    assert echo.ran == [{"n": 1}]
+    assert service.requests[1].json["messages"][-1]["content"][0]["type"] == "tool_result"
+    assert run.new[-1].text == "Seen."  # type: ignore[union-attr]
+
+
+async def test_calls_next_to_a_pause_are_run(
+    http: HttpClient, serve: Callable[..., FakeService]
+) -> None:
+    service = serve(Say(calls=[("echo", {})], stop="pause_turn"), Say(text="Seen."))
+    run = await ran(
+        speaking(http, service), "go", tools=[Tool()], config=LoopConfig(model="work/m")
+    )
+    assert run.roles == ["user", "assistant", "toolResult", "assistant"]
