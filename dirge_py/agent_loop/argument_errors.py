@@ -78,7 +78,7 @@ def _rejected(message: str, problems: Sequence[ArgumentProblem]) -> str:
         return message
     told = [f"at {pointer(each.path)}: {each.message}" for each in problems[:_MOST_PROBLEMS]]
     more = len(problems) - len(told)
-    return " ".join([*told, *([f"And {more} more."] if more else [])])
+    return "; ".join([*told, *([f"and {more} more"] if more else [])])
 
 
 def _most_telling(schema: Schema, problems: Sequence[ArgumentProblem]) -> ArgumentProblem | None:

@@ -77,7 +77,9 @@ def _tell(schema: Any) -> _Told:
     if '"$ref"' not in json.dumps(flat["properties"]):
         flat.pop("$defs", None)
         flat.pop("definitions", None)
-    return _Told(flat, {name: leaf.path for name, leaf in names.items()})
+    # A model may also write it nested: then a dot in a name of the top level is only a dot.
+    own = {name: (name,) for name in public["properties"]}
+    return _Told(flat, {**own, **{name: leaf.path for name, leaf in names.items()}})
 
 
 _told = PerObject(_tell)

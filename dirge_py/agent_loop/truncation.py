@@ -50,7 +50,7 @@ def closed_json(raw: str) -> Any:
 
     A name without a value gets null. A half word, as in `{"a": tru`, stays broken.
     """
-    text = raw.strip()
+    text = raw
     open_ends: list[str] = []
     is_in_string = False
     for found in _SIGNIFICANT.finditer(text):
@@ -66,7 +66,7 @@ def closed_json(raw: str) -> Any:
     if is_in_string:
         text = _without_half_escape(text) + '"'
     else:
-        text = text.removesuffix(",").rstrip()
+        text = text.rstrip().removesuffix(",").rstrip()
         text += " null" if text.endswith(":") else ""
     try:
         return json.loads(text + "".join(reversed(open_ends)), strict=False)

@@ -1,15 +1,19 @@
 import json
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import pytest
+from pydantic import BaseModel
 
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import InvalidArguments
 from dirge_py.claims import Claim
-from dirge_py.errors import UsageError
+from dirge_py.errors import ModelRetry, UsageError
 from dirge_py.tools import registry
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import Services, Tool, ToolArgs
 from dirge_py.tools.toolbox import Toolbox
 
-NOT_TOOLS = {"__init__", "base", "json_schema", "registry", "schema", "toolbox"}
+NOT_TOOLS = {"__init__", "base", "function_tool", "json_schema", "registry", "schema", "toolbox"}
 
 
 def test_every_tool_is_a_file_with_its_text_beside_it():
@@ -81,3 +85,89 @@ async def test_an_aborted_call_ends_at_once(bench):
     result = await bench.call("read", path="a")
 
     assert result.details["outcome"] == "aborted"
+
+
+def problems(bench, name, arguments):
+    with pytest.raises(InvalidArguments) as caught:
+        bench.toolbox.validate(bench.tool(name), arguments)
+    return {(each.path, each.kind) for each in caught.value.problems}
+
+
+def test_wrong_arguments_are_told_with_their_places(bench):
+    assert problems(bench, "read", {"paht": "a", "limit": 0, "offset": "x"}) == {
+        (("path",), "missing"),
+        (("paht",), "extra"),
+        (("limit",), "other"),
+        (("offset",), "type"),
+    }
+
+
+def test_A22_true_is_no_number_and_a_whole_float_is_one(bench):
+    assert problems(bench, "read", {"path": "a", "limit": True}) == {(("limit",), "type")}
+    valid = bench.toolbox.validate(bench.tool("read"), {"path": "a", "limit": 1.0})
+    assert valid == {"path": "a", "limit": 1}
+
+
+class Part(BaseModel):
+    n: int
+    yes: bool = False
+    word: Literal["a", "b"] = "a"
+
+
+class DeepArgs(ToolArgs):
+    part: Part | None = None
+    parts: list[Part] = []
+    either: int | list[Part] = 0
+
+
+class Deep(Tool[DeepArgs]):
+    name = "deep"
+    label = "Deep"
+    args = DeepArgs
+    description = "Go deep."
+
+    def claims(self, args, ctx):
+        return []
+
+    async def run(self, args, ctx):
+        raise ModelRetry("deeper")
+
+
+@pytest.fixture
+def deep(bench):
+    toolbox = Toolbox([Deep()], Services(files=bench.workspace), "/")
+    return toolbox, toolbox.loop_tools[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "places"),
+    [
+        ({"part": {"n": True, "yes": True}}, {(("part", "n"), "type")}),
+        ({"parts": [{"n": 1}, {"n": False}]}, {(("parts", 1, "n"), "type")}),
+        ({"parts": [{"n": 1, "word": "c"}]}, {(("parts", 0, "word"), "enum")}),
+        ({"parts": [{}]}, {(("parts", 0, "n"), "missing")}),
+        ({"parts": {"n": 1}}, {(("parts",), "type")}),
+        ({"either": [{}]}, {(("either",), "type"), (("either", 0, "n"), "missing")}),
+    ],
+)
+def test_places_lead_into_the_arguments_whatever_the_model_is_made_of(deep, arguments, places):
+    toolbox, tool = deep
+    with pytest.raises(InvalidArguments) as caught:
+        toolbox.validate(tool, arguments)
+    assert {(each.path, each.kind) for each in caught.value.problems} == places
+
+
+async def test_A20_a_tool_that_asks_for_a_retry_is_not_flattened_to_an_error(deep):
+    with pytest.raises(ModelRetry, match="deeper"):
+        await deep[1].execute("1", {}, AbortSignal(), lambda partial: None)
+
+
+class Foreign:
+    name = "foreign"
+    parameters: ClassVar = {"type": "object", "required": ["path"]}
+
+
+def test_a_tool_that_is_not_ours_is_held_to_its_schema(bench):
+    assert bench.toolbox.validate(Foreign(), {"path": "a"}) == {"path": "a"}
+    with pytest.raises(InvalidArguments, match="`path` is required"):
+        bench.toolbox.validate(Foreign(), {})

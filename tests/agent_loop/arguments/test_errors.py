@@ -1,0 +1,122 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.argument_errors import cut_json, explain, pointer, value_at
+from dirge_py.calls import ArgumentProblem
+from tests.agent_loop.arguments.kit import INTEGER, STRICT, STRING, prepared, shaped
+from tests.agent_loop.kit import Tool
+
+ITEM = shaped(["path", "mode"], path=STRING, mode={"enum": ["write", "append", "read"]})
+SCHEMA = {"type": "object", "properties": {"edits": {"type": "array", "items": ITEM}}}
+
+
+def told(schema, arguments):
+    """The four parts of the error, by their labels."""
+    call = prepared(Tool("t", parameters=schema), arguments)
+    assert call.problem == "invalid_arguments"
+    parts = dict(line.split(": ", 1) for line in call.problem_text.split("\n"))
+    assert list(parts) == ["Rejected", "Expected", "Got", "Try"]
+    return parts
+
+
+def test_case_86_a_nested_problem_shows_the_schema_of_its_place():
+    parts = told(SCHEMA, {"edits": [{"path": 5, "mode": "write"}]})
+
+    assert "`t`" in parts["Rejected"] and "at /edits/0/path: " in parts["Rejected"]
+    assert json.loads(parts["Expected"]) == STRING
+    assert json.loads(parts["Got"]) == {"edits": [{"path": 5, "mode": "write"}]}
+    assert "/edits/0/path" in parts["Try"] and "(string)" in parts["Try"]
+
+
+def test_case_86_a_missing_member_of_an_item_shows_what_it_is():
+    parts = told(SCHEMA, {"edits": [{"path": "a"}]})
+    assert json.loads(parts["Expected"]) == {"enum": ["write", "append", "read"]}
+    assert parts["Try"] == "add `mode` (string)."
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"), [("writ", 'You probably meant "write".'), ("zzzzzz", None), (7, None)]
+)
+def test_case_86_an_unknown_word_is_told_the_known_ones_and_the_nearest(given, meant):
+    hint = told(SCHEMA, {"edits": [{"path": "a", "mode": given}]})["Try"]
+    assert '["write","append","read"]' in hint
+    assert (meant in hint) if meant else ("probably" not in hint)
+
+
+def test_A6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
+    parts = told(SCHEMA, {"edits": [{"path": 5, "mode": "writ"}]})
+    assert 'You probably meant "write".' in parts["Try"]
+    assert parts["Rejected"].count("at /edits/0/") == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "advice"),
+    [
+        (STRICT, {"path": None}, "give /path a value (string): it is required."),
+        (shaped(n={"type": "number"}, m=STRING), {"n": "x", "m": "a"}, "give /n a value (number)"),
+        (shaped(a=STRING), {"ab": "x"}, "write `a` instead of `ab`."),
+        (shaped(["l"], l={"type": "array"}), {"l": 5}, "write /l as a JSON array"),
+        (STRICT, {}, "add `path` (string)."),
+        ({"minProperties": 1}, {}, "one JSON object that fits"),
+        ({"required": ["x"]}, {}, "add `x`."),
+    ],
+)
+def test_case_86_there_is_one_thing_to_try(schema, arguments, advice):
+    assert advice in told(schema, arguments)["Try"]
+
+
+def test_A7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
+    problem = ArgumentProblem(path=("n",), kind="type", message="no number")
+    for required, words in (([], "leave out /n"), (["n"], "it is required")):
+        schema = shaped(required, n=INTEGER)
+        assert words in explain("t", schema, {"n": None}, message="", problems=[problem])
+
+
+def test_case_86_what_was_got_is_cut_to_200_bytes():
+    got = told(STRICT, {"path": 1, "x": "a" * 500})["Got"]
+    assert len(got.encode()) <= 200
+    assert got.endswith("…")
+
+
+@given(st.text(min_size=150, max_size=400), st.integers(8, 300))
+@settings(max_examples=100)
+def test_case_86_a_cut_never_splits_a_character(text, most):
+    shown = cut_json({"a": text}, most)
+    assert len(shown.encode()) <= most
+    assert (
+        shown.removesuffix("…")
+        in json.dumps({"a": text}, ensure_ascii=False, separators=(",", ":"))
+        .encode(errors="replace")
+        .decode()
+    )
+
+
+def test_what_is_no_json_is_shown_by_its_kind():
+    loop = []
+    loop.append(loop)
+    assert cut_json(loop, 50) == "list"
+    assert cut_json({"a": {1, 2}}, 50).startswith('{"a":')
+
+
+def test_a_place_is_a_json_pointer():
+    assert (pointer(()), pointer(("a/b", 0, "c~"))) == ("/", "/a~1b/0/c~0")
+
+
+def test_a_place_that_is_not_there_holds_nothing():
+    assert value_at({"a": [1, {"b": 2}]}, ("a", 1, "b")) == 2
+    assert value_at({"a": [1]}, ("a", 4)) is None
+    assert value_at([1], ("a",)) is None
+
+
+def test_many_problems_are_counted_and_not_all_listed():
+    problems = [ArgumentProblem(path=(n,), kind="other", message="no") for n in range(11)]
+    text = explain("t", STRICT, {}, message="", problems=problems)
+    assert text.count("at /") == 8
+    assert "and 3 more" in text
+
+
+def test_words_without_places_are_told_as_they_are():
+    assert "only on Sundays" in explain("t", STRICT, {}, message="only on Sundays")

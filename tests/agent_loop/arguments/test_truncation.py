@@ -1,0 +1,198 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import LoopConfig, compose
+from dirge_py.agent_loop.guards.storm import StormBreaker
+from dirge_py.agent_loop.truncation import closed_json, parse_arguments
+from dirge_py.calls import LoopToolResult
+from dirge_py.events import RepairStats
+from dirge_py.testing import assert_balanced
+from tests.agent_loop.arguments.kit import (
+    CHECKED,
+    STRICT,
+    STRING,
+    Claiming,
+    Unsure,
+    asking,
+    by_schema,
+    prepared,
+    shaped,
+)
+from tests.agent_loop.kit import Tool, ran
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        ('{"v":1', {"v": 1}),
+        ('{"v":  1,', {"v": 1}),
+        ('{"v":  1 ,  ', {"v": 1}),
+        ('{"a": [1, {"b": "c', {"a": [1, {"b": "c"}]}),
+        ('{"a": [1, 2]', {"a": [1, 2]}),
+        ('{"a": "x, ', {"a": "x, "}),
+        ('{"a":', {"a": None}),
+        ('{"a": "say \\"hi', {"a": 'say "hi'}),
+        ('{"a": "x\\', {"a": "x"}),
+        ('{"a": "x\\\\', {"a": "x\\"}),
+        ('{"a": "x\\u00', {"a": "x"}),
+        ('{"a": "x\\ud83d', {"a": "x"}),
+        ('{"a": "x\\ud83d\\ude', {"a": "x"}),
+        ('{"a": "{[', {"a": "{["}),
+        ('{"a": "line\nbreak', {"a": "line\nbreak"}),
+    ],
+)
+def test_open_ends_are_closed(raw, value):
+    parsed = parse_arguments(raw)
+    assert (parsed.value, parsed.state) == (value, "closed")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"a": tru',
+        '{"a": -',
+        '{"a',
+        '{"a": 1, "b',
+        "{",
+        "[",
+        '{"a": 1}}',
+        '{"a": 1]',
+        "{'a': 1",
+        "x",
+    ],
+)
+def test_A22_what_cannot_be_closed_stays_the_raw_text(raw):
+    parsed = parse_arguments(raw)
+    assert (parsed.value, parsed.state) == (raw, "broken")
+    assert parsed.reason
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [("", {}), (" \n", {}), ('{"a": 1}', {"a": 1}), ('{"a": "b\nc"}', {"a": "b\nc"})],
+)
+def test_what_is_whole_is_taken_as_it_is(raw, value):
+    parsed = parse_arguments(raw)
+    assert (parsed.value, parsed.state) == (value, "whole")
+
+
+def test_nesting_without_end_is_broken():
+    assert parse_arguments('{"a":' * 100_000).state == "broken"
+    assert parse_arguments("[" * 100_000 + "]" * 100_000).reason == "nested too deep"
+
+
+def test_without_closing_half_is_broken():
+    assert parse_arguments('{"a": 1', may_close=False).state == "broken"
+
+
+@given(st.text(alphabet='{}[]",:\\u12ea \n', max_size=40) | st.text(max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_the_closer_never_raises_and_its_result_is_json(raw):
+    closed = closed_json(raw)
+    assert closed is None or json.loads(json.dumps(closed)) == closed
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON, min_size=1), st.data())
+@settings(max_examples=150, deadline=None)
+def test_every_beginning_of_json_is_closed_or_refused(value, data):
+    whole = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
+    cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
+    parsed = parse_arguments(cut)
+    if parsed.state == "closed":
+        assert set(parsed.value) <= set(value)
+    else:
+        assert parsed.value == cut
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        Claiming("w", parameters=STRICT, ops=["edit"]),
+        Claiming("w", parameters=STRICT, ops=["read", "execute"]),
+        Claiming("w", parameters=STRICT, ops=["mcp"]),
+        Unsure("w", parameters=STRICT),
+    ],
+    ids=["edit", "execute", "mcp", "cannot say"],
+)
+async def test_A3_half_a_call_never_changes_anything(tool):
+    run = await ran(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+
+    assert (tool.ran, run.outcomes) == ([], ["invalid"])
+    assert "cut off" in run.results[0].text and "split the work" in run.results[0].text
+    assert run.results[0].is_error
+    counts = run.recorder.of(RepairStats)[0].counts
+    assert counts == {"truncation_fixed": 1, "invalid": 1}
+
+
+async def test_half_a_call_may_look_and_the_model_is_told():
+    tool = Claiming("read", parameters=STRICT, ops=["read"])
+    run = await ran(asking(("read", '{"path": "src/a')), "go", tools=[tool], config=CHECKED)
+
+    assert tool.ran == [{"path": "src/a"}]
+    first, second = run.results[0].content
+    assert "cut off" in first.text and '{"path":"src/a"}' in first.text
+    assert second.text == "ok"
+    assert run.recorder.of(RepairStats)[0].counts == {"truncation_fixed": 1}
+
+
+async def test_A4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
+    raw = '{"path": "a" "' + "x" * 2000
+    tool = Claiming("read", parameters=STRICT, ops=["read"])
+    run = await ran(asking(("read", raw)), "go", tools=[tool], config=CHECKED)
+
+    text = run.results[0].text
+    assert (tool.ran, run.outcomes) == ([], ["invalid"])
+    assert "cut off" in text and "xxxx…" in text
+    assert len(text) < 1000
+    assert run.recorder.of(RepairStats)[0].counts == {"truncation_fixed": 1, "invalid": 1}
+    assert run.new[1].calls[0].arguments == raw
+
+
+async def test_half_a_call_that_fits_nothing_is_told_both():
+    tool = Claiming("read", parameters=shaped(["path", "q"], path=STRING, q=STRING), ops=["read"])
+    run = await ran(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+    assert "cut off" in run.results[0].text and "`q` is required" in run.results[0].text
+
+
+async def test_A22_a_name_whose_value_never_came_is_not_left_out():
+    tool = Claiming("list", parameters=shaped(path=STRING), ops=["read"])
+    run = await ran(asking(("list", '{"path":')), "go", tools=[tool], config=CHECKED)
+    assert (tool.ran, run.outcomes) == ([], ["invalid"])
+
+
+async def test_case_88_differently_cut_but_equal_calls_run_twice_and_are_stopped_at_the_third():
+    tool = Tool("echo", parameters={"type": "object"})
+    raws = ['{"v":1', '{"v": 1', '{"v":  1']
+    config = compose(StormBreaker().bundle(), config=LoopConfig(validate=by_schema))
+    run = await ran(asking(*(("echo", raw) for raw in raws)), "go", tools=[tool], config=config)
+
+    assert tool.ran == [{"v": 1}, {"v": 1}]
+    assert run.outcomes == ["ok", "ok", "suppressed"]
+    assert run.recorder.of(RepairStats)[0].counts == {"truncation_fixed": 3}
+    assert_balanced(run.new)
+
+
+def test_case_88_what_was_written_is_the_closed_value():
+    written = [prepared(Tool("e"), raw).written for raw in ('{"v":1', '{"v": 1', '{"v":  1,')]
+    assert written == [{"v": 1}] * 3
+    assert prepared(Tool("e"), '{"v": tru').written == '{"v": tru'
+    assert prepared(Tool("e"), {"v": 1}).written == {"v": 1}
+    assert prepared(Tool("e"), '{"v": 1').tool is not None
+
+
+async def test_a_tool_that_reads_gets_its_notes_also_with_an_empty_answer():
+    async def body(*_):
+        return LoopToolResult(content=())
+
+    tool = Claiming("read", body, parameters=STRICT, ops=["read"])
+    run = await ran(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+    assert len(run.results[0].content) == 1
