@@ -48,6 +48,9 @@ class Plugin:
         self.state, self.problem = state, problem
         for handle in (*self.hooks, *(handle for handle, _ in (*self.tools, *self.commands))):
             handle.close()
+        if state == "failed":
+            # What it added half-way is of no interest, and no name of it is taken.
+            self.hooks, self.tools, self.commands = [], [], []
 
     def report(self) -> PluginReport:
         return PluginReport(
