@@ -20,6 +20,7 @@ from dirge_py.agent_loop.hooks import (
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.queues import InputQueue
 from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
 from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.choices import Choices
@@ -28,6 +29,7 @@ from dirge_py.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
+    MessageEnd,
     PermissionAnswered,
     Sink,
     SystemNotice,
@@ -38,6 +40,7 @@ from dirge_py.messages import Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Failed, HookTerminated, Outcome
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.runs import Run
+from dirge_py.session.transcript import undecided
 
 _logger = logging.getLogger(__name__)
 
@@ -138,6 +141,8 @@ class Drive:
     async def _loop(self) -> None:
         parts, order, run = self._parts, self._order, self._run
         config = self._config()
+        if order.prompts is not None:
+            self._pass_over()
         context = Context(
             system_prompt=parts.system_prompt([tool.name for tool in parts.tools]),
             messages=list(self._ledger.messages),
@@ -162,6 +167,18 @@ class Drive:
                 emit=self.emit,
                 stream_fn=stream_fn,
             )
+
+    def _pass_over(self) -> None:
+        """Answer the calls that still wait for a decision when a new prompt comes.
+
+        It is told in no event, as these calls are no part of this run.
+        """
+        waiting = open_calls(self._ledger.messages)
+        for call in waiting.calls if waiting else ():
+            answer = undecided(call)
+            self._ledger.take_in(MessageEnd(answer), None)
+            if self._parts.recorder is not None:
+                self._parts.recorder.add_message(answer)
 
     def _config(self) -> LoopConfig:
         parts, order = self._parts, self._order
@@ -274,7 +291,8 @@ class Drive:
 
     def _continuable(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:
-            return replace(outcome, continuation=self._parts.on_waiting(outcome))
+            messages = tuple(self._ledger.messages)
+            return replace(outcome, continuation=self._parts.on_waiting(outcome, messages))
         return outcome
 
 

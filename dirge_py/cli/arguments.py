@@ -19,11 +19,14 @@ subcommands:
   dirge demo [--print]              watch it mend a small project, without a provider
   dirge why TOOL INPUT…             what the permission engine would decide, and why
   dirge config init|check|show|path|prompt
+  dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
+  dirge resume FILE --confirm | --reject TEXT
+                                    decide the call that a run with --on-ask defer left open
 
 `@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
 it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
-11 awaiting confirmation, 53 turn limit, 54 other limit, 55 stopped by --on-ask abort, 75 try again
-later, 130 and 143 interrupted. More: docs/cli.md."""
+10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
+--on-ask, 75 try again later, 130 and 143 interrupted. More: docs/cli.md."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,14 +56,70 @@ def build_parser() -> Parser:
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the (first) prompt")
-    _output_flags(parser.add_argument_group("headless"))
+    headless = parser.add_argument_group("headless")
+    _input_flags(headless)
+    _output_flags(headless)
     _session_flags(parser.add_argument_group("sessions"))
-    _model_flags(parser.add_argument_group("model"))
-    _permission_flags(parser.add_argument_group("what it may do"))
-    _limit_flags(parser.add_argument_group("limits"))
-    _other_flags(parser.add_argument_group("other"))
+    _shared_flags(parser)
     _hidden_aliases(parser)
     return parser
+
+
+def build_turn_parser() -> Parser:
+    """The flags of `dirge turn`."""
+    parser = Parser(
+        prog="dirge turn",
+        usage="dirge turn --session ID [options] [prompt…]",
+        description="Take one turn of a session and leave: for queues, cron and CI. "
+        "Without a prompt the session goes on from where it stands.",
+        epilog="Exit codes: 0 done, 10 call it again, 11 awaiting confirmation; else as dirge -p.",
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("prompt", nargs="*", help="the prompt; also from stdin, as with -p")
+    session = parser.add_argument_group("session")
+    session.add_argument(
+        "--session", metavar="ID", type=_session_id, required=True, help="open it, or create it"
+    )
+    session.add_argument("--input", metavar="TEXT", help="the prompt; stdin is not read then")
+    _output_flags(parser.add_argument_group("output"))
+    _shared_flags(parser)
+    parser.set_defaults(**_WITHOUT_CHOICE, file=[])
+    return parser
+
+
+def build_resume_parser() -> Parser:
+    """The flags of `dirge resume`."""
+    parser = Parser(
+        prog="dirge resume",
+        usage="dirge resume FILE --confirm | --reject TEXT [options]",
+        description="Decide the call that a run left open, and carry the run on. FILE is the "
+        "`continuation` of its result.",
+        epilog="What else would ask waits again (--on-ask defer): exit code 11, and a new FILE.",
+        allow_abbrev=False,
+        add_help=False,
+    )
+    parser.add_argument("file", nargs="*", metavar="FILE", help="the continuation")
+    decision = parser.add_argument_group("decision")
+    either = decision.add_mutually_exclusive_group(required=True)
+    either.add_argument("--confirm", action="store_true", help="run the call")
+    either.add_argument("--reject", metavar="TEXT", help="do not; the model is told TEXT")
+    decision.add_argument("--tool-call-id", metavar="ID", help="refuse unless this call waits")
+    _output_flags(parser.add_argument_group("output"))
+    _shared_flags(parser)
+    parser.set_defaults(**_WITHOUT_CHOICE, prompt=[], session=None, on_ask="defer")
+    return parser
+
+
+_WITHOUT_CHOICE = {
+    "print": True,
+    "input_format": None,
+    "continue_": False,
+    "resume": None,
+    "fork_session": False,
+    "no_session": False,
+}
+"""What the subcommands that carry a session on leave no choice about."""
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -85,24 +144,35 @@ def folders(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _output_flags(group: Any) -> None:
+def _shared_flags(parser: Parser) -> None:
+    _model_flags(parser.add_argument_group("model"))
+    _permission_flags(parser.add_argument_group("what it may do"))
+    _limit_flags(parser.add_argument_group("limits"))
+    _other_flags(parser.add_argument_group("other"))
+
+
+def _input_flags(group: Any) -> None:
     add = group.add_argument
     add("-p", "--print", action="store_true", help="one run, print the answer, exit")
-    add(
-        "--output-format",
-        choices=("text", "json", "stream-json"),
-        help="with -p: text (default), one JSON object, or JSON lines",
-    )
     add(
         "--input-format",
         choices=("text", "stream-json"),
         help="with -p: stream-json reads user messages as lines; one during a run steers it",
     )
+
+
+def _output_flags(group: Any) -> None:
+    add = group.add_argument
+    add(
+        "--output-format",
+        choices=("text", "json", "stream-json"),
+        help="headless: text (default), one JSON object, or JSON lines",
+    )
     add(
         "--event-format", choices=("claude", "native"), help="shape of stream-json (default claude)"
     )
     add("--include-partial-messages", action="store_true", help="deltas too, in stream-json")
-    add("-o", metavar="FILE", dest="output_file", help="with -p: the final text also into FILE")
+    add("-o", metavar="FILE", dest="output_file", help="headless: the final text also into FILE")
 
 
 def _session_flags(group: Any) -> None:
@@ -146,7 +216,7 @@ def _permission_flags(group: Any) -> None:
     add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(git *)")
     add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="likewise")
-    add("--on-ask", choices=("deny", "defer", "abort"), help="with -p: the answer to a question")
+    add("--on-ask", choices=("deny", "defer", "abort"), help="headless: what a question gets")
     add("--tools", metavar="A,B", help="only these tools")
     add("--no-tools", action="store_true", help="no tools at all")
     add("--add-dir", metavar="DIR", action="append", default=[], help="another folder to work in")

@@ -20,11 +20,14 @@ from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, 
 from dirge_py.headless.prompt import Prompt, with_piped
 from dirge_py.headless.result import ending_of, exit_code_of, nothing_ran, result_object
 from dirge_py.headless.stdin import BadLine, user_lines
+from dirge_py.headless.waiting import keep_continuation, turn_members
 from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, UserMessage
+from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.runs import Run
+from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
 
 Line: TypeAlias = UserMessage | BadLine
@@ -33,12 +36,13 @@ OutputFormat = Literal["text", "json", "stream-json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How to print. `output_file` gets the final text as well."""
+    """How to print. `output_file` gets the final text as well; `store` what a run waits for."""
 
     output: OutputFormat = "text"
     events: EventFormat = "claude"
     partial: bool = False
     output_file: Path | None = None
+    store: Store | None = None
 
 
 class Printer:
@@ -55,6 +59,8 @@ class Printer:
         self._response = ""
         self.stopped = asyncio.Event()
         """Set by a signal: the run that goes on is the last."""
+        self.tells_turns = False
+        """Whether results say which turn it was, for whoever asks for one at a time."""
         self._lines = _lines_for(conversation, options, self.stdout, commands)
         conversation.subscribe(self._hear)
 
@@ -83,6 +89,7 @@ class Printer:
     async def _end(self, run: Run) -> int:
         outcome = await run
         ending = ending_of(outcome)
+        more = self._more(run, outcome)
         text = self._response
         if self.options.output == "text":
             self._print_text(text)
@@ -95,6 +102,7 @@ class Printer:
                 model=self.conversation.model,
                 denials=self._denials,
                 history=self.conversation.messages,
+                more=more,
             )
             if self._lines is not None:
                 self._lines.end(result)
@@ -106,6 +114,17 @@ class Printer:
             complain(ending.message, ending.hint)
         is_saved = self._save_text(text)
         return ending.exit_code or (0 if is_saved else 1)
+
+    def _more(self, run: Run, outcome: Outcome) -> dict[str, Any]:
+        """What the result says besides; a run that waits is written down for it."""
+        more: dict[str, Any] = {}
+        if self.tells_turns:
+            more = turn_members(self.conversation, run, outcome)
+        if isinstance(outcome, AwaitingConfirmation):
+            path, message, hint = keep_continuation(self.conversation, self.options.store)
+            complain(message, hint)
+            more["continuation"] = str(path) if path else None
+        return more
 
     def _hear(self, event: LoopEvent) -> None:
         if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
@@ -162,20 +181,26 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
         return await _print_command(printer, text)
     if text.startswith("//"):
         text = text[1:]
+    message = await message_of(printer.conversation, text, prompt)
+    return await stoppable(printer, printer.run(message))
+
+
+async def message_of(conversation: Conversation, text: str, prompt: Prompt) -> UserMessage:
+    """`text` with its attachments, and what was piped in behind it. Raises UsageError."""
     try:
-        message = await printer.conversation.attach(text)
+        message = await conversation.attach(text)
     except FileError as error:
         raise UsageError(error.message, hint=error.hint) from error
     if prompt.words.strip() and prompt.piped.strip():
         message = with_piped(message, prompt.piped)
     if message.attached:
         complain(f"attached {', '.join(message.attached)}.")
-    return await _stoppable(printer, printer.run(message))
+    return message
 
 
 async def print_stream(printer: Printer) -> int:
     """Run the messages that come as JSON lines; one that comes during a run steers it."""
-    return await _stoppable(printer, _stream(printer))
+    return await stoppable(printer, _stream(printer))
 
 
 async def _stream(printer: Printer) -> int:
@@ -232,7 +257,7 @@ async def _print_command(printer: Printer, text: str) -> int:
     if printer.conversation.run is not None:
         if shown:
             complain(shown)
-        return await _stoppable(printer, printer.follow(printer.conversation.run))
+        return await stoppable(printer, printer.follow(printer.conversation.run))
     if printer.options.output == "text":
         printer.stdout.write(shown + "\n" if shown else "")
     else:
@@ -258,7 +283,7 @@ def _command_result(conversation: Conversation, shown: str, failed: bool) -> dic
     return result
 
 
-async def _stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
+async def stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
     """Run `work`; SIGINT and SIGTERM abort the run, which then ends in good order."""
     loop = asyncio.get_running_loop()
     task: asyncio.Task[int] = asyncio.ensure_future(work)
@@ -310,12 +335,12 @@ def complain(message: str, hint: str = "") -> None:
 
 def print_all(
     open_conversation: Callable[[], Conversation],
+    work: Callable[[Printer], Coroutine[Any, Any, int]],
     *,
-    prompt: Prompt | None,
     options: PrintOptions,
     commands: Registry,
 ) -> int:
-    """Run the prompt (None: lines from stdin) in a new conversation; returns the exit code."""
+    """Do the work with a conversation and a printer of its own; returns the exit code."""
 
     async def main() -> int:
         conversation = open_conversation()
@@ -323,8 +348,7 @@ def print_all(
             for notice in conversation.notices:
                 complain(notice)
             printer = Printer(conversation, options, commands)
-            work = print_stream(printer) if prompt is None else print_prompt(printer, prompt)
-            return _complete(await work, printer.stdout)
+            return _complete(await work(printer), printer.stdout)
         finally:
             await conversation.close()
 

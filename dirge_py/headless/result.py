@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError
+from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
 from dirge_py.events import PermissionAnswered
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, Usage
@@ -21,6 +21,7 @@ from dirge_py.outcomes import (
     Refused,
 )
 from dirge_py.runs import Run
+from dirge_py.session.continuation import title_of_call
 
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 
@@ -114,8 +115,9 @@ def result_object(
     model: str,
     denials: Sequence[PermissionAnswered],
     history: Sequence[Message] = (),
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The one object that ends every machine-readable output."""
+    """The one object that ends every machine-readable output; `more` are further members."""
     ending = ending_of(outcome)
     provider, _, model_id = model.partition("/")
     result: dict[str, Any] = {
@@ -139,17 +141,23 @@ def result_object(
     if isinstance(outcome, LimitExceeded):
         result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
     if isinstance(outcome, AwaitingConfirmation):
-        result["pending_calls"] = _pending(history, outcome.call_ids)
-    return result
+        result["pending_calls"] = _pending(history, outcome)
+    return {**result, **(more or {})}
 
 
-def _pending(history: Sequence[Message], call_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The calls that wait, as the last answer asked for them."""
+def _pending(history: Sequence[Message], outcome: AwaitingConfirmation) -> list[dict[str, Any]]:
+    """The calls that wait, as the last answer asked for them; the first is the one to decide."""
     last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
+    waiting = [call for call in (last.calls if last else ()) if call.id in outcome.call_ids]
     return [
-        {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.arguments}
-        for call in (last.calls if last else ())
-        if call.id in call_ids
+        {
+            "tool_name": call.name,
+            "tool_use_id": call.id,
+            "tool_input": call.arguments,
+            "title": title_of_call(call),
+            "description": outcome.description if call is waiting[0] else "",
+        }
+        for call in waiting
     ]
 
 
@@ -159,6 +167,7 @@ def error_object(error: Exception) -> dict[str, Any]:
     kind, hint = "bug", ""
     if isinstance(error, DirgeError):
         kind, hint = "config" if is_config else "start", error.hint
+        kind = "session_busy" if isinstance(error, SessionBusy) else kind
     return {
         **nothing_ran(),
         "subtype": "error_during_execution",

@@ -4,15 +4,20 @@ from typing import Literal
 
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.continuation import Continuation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """Which session to work in. `named` opens or creates; `none` keeps nothing."""
+    """Which session to work in. `named` opens or creates; `none` keeps nothing.
+
+    With `continuation` it is opened only if it still stands where that one left it.
+    """
 
     kind: Literal["new", "newest", "resume", "named", "none"] = "new"
     id: str = ""
     fork: bool = False
+    continuation: Continuation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

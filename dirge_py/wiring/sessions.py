@@ -4,8 +4,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from dirge_py import __version__
+from dirge_py.config.paths import state_dir
+from dirge_py.config.schema import Config
+from dirge_py.errors import SessionError
+from dirge_py.session.continuation import Continuation, check_continuation
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import Journal
+from dirge_py.session.names import project_root
 from dirge_py.session.store import Store
 from dirge_py.wiring.options import SessionChoice
 
@@ -41,12 +47,42 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
                     "there is no session of this project yet; a new one begins."
                 ]
             return store.open(newest.id, fork=choice.fork), ()
+        case "resume" if choice.continuation is not None:
+            return _open_to_continue(store, choice.continuation), ()
         case "resume":
             return store.open(choice.id, fork=choice.fork), ()
         case "named":
             if choice.fork:
                 return store.open(choice.id, fork=True), ()
             return store.open_or_create(choice.id), ()
+
+
+def open_store(config: Config, cwd: Path) -> Store:
+    """The sessions of the project around `cwd`."""
+    folder = state_dir(config.origin.environment)
+    return Store(folder, project_root(cwd), app_version=__version__)
+
+
+def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
+    """The session of the continuation, held for writing, just as the continuation left it."""
+    session_id = continuation.session_id
+    if continuation.project != store.folder.name:
+        raise SessionError(
+            f"The continuation belongs to another project, begun in {continuation.cwd!r}.",
+            hint="Go there, or name it with `-C DIR`.",
+        )
+    if store.find(session_id) != session_id:
+        raise SessionError(
+            f"The session {session_id!r} of the continuation is gone.",
+            hint="`dirge -r` lists those there are.",
+        )
+    journal = store.open(session_id)
+    try:
+        check_continuation(continuation, journal.records())
+    except BaseException:
+        journal.close()
+        raise
+    return journal
 
 
 def _days(count: int) -> str:

@@ -1,0 +1,75 @@
+"""Flags that do not go together, told before anything is started or paid for."""
+
+import os
+import sys
+from argparse import Namespace
+
+from dirge_py.errors import UsageError
+
+
+def check(flags: Namespace) -> None:
+    """Raise UsageError for flags that do not go together."""
+    if not flags.print:
+        for name in ("output_format", "input_format", "event_format", "output_file", "on_ask"):
+            if getattr(flags, name) is not None:
+                shown = "-o" if name == "output_file" else "--" + name.replace("_", "-")
+                raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
+    if flags.event_format and flags.output_format != "stream-json":
+        raise UsageError("--event-format needs --output-format stream-json.")
+    if flags.input_format == "stream-json" and flags.prompt:
+        raise UsageError(
+            "--input-format stream-json takes its prompts from stdin.", hint="Leave the words out."
+        )
+    if flags.include_partial_messages and flags.output_format != "stream-json":
+        raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if flags.tools is not None and flags.no_tools:
+        raise UsageError("--tools and --no-tools exclude each other.")
+    _check_session(flags)
+
+
+def enter(flags: Namespace) -> None:
+    """Go to the folder of `--cwd`, and see that the file of `-o` can be written.
+
+    Raises:
+        UsageError: one of them cannot be. Better now than after a run that was paid for.
+    """
+    if flags.cwd is not None:
+        try:
+            os.chdir(flags.cwd)
+        except OSError as error:
+            raise UsageError(f"{flags.cwd} cannot be worked in: {error.strerror}.") from error
+    path = flags.output_file
+    if path is not None:
+        folder = os.path.dirname(path) or "."
+        if os.path.isdir(path) or not os.path.isdir(folder):
+            raise UsageError(f"-o {path}: there is no folder {folder}, or the name is one.")
+
+
+def has_folder() -> bool:
+    """Whether the folder we work in is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _check_session(flags: Namespace) -> None:
+    chosen = [
+        name
+        for name, given in (
+            ("--continue", flags.continue_),
+            ("--resume", flags.resume is not None),
+            ("--session", flags.session is not None),
+            ("--no-session", flags.no_session),
+        )
+        if given
+    ]
+    if len(chosen) > 1:
+        raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
+    if flags.fork_session and chosen in ([], ["--no-session"]):
+        raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
+    if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
+        raise UsageError(
+            "-r without an id needs a terminal to pick in.", hint="Name the session, or use -c."
+        )

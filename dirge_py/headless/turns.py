@@ -1,0 +1,49 @@
+"""A session carried on from outside: one turn at a time, or with a decision about a call."""
+
+from dirge_py.agent_loop.hooks import CallDecision
+from dirge_py.agent_loop.resume import open_calls
+from dirge_py.conversation import Conversation
+from dirge_py.errors import SessionError
+from dirge_py.headless.print_mode import Printer, message_of, stoppable
+from dirge_py.headless.prompt import Prompt
+from dirge_py.session.continuation import title_of_call
+
+
+async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
+    """Take one turn and print it; without a prompt it goes on from where the session stands.
+
+    The prompt is a message whatever it begins with: what comes out of a queue runs no command.
+
+    Raises:
+        DirgeError: there is nothing to go on from, or a call waits for a decision.
+    """
+    conversation = printer.conversation
+    printer.tells_turns = True
+    if prompt is None:
+        _check_can_go_on(conversation)
+        run = conversation.continue_run(single_turn=True)
+    else:
+        message = await message_of(conversation, prompt.typed, prompt)
+        run = conversation.send(message, single_turn=True)
+    return await stoppable(printer, printer.follow(run))
+
+
+async def print_decision(printer: Printer, decision: CallDecision) -> int:
+    """Carry on a run that waits, with what was decided, and print the rest of it."""
+    return await stoppable(printer, printer.follow(printer.conversation.continue_run([decision])))
+
+
+def _check_can_go_on(conversation: Conversation) -> None:
+    name = conversation.session_id
+    if not conversation.messages:
+        raise SessionError(
+            f"Session {name} has nothing to go on from: nothing was said in it yet.",
+            hint=f"Begin with `dirge turn --session {name} --input TEXT`.",
+        )
+    waiting = open_calls(conversation.messages)
+    if waiting is not None:
+        title = title_of_call(waiting.calls[0])
+        raise SessionError(
+            f"Session {name} waits for a decision about {title!r}.",
+            hint="Decide it with `dirge resume`, or give a prompt to go on without it.",
+        )
