@@ -72,3 +72,22 @@ def test_after_an_error_the_same_question_is_asked_again(product: Product) -> No
 
     assert (failed.exit_code, ran.json["result"]) == (1, "Better.")
     assert product.sent(0)[-1] == product.sent(1)[-1]
+
+
+def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-4-5")
+    product.will(
+        Say(calls=[("bash", {"command": "git push"})]), Say(text="Denied."), Say(text="Again.")
+    )
+    first = product.run("-p", "push it")
+    second = product.run("-c", "-p", "and now?")
+
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    for request in (1, 2):
+        [result] = [
+            block
+            for message in product.sent(request)
+            for block in message["content"]
+            if block["type"] == "tool_result"
+        ]
+        assert result["is_error"] is True
