@@ -1,8 +1,8 @@
 """How many tokens something will cost as input, guessed high."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from dirge_py.messages import (
     AssistantMessage,
@@ -14,62 +14,168 @@ from dirge_py.messages import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from dirge_py.streams import ToolSpec
+
+_MESSAGE_TOKENS = 4
+_LEAST_FACTOR, _MOST_FACTOR = 0.5, 3.0
 
 # English and code have about 4 bytes to a token; 3.5 leaves room for what is denser. Counting bytes
 # and not characters keeps the guess high for scripts whose characters are a token each.
-_BYTES_PER_TOKEN = 3.5
-_IMAGE_TOKENS = 1600
-_MESSAGE_TOKENS = 4
+HIGH_RATIO = 3.5
+# What a service with the usual 1568-pixel limit takes for a picture that reaches it; 300 is right
+# for an icon only, and screenshots are what people attach.
+HIGH_IMAGE_TOKENS = 1600
+
+
+class DescribedTool(Protocol):
+    """A tool as far as its description costs tokens."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+
+class TokenCounter:
+    """Estimates by size, corrected by what services report.
+
+    `ratio` is bytes of UTF-8 per token. A picture and a document (any other attachment by
+    reference) have one price whatever their size. A message counted once is not read again.
+    """
+
+    def __init__(
+        self, ratio: float = 4.0, *, image_tokens: int = 300, document_tokens: int = 500
+    ) -> None:
+        self.ratio = ratio
+        self.image_tokens = image_tokens
+        self.document_tokens = document_tokens
+        self.factor = 1.0
+        """What an estimate is multiplied by: the last report in relation to its estimate."""
+        self._messages: dict[int, tuple[Message, int]] = {}
+        self._tools: dict[int, tuple[DescribedTool, int]] = {}
+        self._prompt = ("", 0)
+
+    def calibrate(self, estimated: int, reported: int) -> None:
+        """Learn from one request: `estimated` tokens (see `count`), of which `reported` came true.
+
+        The factor stays between 0.5 and 3, whatever is reported.
+        """
+        if estimated > 0 and reported > 0:
+            self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
+
+    def estimate(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        system_prompt: str = "",
+        tools: Sequence[DescribedTool] = (),
+    ) -> int:
+        """Tokens of one request, corrected by what was learned."""
+        return self.corrected(self.count(messages, system_prompt=system_prompt, tools=tools))
+
+    def corrected(self, tokens: int) -> int:
+        """A count as it will probably be reported."""
+        return round(tokens * self.factor)
+
+    def count(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        system_prompt: str = "",
+        tools: Sequence[DescribedTool] = (),
+    ) -> int:
+        """Tokens of one request by size alone.
+
+        Call arguments, thinking and schemas count; messages no model sees do not.
+        """
+        if self._prompt[0] is not system_prompt:
+            self._prompt = (system_prompt, self.text(system_prompt))
+        fixed = self._prompt[1] + sum(map(self.tool, tools))
+        return fixed + sum(self.sizes(messages))
+
+    def sizes(self, messages: Sequence[Message]) -> list[int]:
+        """The count of each message."""
+        known = self._messages
+        if len(known) > 2 * len(messages) + 1000:
+            known.clear()
+        sizes = []
+        for message in messages:
+            entry = known.get(id(message))
+            # The entry keeps its message alive, so that no other can get the same identity.
+            if entry is None:
+                entry = known[id(message)] = (message, self._message(message))
+            sizes.append(entry[1])
+        return sizes
+
+    def message(self, message: Message) -> int:
+        """The count of one message."""
+        return self.sizes((message,))[0]
+
+    def tool(self, tool: DescribedTool) -> int:
+        """The count of one tool's name, description and schema."""
+        entry = self._tools.get(id(tool))
+        if entry is None:
+            size = self.text(tool.name + tool.description + _as_json(tool.parameters))
+            if len(self._tools) > 1000:
+                self._tools.clear()
+            entry = self._tools[id(tool)] = (tool, size)
+        return entry[1]
+
+    def text(self, text: str) -> int:
+        """The count of a text: its bytes by `ratio`, rounded up."""
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        return -int(-size // self.ratio)
+
+    def _message(self, message: Message) -> int:
+        if isinstance(message, CustomMessage):
+            return 0
+        if isinstance(message, AssistantMessage) and not message.content:
+            return 0
+        return _MESSAGE_TOKENS + sum(map(self._block, message.content))
+
+    def _block(
+        self, block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock
+    ) -> int:
+        match block:
+            case TextBlock():
+                return self.text(block.text)
+            case ThinkingBlock():
+                return self.text(block.text + (block.redacted or ""))
+            case ToolCallBlock():
+                return self.text(block.name + _as_json(block.arguments))
+            case ImageBlock():
+                is_image = block.media_type.startswith("image/")
+                return self.image_tokens if is_image else self.document_tokens
+            case CompactionBlock():
+                return self.text(_as_json(dict(block.data)))
+
+
+def high_counter() -> TokenCounter:
+    """A counter that would rather be too high than too low."""
+    return TokenCounter(HIGH_RATIO, image_tokens=HIGH_IMAGE_TOKENS)
 
 
 def estimate_tokens(
-    messages: Sequence[Message], *, system_prompt: str = "", tools: Sequence[ToolSpec] = ()
+    messages: Sequence[Message], *, system_prompt: str = "", tools: Sequence[DescribedTool] = ()
 ) -> int:
     """Tokens of one request: prompt, tools and messages with all that is in them.
 
-    Call arguments, thinking and schemas count; messages no model sees do not. Never for billing.
+    Never for billing. Whoever asks again and again keeps a `TokenCounter`.
     """
-    total = estimate_text(system_prompt)
-    total += sum(_tool_tokens(tool) for tool in tools)
-    return total + sum(_message_tokens(message) for message in messages)
+    return high_counter().count(messages, system_prompt=system_prompt, tools=tools)
 
 
 def estimate_text(text: str) -> int:
     """Tokens of a text, 1 per 3.5 bytes of UTF-8, rounded up."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return -int(-size // _BYTES_PER_TOKEN)
-
-
-def _tool_tokens(tool: ToolSpec) -> int:
-    return estimate_text(tool.name + tool.description + _as_json(tool.parameters))
-
-
-def _message_tokens(message: Message) -> int:
-    if isinstance(message, CustomMessage):
-        return 0
-    if isinstance(message, AssistantMessage) and not message.content:
-        return 0
-    return _MESSAGE_TOKENS + sum(_block_tokens(block) for block in message.content)
-
-
-def _block_tokens(
-    block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock,
-) -> int:
-    match block:
-        case TextBlock():
-            return estimate_text(block.text)
-        case ThinkingBlock():
-            return estimate_text(block.text + (block.redacted or ""))
-        case ToolCallBlock():
-            return estimate_text(block.name + _as_json(block.arguments))
-        case ImageBlock():
-            return _IMAGE_TOKENS
-        case CompactionBlock():
-            return estimate_text(_as_json(dict(block.data)))
+    return high_counter().text(text)
 
 
 def _as_json(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=dict, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)

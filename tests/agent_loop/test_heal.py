@@ -1,7 +1,6 @@
 """What is sent is valid for a strict service, whatever history holds."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop.heal import RESULT_CHARS, Healed, Healer, heal
 from dirge_py.messages import (
-    UNFINISHED,
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -25,6 +23,7 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
+from tests.agent_loop.strict import faults
 
 
 def call(call_id: str, name: str = "read") -> ToolCallBlock:
@@ -40,47 +39,6 @@ def result(call_id: str, text: str = "ok", **more: Any) -> ToolResultMessage:
     return ToolResultMessage(
         tool_call_id=call_id, tool_name="read", content=(TextBlock(text),), **more
     )
-
-
-def faults(messages: Sequence[Message]) -> list[str]:
-    """What a strict service would refuse; nothing here is shared with the healer."""
-    found: list[str] = []
-    awaited: list[str] = []
-    before: Message | None = None
-    for number, message in enumerate(messages):
-        if isinstance(message, ToolResultMessage):
-            if awaited[:1] != [message.tool_call_id]:
-                found.append(f"{number}: unexpected result {message.tool_call_id!r}")
-            else:
-                awaited.pop(0)
-            if sum(len(b.text) for b in message.content if isinstance(b, TextBlock)) > RESULT_CHARS:
-                found.append(f"{number}: too long")
-            before = message
-            continue
-        if awaited:
-            found.append(f"{number}: no result for {awaited}")
-        awaited = []
-        if isinstance(message, CustomMessage):
-            found.append(f"{number}: custom")
-        if isinstance(message, AssistantMessage):
-            ids = [block.id for block in message.calls]
-            awaited = list(ids)
-            if len(set(ids)) != len(ids) or not all(ids):
-                found.append(f"{number}: ids {ids}")
-            if message.withheld:
-                found.append(f"{number}: withheld")
-            if before is None:
-                found.append(f"{number}: an answer comes first")
-            if isinstance(before, AssistantMessage) and before.stop_reason not in UNFINISHED:
-                found.append(f"{number}: two answers in a row")
-        if not isinstance(message, CustomMessage) and not any(
-            not isinstance(b, TextBlock | ThinkingBlock)
-            or (isinstance(b, TextBlock) and b.text.strip())
-            for b in message.content
-        ):
-            found.append(f"{number}: empty")
-        before = message
-    return [*found, *([f"open: {awaited}"] if awaited else [])]
 
 
 IDS = st.sampled_from(["", "a", "b", "c"])

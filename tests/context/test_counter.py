@@ -1,7 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.context.counter import estimate_text, estimate_tokens
+from dirge_py.context.counter import TokenCounter, estimate_text, estimate_tokens
 from dirge_py.messages import (
     AssistantMessage,
     CustomMessage,
@@ -57,3 +57,48 @@ def test_what_no_model_sees_costs_nothing():
 @given(st.text(st.characters()), st.text(st.characters()))
 def test_more_text_never_costs_less(one, two):
     assert estimate_tokens([user_text(one + two)]) >= estimate_tokens([user_text(one)])
+
+
+def test_a34_the_table_of_sizes():
+    counter = TokenCounter(4.0)
+
+    assert counter.text("a" * 10) == 3
+    assert TokenCounter(3.5).text("a" * 7) == 2
+    assert counter.estimate([user_text("a" * 10)]) == 7
+    picture = ImageBlock(asset_id="i", media_type="image/png")
+    document = ImageBlock(asset_id="d", media_type="application/pdf")
+    assert counter.estimate([UserMessage(content=(picture,))]) == 304
+    assert counter.estimate([UserMessage(content=(document,))]) == 504
+
+
+def test_a34_a_report_of_twice_the_estimate_doubles_the_next():
+    counter = TokenCounter()
+    messages = [user_text("a" * 400)]
+
+    counter.calibrate(counter.count(messages), 2 * counter.count(messages))
+
+    assert counter.estimate(messages) == 2 * counter.count(messages)
+
+
+@given(st.integers(-10, 10**9), st.integers(-10, 10**9))
+def test_a34_no_report_moves_the_factor_out_of_its_bounds(estimated: int, reported: int):
+    counter = TokenCounter()
+    counter.calibrate(estimated, reported)
+    assert 0.5 <= counter.factor <= 3
+
+
+def test_a_message_is_read_only_once():
+    class Counted(TokenCounter):
+        reads = 0
+
+        def text(self, text: str) -> int:
+            self.reads += 1
+            return super().text(text)
+
+    counter = Counted()
+    history = [user_text(str(number)) for number in range(1_000)]
+    first = counter.count(history, system_prompt="prompt")
+    reads = counter.reads
+
+    assert counter.count([*history, user_text("more")], system_prompt="prompt") > first
+    assert counter.reads <= reads + 2

@@ -10,7 +10,7 @@ def test_what_small_ones_do_not_need_goes_to_the_large_ones():
     assert fair_shares([500, 300, 200_000], 80_000) == [500, 300, 79_200]
 
 
-def test_A23_equal_sizes_get_equal_shares():
+def test_a23_equal_sizes_get_equal_shares():
     assert sorted(fair_shares([90_000] * 3, 80_000)) == [26_666, 26_667, 26_667]
 
 

@@ -1,0 +1,321 @@
+"""What of a conversation is sent: the history itself, until it no longer fits.
+
+The view never changes the history. What it leaves out is told by its records, each of which holds
+the whole shape, so the newest one is enough to see a resumed session as it was seen before.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dirge_py.context.compaction import FORCED_AT, Job, Level, effective_window, level_of
+from dirge_py.context.counter import DescribedTool, TokenCounter, high_counter
+from dirge_py.context.folding import Attempt, Folding, OnStart
+from dirge_py.context.restore import ReadFile
+from dirge_py.context.shape import Shape, shape_of, shown, shown_message
+from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shortened, window
+from dirge_py.context.summary import Redact, Summarise
+from dirge_py.events import CompactionKind
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import Message
+
+_LEAST_GAIN = 0.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewSettings:
+    """`checkpoints`: write summaries ahead, in the background, which costs model calls."""
+
+    target_tokens: int = 250_000
+    fold_at: float = 0.75
+    strategies: Sequence[StrategyName] = ("clear_results", "summarize", "window")
+    keep_results: int = 5
+    keep_messages: int = 20
+    restore_files: int = 5
+    checkpoints: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a model is about to be sent: the whole history and what goes with it."""
+
+    messages: Sequence[Message]
+    system_prompt: str = ""
+    tools: Sequence[DescribedTool] = ()
+    window_tokens: int = 128_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """One pass that shortened the view, or failed to. `record` is to be kept; None: no change."""
+
+    kind: CompactionKind
+    tokens_before: int
+    tokens_after: int
+    last: int
+    summary: str = ""
+    record: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """The messages to send, and their size in tokens as far as it is known.
+
+    `is_stuck`: the request is too large although everything was done; the run should end.
+    """
+
+    messages: tuple[Message, ...]
+    tokens: int
+    window: int
+    compaction: Compaction | None = None
+    is_stuck: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A request of the present shape: what it counts here, and what the service made of it."""
+
+    count: int
+    reported: int
+
+
+class ContextView:
+    """The view of one conversation. One caller at a time.
+
+    `summarise` asks a model; without it nothing is summarised. `read_file` gives the files that are
+    shown again after a fold. `redact` takes secrets out of all that is written anew.
+    """
+
+    def __init__(
+        self,
+        settings: ViewSettings | None = None,
+        *,
+        counter: TokenCounter | None = None,
+        summarise: Summarise | None = None,
+        read_file: ReadFile | None = None,
+        redact: Redact = lambda text: text,
+        records: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        self.settings = settings or ViewSettings()
+        self.counter = counter or high_counter()
+        self.shape = shape_of(records[-1]) if records else Shape()
+        self.compactions = len(records)
+        self._folding = Folding(
+            summarise=summarise,
+            redact=redact,
+            read_file=read_file,
+            restore_files=self.settings.restore_files,
+        )
+        self._sent_count = 0
+        self._measured: _Measured | None = None
+        self._seen: list[Message] = []
+        self._shown: list[Message] = []
+
+    # -- for every request
+
+    async def prepare(self, request: Request, *, on_start: OnStart = lambda size: None) -> Prepared:
+        """The messages to send for this history, shortened first if that is due."""
+        self._check_history(request.messages)
+        window_tokens = effective_window(request.window_tokens, self.settings.target_tokens)
+        sent = self._rendered(request.messages)
+        count = self._count(request, sent)
+        size, is_measured = self._size(count)
+        level = level_of(
+            size, window_tokens, is_measured=is_measured, fold_at=self.settings.fold_at
+        )
+        if level is None:
+            if self.settings.checkpoints and is_measured:
+                job = self._job(request, size, count, "fold")
+                self._folding.write_ahead(job, epoch=self.compactions)
+            self._sent_count = count
+            return Prepared(messages=sent, tokens=size, window=window_tokens)
+        compaction = await self._pass(self._job(request, size, count, level), on_start)
+        sent = self._rendered(request.messages)
+        self._sent_count = self._count(request, sent)
+        size = compaction.tokens_after if compaction is not None else size
+        return Prepared(
+            messages=sent,
+            tokens=size,
+            window=window_tokens,
+            compaction=compaction,
+            is_stuck=level == "forced" and size > window_tokens * FORCED_AT,
+        )
+
+    def measured(self, request: Request) -> Prepared:
+        """The messages to send as things are, and how large they are; nothing is shortened."""
+        self._check_history(request.messages)
+        sent = self._rendered(request.messages)
+        self._sent_count = self._count(request, sent)
+        size, _ = self._size(self._sent_count)
+        limit = effective_window(request.window_tokens, self.settings.target_tokens)
+        return Prepared(messages=sent, tokens=size, window=limit)
+
+    def note_usage(self, input_tokens: int) -> None:
+        """Learn what the service counted for the request prepared last."""
+        if self._sent_count <= 0 or input_tokens <= 0:
+            return
+        self.counter.calibrate(self._sent_count, input_tokens)
+        self._measured = _Measured(count=self._sent_count, reported=input_tokens)
+
+    # -- when asked for
+
+    async def compact(
+        self, request: Request, *, focus: str = "", on_start: OnStart = lambda size: None
+    ) -> Compaction | None:
+        """Fold what can be folded, though nothing is due; None if nothing would be saved."""
+        return await self._at_once(request, "asked", focus, on_start)
+
+    async def shrink(
+        self, request: Request, *, on_start: OnStart = lambda size: None
+    ) -> Compaction | None:
+        """Make the next request at least 10 % smaller, whatever it takes; None if it cannot be."""
+        compaction = await self._at_once(request, "overflow", "", on_start)
+        return compaction if compaction is not None and compaction.record is not None else None
+
+    def begin_run(self) -> None:
+        """Let the summariser try again."""
+        self._folding.begin_run()
+
+    def reset(self) -> None:
+        """Another history took the place of the old one: show all of it."""
+        self._show_as(Shape())
+        self._folding.checkpoints.reset()
+
+    async def close(self) -> None:
+        await self._folding.checkpoints.close()
+
+    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """The messages that would be sent for this history now."""
+        self._check_history(messages)
+        return self._rendered(messages)
+
+    async def settled(self) -> None:
+        """Return when no summary is being written in the background."""
+        await self._folding.checkpoints.settled()
+
+    # -- inside
+
+    def _check_history(self, messages: Sequence[Message]) -> None:
+        if self.shape.last and self.shape.last >= len(messages):
+            # These are not the messages that were folded.
+            self.reset()
+
+    def _rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """What is sent; messages that were looked at for the last request are not looked at again.
+
+        The same tuple as `messages` where nothing is left out.
+        """
+        if self.shape == Shape():
+            return messages if isinstance(messages, tuple) else tuple(messages)
+        known = len(self._seen)
+        if not known or list(messages[:known]) != self._seen:
+            self._shown = shown(messages, self.shape)
+        else:
+            self._shown += [
+                shown_message(messages[position], position, self.shape)
+                for position in range(known, len(messages))
+            ]
+        self._seen = list(messages)
+        return tuple(self._shown)
+
+    def _show_as(self, shape: Shape) -> None:
+        self.shape = shape
+        self._seen, self._shown = [], []
+        self._sent_count = 0
+        self._measured = None
+
+    def _count(self, request: Request, messages: Sequence[Message]) -> int:
+        return self.counter.count(
+            messages, system_prompt=request.system_prompt, tools=request.tools
+        )
+
+    def _size(self, count: int) -> tuple[int, bool]:
+        """The size of a request that counts so much, and whether a service's report is behind it.
+
+        What was reported for the last request is sure; only what was added since is estimated.
+        """
+        known = self._measured
+        if known is None or count < known.count:
+            return self.counter.corrected(count), False
+        return known.reported + self.counter.corrected(count - known.count), True
+
+    def _job(self, request: Request, size: int, count: int, level: Level, focus: str = "") -> Job:
+        return Job(
+            messages=request.messages,
+            shape=self.shape,
+            counter=self.counter,
+            fixed=self._count(request, ()),
+            window=effective_window(request.window_tokens, self.settings.target_tokens),
+            size=size,
+            scale=size / max(1, count),
+            level=level,
+            fold_at=self.settings.fold_at,
+            focus=focus,
+        )
+
+    async def _at_once(
+        self, request: Request, level: Level, focus: str, on_start: OnStart
+    ) -> Compaction | None:
+        self._check_history(request.messages)
+        count = self._count(request, self._rendered(request.messages))
+        size, _ = self._size(count)
+        return await self._pass(self._job(request, size, count, level, focus), on_start)
+
+    async def _pass(self, job: Job, on_start: OnStart) -> Compaction | None:
+        """Shorten the view once, if that saves enough to be worth a changed prefix."""
+        attempt = Attempt(epoch=self.compactions, on_start=on_start)
+        shape = await shortened(job, self._strategies(attempt))
+        size = job.size_of(shape)
+        kind = _kind(job, shape, attempt)
+        if not _is_worth_it(job, size):
+            if attempt.outcome != "failed":
+                return None
+            return Compaction(
+                kind=kind, tokens_before=job.size, tokens_after=job.size, last=job.shape.last
+            )
+        if shape.last != job.shape.last:
+            self._folding.checkpoints.reset()
+        self._show_as(shape)
+        self.compactions += 1
+        told = {"kind": kind, "tokens_before": job.size, "tokens_after": size}
+        return Compaction(
+            kind=kind,
+            tokens_before=job.size,
+            tokens_after=size,
+            last=shape.last,
+            summary=shape.summary if attempt.outcome == "written" else "",
+            record={**shape.as_record(), **told},
+        )
+
+    def _strategies(self, attempt: Attempt) -> dict[StrategyName, Strategy]:
+        def may_leave_out(job: Job) -> bool:
+            # Where there is still time, a summary that failed is rather tried again next turn.
+            return attempt.outcome in ("", "off") or (
+                job.is_urgent and attempt.outcome != "written"
+            )
+
+        known: dict[StrategyName, Strategy] = {
+            "clear_results": clear_results(self.settings.keep_results),
+            "summarize": self._folding.strategy(attempt),
+            "window": window(self.settings.keep_messages, is_allowed=may_leave_out),
+        }
+        return {name: known[name] for name in self.settings.strategies}
+
+
+def _is_worth_it(job: Job, size: int) -> bool:
+    if job.level in ("asked", "forced", "start"):
+        return size < job.size
+    return size <= job.size * (1 - _LEAST_GAIN)
+
+
+def _kind(job: Job, shape: Shape, attempt: Attempt) -> CompactionKind:
+    if attempt.outcome in _KINDS:
+        return _KINDS[attempt.outcome]
+    is_left_out = shape.last > job.shape.last or shape.squeeze_before > job.shape.squeeze_before
+    return "overflow" if is_left_out else "prune"
+
+
+_KINDS: Mapping[str, CompactionKind] = {
+    "written": "summary",
+    "failed": "failed_summary",
+    "off": "summary_off",
+}

@@ -1,0 +1,105 @@
+"""How much of the results of one batch is sent."""
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.context.budget import ResultBudget
+from dirge_py.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    user_text,
+)
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.wiring.context_view import relay_to
+from tests.context.kit import said
+
+
+def batch(*sizes: int, letter: str = "x") -> list[Message]:
+    calls = [ToolCallBlock(id=f"c{n}", name="read", arguments={}) for n in range(len(sizes))]
+    asked = AssistantMessage(content=tuple(calls))
+    return [asked, *(result(c.id, letter * s) for c, s in zip(calls, sizes, strict=True))]
+
+
+def result(call_id: str, text: str) -> ToolResultMessage:
+    return ToolResultMessage(tool_call_id=call_id, tool_name="read", content=(TextBlock(text),))
+
+
+def kept(message: Message) -> int:
+    return sum(block.text.count("x") for block in message.content if isinstance(block, TextBlock))  # type: ignore[union-attr]
+
+
+def test_a23_three_large_results_share_the_budget_and_say_how_long_they_were():
+    messages = (user_text("go"), *batch(90_000, 90_000, 90_000))
+
+    sent = ResultBudget().apply(messages)[2:]
+
+    assert sorted(map(kept, sent)) == [26_666, 26_667, 26_667]
+    assert all("[truncated — 90000 chars total" in m.text for m in sent)  # type: ignore[union-attr]
+
+
+def test_e16_small_results_give_their_room_to_the_large_one():
+    sent = ResultBudget().apply((user_text("go"), *batch(500, 300, 200_000)))[2:]
+    assert [kept(message) for message in sent] == [500, 300, 79_200]
+
+
+def test_within_the_budget_the_same_object_comes_back():
+    messages = (user_text("go"), *batch(30_000, 50_000), said("x"), *batch(80_000))
+    assert ResultBudget().apply(messages) is messages
+
+
+def test_what_is_cut_off_is_kept_in_a_file_that_the_marker_names(tmp_path: Path):
+    relay = relay_to(OutputStore(tmp_path / "output"))
+    messages = (user_text("go"), *batch(500), said("y"), *batch(100_000))
+
+    first = ResultBudget(relay=relay).apply(messages)[-1].text  # type: ignore[union-attr]
+    again = ResultBudget(relay=relay).apply(messages)[-1].text  # type: ignore[union-attr]
+
+    (file,) = (tmp_path / "output").iterdir()
+    assert file.read_text() == "x" * 100_000
+    assert f"all of it is in {file}: `read` it with offset and limit" in first
+    assert again == first
+
+
+def test_a_result_that_cannot_be_kept_is_cut_all_the_same():
+    def full(call_id: str, text: str) -> str:
+        raise OSError("no space")
+
+    sent = ResultBudget(100, relay=full).apply((user_text("go"), *batch(1_000)))
+    assert "could not be kept" in sent[-1].text  # type: ignore[union-attr]
+
+
+def test_pictures_stay():
+    image = ImageBlock(asset_id="i", media_type="image/png")
+    large = ToolResultMessage(
+        tool_call_id="c0", tool_name="read", content=(image, TextBlock("x" * 900))
+    )
+    sent = ResultBudget(100).apply((*batch(1)[:1], large))
+    assert sent[1].content[0] is image  # type: ignore[union-attr]
+    assert kept(sent[1]) == 100
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 400), max_size=4), max_size=6), st.data())
+def test_what_was_cut_once_is_cut_the_same_ever_after(sizes: list[list[int]], data: st.DataObject):
+    messages: tuple[Message, ...] = (user_text("go"),)
+    for each in sizes:
+        messages += tuple(batch(*each))
+    budget = ResultBudget(300)
+    ends = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
+    # A batch is looked at only when all of it is there.
+    ends = [end for end in ends if end == len(messages) or messages[end].role == "assistant"]
+    earlier = [tuple(budget.apply(messages[:end])) for end in ends]
+
+    final = tuple(budget.apply(messages))
+
+    assert len(final) == len(messages)
+    assert all(final[: len(sent)] == sent for sent in earlier)
+    assert final == tuple(ResultBudget(300).apply(messages))
+    other = (user_text("other"), *messages[1:])
+    assert tuple(budget.apply(other))[1:] == final[1:]

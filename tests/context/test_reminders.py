@@ -1,0 +1,30 @@
+from dirge_py.context.reminders import ReminderRule, reminded
+from dirge_py.messages import UserMessage, user_text
+
+RULES = [
+    ReminderRule(text="keep the changelog", every_turns=5),
+    ReminderRule(text="it is getting long", at_tokens=50_000),
+]
+
+
+def test_a35_rules_are_due_at_their_turns_and_from_their_size_on():
+    due = [turn for turn in range(12) if RULES[0].is_due(turn, 10**9)]
+    assert due == [5, 10]
+    assert [RULES[1].is_due(1, tokens) for tokens in (49_999, 50_000, 60_000)] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a35_a_reminder_comes_behind_everything_else_and_only_when_due():
+    history = (user_text("go"),)
+
+    assert reminded(history, RULES, turn=4, tokens=49_999) is history
+    sent = reminded(history, RULES, turn=5, tokens=50_000)
+
+    assert sent[:-1] == history
+    last = sent[-1]
+    assert isinstance(last, UserMessage)
+    assert last.origin == "harness"
+    assert last.text == "[Reminder]\n\nkeep the changelog\n\nit is getting long"

@@ -1,0 +1,416 @@
+"""What of a conversation is sent, and when it becomes less."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.heal import heal
+from dirge_py.context.compaction import effective_window, level_of
+from dirge_py.context.counter import high_counter
+from dirge_py.context.view import ContextView, Request, ViewSettings
+from dirge_py.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    user_text,
+)
+from tests.agent_loop.strict import faults
+from tests.context.kit import GOOD, Summaries, at, chat, said, single_prompt_run, step, view
+
+
+def texts(messages: Any) -> str:
+    return "\n".join(message.text for message in messages)
+
+
+# -- when
+
+
+def test_case_112_the_effective_window():
+    assert effective_window(1_000_000, 250_000) == 250_000
+    assert effective_window(128_000, 250_000) == 128_000
+
+
+@pytest.mark.parametrize(
+    ("size", "is_measured", "level"),
+    [
+        (7_500, True, None),
+        (7_501, True, "fold"),
+        (7_801, True, "aggressive"),
+        (8_000, True, "aggressive"),
+        (8_001, True, "forced"),
+        (9_000, False, None),
+        (9_001, False, "start"),
+    ],
+)
+def test_the_marks_are_passed_strictly(size: int, is_measured: bool, level: str | None):
+    assert level_of(size, 10_000, is_measured=is_measured, fold_at=0.75) == level
+
+
+async def test_nothing_is_done_below_the_marks_and_the_same_object_is_sent():
+    messages = single_prompt_run(5)
+    prepared = await at(view(Summaries()), messages, 0.74)
+    assert prepared.messages is messages
+    assert prepared.compaction is None
+
+
+async def test_what_was_added_since_the_last_report_counts():
+    one = view(Summaries())
+    messages = single_prompt_run(20)
+    assert (await at(one, messages, 0.74)).compaction is None
+
+    more = (*messages, *step(99, "x" * 4_000))
+    prepared = await one.prepare(Request(messages=more, window_tokens=10_000))
+
+    assert prepared.compaction is not None
+
+
+# -- the fold
+
+
+async def test_a_run_with_one_prompt_can_be_folded():
+    summaries = Summaries()
+    messages = single_prompt_run(40)
+
+    prepared = await at(view(summaries), messages, 0.76)
+
+    assert prepared.compaction.kind == "summary"
+    assert prepared.messages[0].role == "system"
+    assert prepared.messages[1].role == "assistant"
+    assert prepared.messages[-1] is messages[-1]
+    assert faults(prepared.messages) == []
+    assert prepared.tokens < 0.75 * 10_000
+
+
+async def test_case_115_a_fold_leaves_one_reference_only_summary_and_the_newest_message():
+    messages = chat(11)
+    prepared = await at(view(Summaries()), messages, 0.76)
+
+    systems = [m for m in prepared.messages if isinstance(m, SystemMessage)]
+    assert len(systems) == 1
+    assert systems[0] is prepared.messages[0]
+    assert systems[0].text.startswith("[Summary of earlier conversation]")
+    assert "reference only, not instructions" in systems[0].text
+    assert "Go on with 1." in systems[0].text
+    assert prepared.messages[-1] is messages[-1]
+    assert len(prepared.messages) < len(messages)
+
+
+@pytest.mark.parametrize(("share", "tail"), [(0.76, 0.20), (0.79, 0.10)])
+async def test_the_tail_keeps_within_its_share_of_the_window(share: float, tail: float):
+    messages = single_prompt_run(80)
+    counter = high_counter()
+    prepared = await at(view(Summaries(), counter=counter), messages, share)
+
+    scale = 10_000 * share / high_counter().count(messages)
+    kept = high_counter().count(prepared.messages[1:]) * scale
+    assert 0.5 * tail * 10_000 < kept <= tail * 10_000
+
+
+async def test_what_people_said_is_kept_word_for_word():
+    said_then = "Never touch `vendor/`; the port is 8931 — and mind the *umlauts*: äöü."
+    messages = (
+        user_text(said_then),
+        *single_prompt_run(30)[1:],
+        user_text("use tabs", "steering"),
+        user_text("[Verifier] run the tests", "harness"),
+        *single_prompt_run(30)[1:],
+    )
+    prepared = await at(view(Summaries()), messages, 0.79)
+
+    summary = prepared.messages[0].text
+    assert said_then in summary
+    assert "use tabs" in summary
+    assert "[Verifier]" not in summary
+
+
+async def test_a_long_prompt_that_is_folded_is_quoted_within_bounds():
+    messages = (user_text("begin " + "z" * 60_000 + " end"), *single_prompt_run(30)[1:])
+    prepared = await at(view(Summaries()), messages, 0.95, window_tokens=20_000)
+
+    summary = prepared.messages[0].text
+    assert "begin zzz" in summary
+    assert "zzz end" in summary
+    assert len(summary) < 20_000
+
+
+async def test_t19_the_second_summary_gets_the_first():
+    summaries = Summaries(answers=["## Goal\nfact-of-epoch-1 holds", GOOD])
+    one = view(summaries)
+    messages = (user_text("go"), *step(777), *single_prompt_run(40)[1:])
+    await at(one, messages, 0.76)
+    assert "step 777" in summaries.prompts[0]
+
+    more = (*messages, *single_prompt_run(40)[1:])
+    prepared = await at(one, more, 0.76)
+
+    assert prepared.compaction.kind == "summary"
+    assert "fact-of-epoch-1 holds" in summaries.prompts[1]
+    assert "step 777" not in summaries.prompts[1]
+    assert len([m for m in prepared.messages if m.role == "system"]) == 1
+
+
+async def test_there_is_one_fold_in_a_turn_and_none_without_a_new_report():
+    summaries = Summaries()
+    one = view(summaries)
+    messages = single_prompt_run(40)
+    await at(one, messages, 0.79)
+
+    again = await one.prepare(Request(messages=(*messages, said("x")), window_tokens=10_000))
+
+    assert again.compaction is None
+    assert len(summaries.prompts) == 1
+
+
+# -- failures
+
+
+async def test_case_115_without_a_summariser_nothing_is_summarised():
+    messages = single_prompt_run(40)
+    prepared = await at(view(None), messages, 0.76)
+
+    assert prepared.compaction.kind == "overflow"
+    assert "there is no summary of it" in prepared.messages[0].text
+    assert "Make the tests pass, please." in prepared.messages[0].text
+
+
+@pytest.mark.parametrize("answer", ["no headings here", "", RuntimeError("down"), TimeoutError()])
+async def test_case_115_a_failed_summary_leaves_the_pruned_history(answer: Any):
+    messages = (user_text("go"), *step(99, "z" * 2_500), *single_prompt_run(40)[1:])
+    prepared = await at(view(Summaries(answers=[answer])), messages, 0.76)
+
+    assert prepared.compaction.kind == "failed_summary"
+    assert len(prepared.messages) == len(messages)
+    assert "cleared to save room" in prepared.messages[2].text
+    assert prepared.messages[-1] is messages[-1]
+
+
+async def test_case_115_after_three_failures_nobody_is_asked_until_the_next_run():
+    summaries = Summaries(answers=["bad"] * 3)
+    one = view(summaries, set={"strategies": ["summarize"]})
+    messages = single_prompt_run(40)
+    kinds = [(await at(one, messages, 0.76)).compaction for _ in range(3)]
+
+    prepared = await at(one, messages, 0.76)
+    assert [item.kind for item in kinds] == ["failed_summary"] * 3
+    assert prepared.compaction is None
+    assert len(summaries.prompts) == 3
+
+    one.begin_run()
+    assert (await at(one, messages, 0.76)).compaction.kind == "summary"
+
+
+async def test_with_the_summariser_off_the_oldest_is_left_out():
+    one = view(Summaries(answers=["bad"] * 3), set={"strategies": ["summarize", "window"]})
+    messages = single_prompt_run(40)
+    for _ in range(3):
+        await at(one, messages, 0.76)
+
+    assert (await at(one, messages, 0.76)).compaction.kind == "summary_off"
+
+
+# -- forced
+
+
+async def test_over_80_percent_is_brought_below_even_without_a_summary():
+    messages = single_prompt_run(40)
+    prepared = await at(view(Summaries(answers=["bad"])), messages, 0.85)
+
+    assert prepared.compaction.kind == "failed_summary"
+    assert prepared.tokens <= 8_000
+    assert not prepared.is_stuck
+
+
+async def test_over_80_percent_that_cannot_be_folded_is_stuck():
+    messages = (user_text("x"), *step(0, "the only result, not seen yet" * 99))
+    prepared = await at(view(Summaries()), messages, 0.85)
+    assert prepared.is_stuck
+
+
+async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the_first_call():
+    old = (user_text("look"), *step(0, "x" * 500_000), said("seen"), user_text("go on"))
+    small = (user_text("look"), *step(0, "x" * 4_096), said("seen"), user_text("go on"))
+    summaries = Summaries()
+
+    prepared = await view(summaries).prepare(Request(messages=old))
+    assert len(texts(prepared.messages)) < 100_000
+    assert prepared.compaction is not None
+    assert prepared.compaction.kind == "prune"
+    assert summaries.prompts == []
+
+    assert (await view().prepare(Request(messages=small))).messages is small
+
+
+async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_ones_never():
+    big = "begin" + "x" * 60_000 + "end"
+    seen = (*single_prompt_run(20), *step(50, big), said("seen"), user_text("on"))
+    unseen = (*single_prompt_run(400), *step(50, big))
+
+    cut = await at(view(), seen, 0.76, window_tokens=60_000)
+    result = next(m for m in cut.messages if m.role == "toolResult" and "begin" in m.text)
+    assert len(result.text) <= 12_000
+    assert result.text.startswith("begin")
+    assert result.text.endswith("end")
+    assert "characters left out" in result.text
+
+    whole = await at(view(), unseen, 0.76, window_tokens=60_000)
+    assert whole.compaction is not None
+    assert whole.messages[-1].text == big
+
+
+async def test_an_unseen_result_that_does_not_fit_is_cut():
+    messages = (user_text("look"), *step(0, "x" * 200_000))
+    prepared = await view().prepare(Request(messages=messages, window_tokens=10_000))
+    assert prepared.tokens <= 10_000
+
+
+# -- stability
+
+
+async def test_without_a_fold_every_request_begins_with_the_one_before():
+    one = view(Summaries())
+    messages = single_prompt_run(60)
+    await at(one, messages, 0.79)
+    requests = []
+    for number in range(20):
+        messages = (*messages, *step(1_000 + number, "y" * 500))
+        prepared = await one.prepare(Request(messages=messages, window_tokens=10**6))
+        assert prepared.compaction is None
+        requests.append(prepared.messages)
+
+    for before, after in zip(requests, requests[1:], strict=False):
+        assert all(a is b for a, b in zip(before, after, strict=False))
+        assert len(after) == len(before) + 2
+
+
+async def test_a_resumed_view_sends_what_was_sent_before():
+    one = view(Summaries())
+    messages = (user_text("go"), *step(0, "z" * 5_000, name="grep"), *single_prompt_run(60)[1:])
+    prepared = await at(one, messages, 0.81)
+    record = prepared.compaction.record
+    assert {"first", "last", "summary", "kind", "tokens_before", "tokens_after"} <= record.keys()
+
+    resumed = ContextView(ViewSettings(), records=[{"last": 3}, dict(record)])
+
+    assert resumed.shown(messages) == prepared.messages
+    assert resumed.compactions == 2
+
+
+def test_a_record_that_makes_no_sense_shows_everything():
+    messages = single_prompt_run(3)
+    for record in ({"last": 99}, {"last": "7"}, {"last": -1}, {"restored": 5, "summary": None}):
+        assert ContextView(records=[record]).shown(messages) is messages
+
+
+async def test_reset_shows_another_history_whole():
+    one = view(Summaries())
+    await at(one, single_prompt_run(40), 0.79)
+    one.reset()
+    other = chat(2)
+    assert one.shown(other) is other
+
+
+# -- on request
+
+
+async def test_compact_folds_though_nothing_is_due():
+    summaries = Summaries()
+    one = view(summaries)
+    messages = single_prompt_run(40)
+
+    done = await one.compact(Request(messages=messages), focus="the parser")
+
+    assert done is not None
+    assert done.kind == "summary"
+    assert "60 to 70 % of that room to this topic: the parser" in summaries.prompts[0]
+    assert len(one.shown(messages)) < len(messages)
+
+
+async def test_compact_of_next_to_nothing_changes_nothing():
+    messages = (user_text("hi"), said("hello"))
+    one = view(Summaries())
+    assert await one.compact(Request(messages=messages)) is None
+    assert one.shown(messages) is messages
+
+
+async def test_shrink_makes_the_next_request_a_tenth_smaller_or_says_no():
+    one = view(None)
+    messages = single_prompt_run(30)
+    before = high_counter().count(messages)
+
+    assert await one.shrink(Request(messages=messages)) is not None
+    assert high_counter().count(one.shown(messages)) <= 0.9 * before
+    assert await view(None).shrink(Request(messages=(user_text("hi"),))) is None
+
+
+# -- whatever the history
+
+BLOCKS = st.one_of(
+    st.builds(TextBlock, st.text(max_size=3).map(lambda t: t + "w" * 700)),
+    st.builds(ThinkingBlock, text=st.just("t" * 900), signature=st.just("s")),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Message, ...]:
+    messages: list[Message] = [user_text(draw(st.sampled_from(["go", "p" * 30_000])))]
+    for number in range(draw(st.integers(0, 25))):
+        kind = draw(st.integers(0, 5))
+        if kind == 0:
+            messages.append(user_text(f"prompt {number}"))
+            continue
+        count = draw(st.integers(0, 4)) if kind > 1 else 0
+        size = draw(st.sampled_from([10, 3_000, 90_000]))
+        calls = [
+            ToolCallBlock(id=f"{number}.{n}", name="write", arguments={"content": "c" * size})
+            for n in range(count)
+        ]
+        if messages[-1].role == "assistant":
+            messages.append(user_text("more"))
+        messages.append(AssistantMessage(content=(draw(BLOCKS), TextBlock("x"), *calls)))
+        if count and draw(st.booleans()):
+            messages.append(user_text("wait", "steering"))
+        messages += [
+            ToolResultMessage(
+                tool_call_id=call.id, tool_name="write", content=(TextBlock("r" * size),)
+            )
+            for call in calls
+        ]
+    return tuple(messages)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories(), st.sampled_from([4_000, 16_000, 128_000]), st.booleans())
+async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
+    messages: tuple[Message, ...], window: int, has_summariser: bool
+):
+    one = view(Summaries() if has_summariser else None)
+    request = Request(messages=messages, system_prompt="s" * 400, window_tokens=window)
+
+    prepared = await one.prepare(request)
+
+    assert high_counter().count(prepared.messages, system_prompt="s" * 400) <= window
+    healed = heal(prepared.messages, result_chars=10**6)
+    assert (healed.closed, healed.dropped) == (0, 0)
+    assert [fault for fault in faults(healed.messages) if "too long" not in fault] == []
+    again = await one.prepare(request)
+    assert again.messages == prepared.messages
+
+
+async def test_a_prepared_history_of_a_thousand_messages_costs_next_to_nothing_again():
+    one = view(Summaries())
+    messages = single_prompt_run(500)
+    await at(one, messages, 0.81, window_tokens=500_000)
+    request = Request(messages=(*messages, said("x")), window_tokens=10**6)
+    await one.prepare(request)
+
+    began = time.perf_counter()
+    for _ in range(20):
+        await one.prepare(request)
+    assert (time.perf_counter() - began) / 20 < 0.01
