@@ -41,7 +41,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
 EXAMPLE_ALIASES = {"/m"}
-SUBCOMMANDS = ("config", "demo", "exec", "why")
+SUBCOMMANDS = ("config", "demo", "exec", "resume", "turn", "why")
 
 
 @cache
@@ -70,7 +70,12 @@ def fences(kind: str) -> Iterator[tuple[Path, str]]:
 
 
 def parsers() -> list[argparse.ArgumentParser]:
-    return [arguments.build_parser(), why.build_parser()]
+    return [
+        arguments.build_parser(),
+        arguments.build_turn_parser(),
+        arguments.build_resume_parser(),
+        why.build_parser(),
+    ]
 
 
 def flags(*, hidden: bool = True) -> set[str]:
@@ -240,6 +245,10 @@ def test_commands_in_shell_examples_parse() -> None:
             assert words[1] in config_cli.VERBS
         elif words[:1] == ["why"]:
             assert why.fits(words[1:])
+        elif words[:1] == ["turn"]:
+            arguments.parse_words(arguments.build_turn_parser(), words[1:], "prompt")
+        elif words[:1] == ["resume"]:
+            arguments.parse_words(arguments.build_resume_parser(), words[1:], "file")
         else:
             arguments.parse(words)
 
