@@ -2,7 +2,8 @@
 
 import pytest
 
-from dirge_py.agent_loop import Answer, Bundle, Context, compose
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import Answer, Bundle, Context, TurnInfo, compose
 from dirge_py.agent_loop.guards.after_failure import resume_after_failure
 from dirge_py.agent_loop.guards.failures import failures
 from dirge_py.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
@@ -10,6 +11,10 @@ from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
 from tests.agent_loop.guards.workshop import guarded, nudges, result
 from tests.agent_loop.kit import ran
+
+
+def _calling():
+    return AssistantMessage(content=(ToolCallBlock(id="x", name="edit", arguments={}),))
 
 
 async def texts(model, *more):
@@ -69,10 +74,33 @@ async def test_case_110_it_speaks_three_times_at_most():
 
 
 async def test_what_no_model_sees_does_not_stand_between():
-    failed = AssistantMessage(content=(ToolCallBlock(id="x", name="edit", arguments={}),))
-    history = [user_text("go"), failed, result(), CustomMessage(kind="mark")]
+    history = [user_text("go"), _calling(), result(), CustomMessage(kind="mark")]
     model = ScriptedModel().will_say("I stop.").will_say("It is done by now.")
     run = await ran(
         model, config=compose(resume_after_failure()), context=Context(messages=history)
+    )
+    assert len(nudges(run)) == 1
+
+
+@pytest.mark.parametrize("last", [(), (user_text("b"),), (_calling(),)])
+async def test_only_closing_words_are_looked_at(last):
+    bundle = resume_after_failure()
+    info = TurnInfo(
+        run_id="r",
+        outer_turn=1,
+        turn=1,
+        context=Context(messages=(result(), *last) if last else ()),
+        new_messages=(),
+        signal=AbortSignal(),
+        emit=lambda event: None,
+    )
+    assert await bundle.get_followup_messages(info, ()) == ()
+
+
+async def test_results_without_a_message_before_them_are_looked_at():
+    model = ScriptedModel().will_say("I stop.").will_say("done")
+    messages = [result("ok"), result()]
+    run = await ran(
+        model, config=compose(resume_after_failure()), context=Context(messages=messages)
     )
     assert len(nudges(run)) == 1

@@ -1,0 +1,95 @@
+"""The gates and reminders of one run, in the order that is policy."""
+
+from collections.abc import Callable, Sequence
+
+from dirge_py.agent_loop.guards.after_failure import resume_after_failure
+from dirge_py.agent_loop.guards.depth import DepthTracker, depth
+from dirge_py.agent_loop.guards.failures import failures
+from dirge_py.agent_loop.guards.gate import unless
+from dirge_py.agent_loop.guards.goal import goal
+from dirge_py.agent_loop.guards.judge import DiffOf, judge
+from dirge_py.agent_loop.guards.todo import todo
+from dirge_py.agent_loop.guards.verification import Verification, tracking
+from dirge_py.agent_loop.guards.verifier import verifier
+from dirge_py.agent_loop.hooks import Bundle, TurnInfo
+from dirge_py.config.loop_tables import Gates
+from dirge_py.errors import ConfigError
+from dirge_py.events import Sink, UsageReported
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.wiring.judges import Judges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateServices:
+    """What the gates of one conversation use; what is None has nothing to say.
+
+    `depth` may outlive runs. While `should_defer` the end of a run is not the end of the work.
+    """
+
+    judges: Judges | None = None
+    diff: DiffOf | None = None
+    open_items: Callable[[], Sequence[str]] | None = None
+    depth: DepthTracker | None = None
+    should_defer: Callable[[], bool] | None = None
+
+
+def gates(config: Gates, services: GateServices, *, is_fork: bool = False) -> Sequence[Bundle]:
+    """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
+
+    A fork gets none: it answers to whoever forked it. What may add follow-ups comes before these.
+    """
+    if is_fork:
+        return ()
+    voice = _Voice()
+    verification = Verification()
+    bundles = [
+        depth(services.depth or DepthTracker(), config.depth),
+        *([failures(config.failures)] if config.failures else []),
+        tracking(verification),
+        voice.bundle(),
+        resume_after_failure(config.resume),
+        verifier(verification, config.verifier),
+        *_judged(config, services, verification, voice),
+        *([todo(services.open_items, config.todo)] if services.open_items else []),
+    ]
+    if services.should_defer is None:
+        return bundles
+    return [unless(services.should_defer, bundle) for bundle in bundles]
+
+
+def _judged(
+    config: Gates, services: GateServices, verification: Verification, voice: "_Voice"
+) -> Sequence[Bundle]:
+    if services.judges is None:
+        return ()
+    try:
+        ask = services.judges.judge("critic", voice.tell)
+    except ConfigError:
+        return ()  # the person was told at the start: `unusable_roles`
+    if ask is None:
+        return ()
+    bundles = []
+    if config.critic != "off":
+        bundles.append(
+            judge(ask, mode=config.critic, verification=verification, diff=services.diff)
+        )
+    if config.goal:
+        bundles.append(goal(config.goal, ask, verification=verification, most=config.goal_checks))
+    return bundles
+
+
+class _Voice:
+    """The ear of the run that goes on, for what happens outside of its own model calls."""
+
+    def __init__(self) -> None:
+        self._emit: Sink | None = None
+
+    def bundle(self) -> Bundle:
+        return Bundle(name="usage", transform_context=self._listen)
+
+    def tell(self, event: UsageReported) -> None:
+        if self._emit is not None:
+            self._emit(event)
+
+    def _listen(self, info: TurnInfo) -> None:
+        self._emit = info.emit

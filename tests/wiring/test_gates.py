@@ -1,0 +1,141 @@
+"""All gates of a run, made from settings."""
+
+from pathlib import Path
+
+import pytest
+
+from dirge_py.agent_loop.guards.depth import DepthTracker
+from dirge_py.agent_loop.guards.judge import Diff
+from dirge_py.config.load import load
+from dirge_py.events import UsageReported
+from dirge_py.messages import Usage
+from dirge_py.outcomes import Done
+from dirge_py.providers.scripted import Reply, Script
+from dirge_py.testing import ScriptedModel
+from dirge_py.wiring.gates import GateServices, gates
+from dirge_py.wiring.judges import Judges
+from tests.agent_loop.guards.test_gates import WORDS, spoke, stopping_after_a_failure
+from tests.agent_loop.guards.workshop import guarded, nudges
+
+PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
+ONCE = '[loop.gates]\nresume = 1\ntodo = 1\ngoal = "g"\ngoal_checks = 1\n'
+CRITIC = '[roles]\ncritic = "fake/critical"\n'
+
+
+@pytest.fixture
+def config(tmp_path: Path):
+    def made(text: str = ONCE + CRITIC):
+        (tmp_path / "config.toml").write_text(PROVIDERS + text)
+        environment = {
+            "HOME": str(tmp_path),
+            "DIRGE_CONFIG_DIR": str(tmp_path),
+            "DIRGE_STATE_DIR": str(tmp_path / "state"),
+            "FAKE_KEY": "sk-x",
+        }
+        return load(environment=environment)
+
+    return made
+
+
+def critic(goal="UNMET\n- c"):
+    """Answers the judge and the goal as each was asked."""
+
+    def answer(context):
+        is_goal = "UNMET" in context.system_prompt
+        text = goal if is_goal else "INCOMPLETE\n- a"
+        return Reply(text=text, usage=Usage(input=7))
+
+    return Script([answer] * 20)
+
+
+def services(config, script=None, **more):
+    judges = Judges(config=config, stream_fn=(script or critic()).stream)
+    return GateServices(judges=judges, open_items=lambda: ["d"], **more)
+
+
+async def run_with(config, made, **more):
+    bundles = gates(config.loop.gates, made, **more)
+    return await guarded(stopping_after_a_failure(), *bundles)
+
+
+async def test_case_109_they_speak_in_their_order(config):
+    settings = config()
+    assert spoke(await run_with(settings, services(settings))) == list(WORDS)
+
+
+async def test_what_judges_cost_is_told_in_the_run(config):
+    settings = config()
+    run = await run_with(settings, services(settings))
+    told = run.recorder.of(UsageReported)
+    assert {(event.model, event.usage) for event in told} == {("fake/critical", Usage(input=7))}
+
+
+async def test_a_fork_has_none_of_them(config):
+    settings = config()
+    assert gates(settings.loop.gates, services(settings), is_fork=True) == ()
+    run = await run_with(settings, services(settings), is_fork=True)
+    assert (nudges(run), isinstance(run.outcome, Done)) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("text", "silent"),
+    [
+        (ONCE, {"judge", "goal"}),
+        (ONCE.replace('goal = "g"\n', "") + CRITIC, {"goal"}),
+        (ONCE + 'critic = "off"\n' + CRITIC, {"judge"}),
+        (ONCE.replace("resume = 1", "resume = 0") + CRITIC, {"resume"}),
+        (ONCE.replace("todo = 1", "todo = 0") + CRITIC, {"todo"}),
+        (ONCE + "verifier = 0\n" + CRITIC, {"verifier"}),
+        (ONCE + '[roles]\ncritic = "gone/x"\n', {"judge", "goal"}),
+    ],
+)
+async def test_each_can_be_turned_off(config, text, silent):
+    settings = config(text)
+    spoken = spoke(await run_with(settings, services(settings)))
+    assert spoken == [name for name in WORDS if name not in silent]
+
+
+async def test_case_108_without_any_services_only_what_needs_none_speaks(config):
+    run = await run_with(config(), GateServices())
+    assert spoke(run) == ["resume", "verifier"]
+
+
+async def test_the_judge_sees_the_change_and_may_block(config):
+    changes = iter([Diff(text="", fingerprint="0"), *[Diff(text="+x", fingerprint="1")] * 9])
+
+    async def diff():
+        return next(changes)
+
+    script = critic(goal="MET")
+    settings = config(ONCE + 'critic = "blocking"\n' + CRITIC)
+    run = await run_with(settings, services(settings, script, diff=diff))
+    assert spoke(run).count("judge") == 3
+    judged = [each for each in script.seen if "COMPLETE" in each.system_prompt]
+    assert ["+x" in each.messages[0].text for each in judged] == [True, False, False]
+
+
+async def test_a_deferred_end_is_the_end_for_now(config):
+    settings, script = config(), critic()
+    made = services(settings, script, should_defer=lambda: True)
+    run = await run_with(settings, made)
+    assert (nudges(run), script.seen) == ([], [])
+
+
+async def test_failures_and_depth_remind_within_the_run(config):
+    settings = config("[loop.gates]\nfailures = 2\ndepth = 2\n")
+    tracker = DepthTracker()
+    model = ScriptedModel().will_call("read", path="a").will_call("read", path="a")
+    model.will_call("faulty", n=1).will_call("faulty", n=2).will_call("read", path="b")
+    bundles = gates(settings.loop.gates, GateServices(depth=tracker))
+    texts = nudges(await guarded(model.will_say("done"), *bundles))
+    assert ["Step back" in texts[0], "in a row failed" in texts[1]] == [True, True]
+    assert (len(texts), tracker.files) == (2, ("/w/b",))
+
+
+async def test_they_can_be_turned_off_too(config):
+    settings = config("[loop.gates]\nfailures = 0\ndepth = 0\nresume = 0\n")
+    model = ScriptedModel()
+    for n in range(5):
+        model.will_call("faulty", path="a", n=n)
+    bundles = gates(settings.loop.gates, GateServices())
+    assert nudges(await guarded(model.will_say("done"), *bundles)) == []

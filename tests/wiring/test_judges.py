@@ -1,0 +1,97 @@
+"""The models of `[roles]`, asked one question."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.events import UsageReported
+from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
+from dirge_py.providers.scripted import Reply, Script
+from dirge_py.streams import StreamDone
+from dirge_py.wiring.judges import Judges, unusable_roles
+
+PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
+CRITIC = '[roles]\ncritic = "fake/critical:high"\n'
+
+
+@pytest.fixture
+def config(tmp_path: Path):
+    def made(text: str = CRITIC):
+        (tmp_path / "config.toml").write_text(PROVIDERS + text)
+        environment = {
+            "HOME": str(tmp_path),
+            "DIRGE_CONFIG_DIR": str(tmp_path),
+            "DIRGE_STATE_DIR": str(tmp_path / "state"),
+            "FAKE_KEY": "sk-x",
+        }
+        return load(environment=environment)
+
+    return made
+
+
+async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
+    told = []
+    script = Script([Reply(text="MET", usage=Usage(input=5, output=1))])
+    judge = Judges(config=config(), stream_fn=script.stream).judge("critic", told.append)
+
+    assert await judge("system", "is it met?") == "MET"
+
+    (options,) = script.options
+    assert (options.model, options.thinking_level) == ("fake/critical", "high")
+    (seen,) = script.seen
+    assert (seen.system_prompt, seen.tools) == ("system", ())
+    assert seen.messages == (user_text("is it met?", "harness"),)
+    assert told == [UsageReported(usage=Usage(input=5, output=1), model="fake/critical")]
+
+
+async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
+    told = []
+    script = Script([Reply(text="a", usage=Usage(input=1)), Reply(text="b")])
+    judges = Judges(config=config(""), stream_fn=script.stream, tell=told.append)
+
+    assert judges.judge("critic") is None
+    assert await judges.ask("summarize", "system", "sum up") == "a"
+    assert await judges.ask("summarize", "system", "sum up") == "b"
+    assert script.options[0].model == "fake/gpt-4o"
+    assert [event.usage for event in told] == [Usage(input=1)]
+
+
+def test_a_role_whose_provider_does_not_exist_is_told_at_the_start(config):
+    wrong = config('[roles]\ncritic = "gone/x"\nsummarize = "fake/y"\nmain = "fake/z"\n')
+    (notice,) = unusable_roles(wrong)
+    assert notice.startswith("[roles] critic: There is no provider `gone`.")
+    assert unusable_roles(config()) == []
+    with pytest.raises(ConfigError):
+        Judges(config=wrong, stream_fn=Script([]).stream).judge("critic")
+
+
+async def test_a_judge_that_takes_too_long_is_given_up(config):
+    script = Script([Reply(text="half", hold=asyncio.Event().wait)])
+    settings = config(CRITIC + "[timeouts]\njudge_s = 0.01\n")
+    with pytest.raises(TimeoutError):
+        await Judges(config=settings, stream_fn=script.stream).judge("critic")("s", "p")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(error=ProviderError("down")),
+        Reply(
+            events=[StreamDone(message=AssistantMessage(error_message="down"), stop_reason="error")]
+        ),
+    ],
+)
+async def test_a_judge_that_fails_raises(config, reply):
+    judge = Judges(config=config(), stream_fn=Script([reply]).stream).judge("critic")
+    with pytest.raises(ProviderError, match="down"):
+        await judge("s", "p")
+
+
+async def test_a_failed_answer_without_words_names_the_model(config):
+    broken = StreamDone(message=AssistantMessage(content=(TextBlock("x"),)), stop_reason="aborted")
+    judge = Judges(config=config(), stream_fn=Script([Reply(events=[broken])]).stream)
+    with pytest.raises(ProviderError, match="fake/critical gave no answer"):
+        await judge.judge("critic")("s", "p")
