@@ -34,8 +34,7 @@ def explain(
     expected = schema if chosen is None else _expected_at(schema, chosen)
     return "\n".join(
         (
-            f"Rejected: invalid arguments for `{tool}`, so it did not run. "
-            f"{_rejected(message, problems)}",
+            f"Rejected: `{tool}` did not run: {_rejected(message, problems)}",
             f"Expected: {cut_json(expected, _EXPECTED_BYTES)}",
             f"Got: {cut_json(arguments, _GOT_BYTES)}",
             f"Try: {_advice(schema, chosen, value_at(arguments, chosen.path if chosen else ()))}",

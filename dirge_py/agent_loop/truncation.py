@@ -33,7 +33,7 @@ def parse_arguments(raw: str, *, may_close: bool = True) -> Parsed:
     if not raw.strip():
         return Parsed(value={}, state="whole")
     try:
-        return Parsed(value=json.loads(raw, strict=False), state="whole")
+        return Parsed(value=_loaded(raw), state="whole")
     except RecursionError:
         return Parsed(value=raw, state="broken", reason="nested too deep")
     except ValueError as error:
@@ -69,9 +69,17 @@ def closed_json(raw: str) -> Any:
         text = text.rstrip().removesuffix(",").rstrip()
         text += " null" if text.endswith(":") else ""
     try:
-        return json.loads(text + "".join(reversed(open_ends)), strict=False)
+        return _loaded(text + "".join(reversed(open_ends)))
     except (ValueError, RecursionError):
         return None
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, strict=False, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
 
 
 def _without_half_escape(text: str) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from dirge_py.calls import LoopToolResult, text_result
 from dirge_py.claims import Claim
@@ -26,6 +26,18 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class ReadArgs(ToolArgs):
+    # A model that says how much but not where from is told what it got.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "x-together": [
+                {
+                    "requires": ["offset", "limit"],
+                    "defaults": {"offset": 1, "limit": DEFAULT_LINES},
+                }
+            ]
+        }
+    )
+
     path: PathText
     offset: int = Field(1, ge=1, description="First line, from 1.")
     limit: int = Field(DEFAULT_LINES, ge=1, description="Number of lines.")

@@ -64,14 +64,18 @@ def _place(steps: tuple[str | int, ...], arguments: Any) -> Path:
     """The path in the arguments. pydantic also names the branch of a union: such steps go."""
     path: list[str | int] = []
     for number, step in enumerate(steps, start=1):
-        if isinstance(arguments, Mapping) and step in arguments:
+        if _is_there(arguments, step):
             arguments = arguments[step]
-        elif isinstance(arguments, list) and isinstance(step, int) and step < len(arguments):
-            arguments = arguments[step]
-        elif number < len(steps) or not isinstance(arguments, Mapping):
-            continue
-        path.append(step)
+            path.append(step)
+        elif number == len(steps) and isinstance(arguments, Mapping):
+            path.append(step)
     return tuple(path)
+
+
+def _is_there(arguments: Any, step: str | int) -> bool:
+    if isinstance(arguments, list):
+        return isinstance(step, int) and step < len(arguments)
+    return isinstance(arguments, Mapping) and step in arguments
 
 
 def _misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:

@@ -1,3 +1,4 @@
+import contextlib
 import copy
 
 import pytest
@@ -8,8 +9,12 @@ from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig
 from dirge_py.agent_loop.repair import repair
 from dirge_py.calls import text_result
 from dirge_py.events import RepairStats, ToolExecutionStart
+from dirge_py.files.workspace import Workspace
 from dirge_py.messages import TextBlock
 from dirge_py.testing import ScriptedModel
+from dirge_py.tools.base import Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
 from tests.agent_loop.arguments.kit import (
     CHECKED,
     INTEGER,
@@ -466,3 +471,20 @@ async def test_A13_what_is_missing_is_named_and_a_text_answer_is_no_json():
     assert tool.ran == [{"city": "Rome"}]
     assert "`city` is required" in run.results[0].text
     assert run.results[1].text == "plain"
+
+
+async def test_case_85_read_says_where_it_began_when_only_a_limit_was_given(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    workspace = Workspace([tmp_path], tmp_path)
+    toolbox = Toolbox(discover(), Services(files=workspace), str(tmp_path))
+    model = asking(("read", {"path": "a", "limit": 1}), ("read", {"path": "[a](http://a)"}))
+    with contextlib.closing(workspace):
+        run = await ran(
+            model, "go", tools=toolbox.loop_tools, config=LoopConfig(validate=toolbox.validate)
+        )
+
+    note, text = run.results[0].content
+    assert "`offset` as 1" in note.text
+    assert text.text.startswith("a: lines 1-1 of 3")
+    assert run.outcomes == ["ok", "ok"] and len(run.results[1].content) == 1
+    assert "x-together" not in str(model.seen[0].tools)

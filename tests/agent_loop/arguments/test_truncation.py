@@ -68,6 +68,8 @@ def test_open_ends_are_closed(raw, value):
         '{"a": 1]',
         "{'a': 1",
         "x",
+        "NaN",
+        '{"a": Infinity',
     ],
 )
 def test_A22_what_cannot_be_closed_stays_the_raw_text(raw):

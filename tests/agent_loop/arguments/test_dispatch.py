@@ -1,0 +1,259 @@
+import asyncio
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import (
+    AfterToolCallResult,
+    Answer,
+    Context,
+    EditArgs,
+    LoopConfig,
+    compose,
+    run_agent_loop,
+)
+from dirge_py.calls import text_result
+from dirge_py.events import (
+    MessageEnd,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from dirge_py.messages import TextBlock, ToolResultMessage, user_text
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.testing import EventRecorder, assert_balanced
+from dirge_py.wiring.scrub import scrub
+from tests.agent_loop.arguments.kit import CHECKED, INTEGER, asking, shaped
+from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "words"),
+    [
+        ("nope", ["echo"], "There is no tool `nope`. There are: echo."),
+        ("nope", [], "There is no tool `nope`; no tools are available."),
+        ("raed", ["read", "write"], "Did you mean `read`?"),
+        ("Bash", ["bash", "read"], "Did you mean `bash`?"),
+        ("search_filesystem", ["read", "glob"], "There are: glob, read."),
+        ("cat", ["bat", "car"], "There are: bat, car."),
+    ],
+)
+async def test_case_25_26_an_unknown_tool_is_named_with_the_one_that_was_meant(name, known, words):
+    tools = [Tool(each) for each in known]
+    run = await ran(asking((name, {})), "go", tools=tools)
+
+    assert words in run.results[0].text
+    assert run.results[0].is_error and run.new[-1].text == "done"
+    assert not any(tool.ran for tool in tools)
+
+
+async def test_case_20_arguments_edited_by_a_hook_are_validated_and_used():
+    tool = Tool("t", parameters=shaped(value=INTEGER))
+    for value, expected in ((123, [{"value": 123}]), ("x", [])):
+        tool.ran.clear()
+        config = LoopConfig(
+            validate=CHECKED.validate,
+            before_tool_call=lambda *_, value=value: EditArgs({"value": value}),
+        )
+        await ran(asking(("t", {"value": 1})), "go", tools=[tool], config=config)
+        assert tool.ran == expected
+
+
+async def test_case_22_a_block_without_a_reason_has_words_all_the_same():
+    config = LoopConfig(before_tool_call=lambda *_: Answer())
+    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    assert (run.results[0].text, run.results[0].is_error) == ("This call was blocked.", True)
+
+
+async def test_case_23_an_error_flag_set_afterwards_is_on_the_event_and_on_the_message():
+    config = LoopConfig(after_tool_call=lambda *_: AfterToolCallResult(is_error=True))
+    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    assert run.recorder.of(ToolExecutionEnd)[0].is_error
+    assert run.results[0].is_error
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+async def test_case_27_a_raising_tool_leaves_the_others_and_the_run_alone(mode):
+    tools = [Tool("bad", boom), Tool(body=a_breath)]
+    calls = [("echo", {}), ("bad", {}), ("echo", {})]
+    run = await ran(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
+
+    assert [each.is_error for each in run.results] == [False, True, False]
+    assert run.results[1].text == "nothing matched"
+    assert run.new[-1].text == "done"
+
+
+async def test_A21_no_traceback_reaches_the_model():
+    async def body(*_):
+        try:
+            raise KeyError("inner")
+        except KeyError as error:
+            raise ValueError("the date is wrong") from error
+
+    run = await ran(asking(("echo", {}), ("nope", {})), "go", tools=[Tool(body=body)])
+    assert run.results[0].text == "the date is wrong"
+    assert run.outcomes == ["error", "unknown_tool"]
+
+
+async def test_case_30_one_sequential_tool_makes_all_calls_wait_for_each_other():
+    tools = [Tool(body=a_breath), Tool("seq", a_breath, execution_mode="sequential")]
+    run = await ran(asking(("echo", {}), ("seq", {})), "go", tools=tools)
+
+    told = [
+        (type(event).__name__, getattr(event, "tool_call_id", "") or event.message.tool_call_id)
+        for event in run.events
+        if isinstance(event, ToolExecutionStart | ToolExecutionEnd)
+        or (isinstance(event, MessageEnd) and isinstance(event.message, ToolResultMessage))
+    ]
+    assert told == [
+        (kind, call)
+        for call in ("echo#0", "seq#0")
+        for kind in ("ToolExecutionStart", "ToolExecutionEnd", "MessageEnd")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "config", "most"),
+    [("sequential", "parallel", 1), (None, "parallel", 2), (None, "sequential", 1)],
+)
+async def test_case_31_how_many_run_at_once(own, config, most):
+    tool = Tool(body=a_breath, execution_mode=own)
+    model = asking(("echo", {}), ("echo", {}))
+    await ran(model, "go", tools=[tool], config=LoopConfig(tool_execution=config))
+    assert tool.most_running == most
+
+
+async def test_case_32_a_call_that_cannot_run_ends_first_and_stays_first():
+    run = await ran(asking(("nonexistent", {}), ("echo", {})), "go", tools=[Tool(body=a_breath)])
+
+    ends = [event.tool_call_id for event in run.recorder.of(ToolExecutionEnd)]
+    assert ends == ["nonexistent#0", "echo#0"]
+    assert [each.is_error for each in run.results] == [True, False]
+
+
+async def test_case_34_updates_come_between_start_and_end_and_carry_the_call():
+    async def body(_id, _arguments, _signal, on_update):
+        for part in "abc":
+            on_update(text_result(part))
+        return text_result("ok")
+
+    run = await ran(asking(("echo", {"v": 1})), "go", tools=[Tool(body=body)])
+
+    of_tools = [
+        event
+        for event in run.events
+        if isinstance(event, ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd)
+    ]
+    assert [event.type for event in of_tools] == [
+        "tool_execution_start",
+        *["tool_execution_update"] * 3,
+        "tool_execution_end",
+    ]
+    updates = of_tools[1:-1]
+    assert [each.partial_result.text for each in updates] == ["a", "b", "c"]
+    assert {(each.tool_call_id, each.tool_name, each.args["v"]) for each in updates} == {
+        ("echo#0", "echo", 1)
+    }
+
+
+async def test_case_34_a_sink_that_fails_on_updates_fails_no_tool():
+    async def body(_id, _arguments, _signal, on_update):
+        on_update(text_result("part"))
+        return text_result("ok")
+
+    recorder = EventRecorder()
+
+    def sink(event):
+        if isinstance(event, ToolExecutionUpdate):
+            raise BrokenPipeError("closed")
+        recorder(event)
+
+    new = await run_agent_loop(
+        [user_text("go")],
+        context=Context(tools=[Tool(body=body)]),
+        config=LoopConfig(),
+        signal=AbortSignal(),
+        emit=sink,
+        stream_fn=asking(("echo", {})).stream_fn,
+    )
+    assert [each.text for each in new] == ["go", "", "ok", "done"]
+
+
+async def test_case_35_a_key_is_neither_in_the_event_nor_in_the_message():
+    key = "sk-" + "a1B2c3D4" * 5
+
+    async def body(*_):
+        return text_result(f"plain\nOPENAI_API_KEY={key}")
+
+    config = compose(scrub(Redactor().redact), config=LoopConfig())
+    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
+
+    event = run.recorder.of(ToolExecutionEnd)[0].result.text
+    assert event == run.results[0].text
+    assert key not in event and event.startswith("plain\nOPENAI_API_KEY=")
+
+
+async def cancel_me(*_):
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("body", [None, boom, cancel_me, forever])
+async def test_case_36_what_is_in_flight_can_be_told_from_the_events(body):
+    signal, in_flight, during = AbortSignal(), set(), []
+
+    def watch(event):
+        if isinstance(event, ToolExecutionStart):
+            in_flight.add(event.tool_call_id)
+        if isinstance(event, ToolExecutionEnd):
+            in_flight.discard(event.tool_call_id)
+
+    async def watched(*arguments):
+        during.append(set(in_flight))
+        if body is None:
+            return text_result("ok")
+        if body is forever:
+            asyncio.get_running_loop().call_soon(signal.abort)
+        return await body(*arguments)
+
+    new = await run_agent_loop(
+        [user_text("go")],
+        context=Context(tools=[Tool(body=watched)]),
+        config=LoopConfig(),
+        signal=signal,
+        emit=watch,
+        stream_fn=asking(("echo", {})).stream_fn,
+    )
+    assert (during, in_flight) == ([{"echo#0"}], set())
+    assert_balanced(new)
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+async def test_case_38_after_an_abort_no_body_starts(mode):
+    signal, echo = AbortSignal(), Tool()
+    config = LoopConfig(tool_execution=mode, before_tool_call=lambda *_: signal.abort())
+    model = asking(("echo", {}))
+    run = await ran(model, "go", tools=[echo], config=config, signal=signal)
+
+    assert (echo.ran, run.outcomes, run.results[0].is_error) == ([], ["aborted"], True)
+    assert "Aborted" in run.results[0].text
+
+
+async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
+    signal = AbortSignal()
+
+    async def body(call_id, *rest):
+        if call_id == "echo#2":
+            asyncio.get_running_loop().call_soon(signal.abort)
+        return await forever()
+
+    run = await ran(asking(*[("echo", {})] * 3), "go", tools=[Tool(body=body)], signal=signal)
+    assert [each.tool_call_id for each in run.results] == ["echo#0", "echo#1", "echo#2"]
+    assert run.outcomes == ["aborted"] * 3
+
+
+async def test_a_key_that_notes_would_repeat_is_only_what_the_model_wrote_itself():
+    tool = Tool("t", parameters=shaped(value=INTEGER))
+    config = compose(scrub(Redactor().redact), config=CHECKED)
+    run = await ran(asking(("t", {"value": 1, "mood": "fine"})), "go", tools=[tool], config=config)
+    assert [type(block) for block in run.results[0].content] == [TextBlock, TextBlock]
+    assert "`mood`" in run.results[0].content[0].text and "fine" not in run.results[0].text
