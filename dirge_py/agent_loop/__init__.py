@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dirge_py.abort import AbortSignal
     from dirge_py.agent_loop.convert import default_convert_to_llm
     from dirge_py.agent_loop.dispatch import execute_tool_calls
+    from dirge_py.agent_loop.guards.storm import StormBreaker
     from dirge_py.agent_loop.hooks import (
         AfterToolCallResult,
         Answer,
@@ -64,6 +65,7 @@ __all__ = [
     "QueuedInput",
     "RecoveryPolicy",
     "StopRun",
+    "StormBreaker",
     "StreamEvent",
     "StreamFn",
     "StreamOptions",
@@ -89,6 +91,7 @@ _HOMES = {
     "dirge_py.agent_loop.merge": ("compose",),
     "dirge_py.agent_loop.convert": ("default_convert_to_llm",),
     "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
+    "dirge_py.agent_loop.guards.storm": ("StormBreaker",),
     "dirge_py.agent_loop.queues": (
         "InputQueue",
         "QueueMode",

@@ -12,14 +12,15 @@ def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     """Drop what no model reads, and mark steering as guidance.
 
     The mark is added here and not stored, so history keeps the words that were typed. An assistant
-    message without content (aborted before its first word) is left out: services reject it.
+    message without content (aborted before its first word) is left out: services reject it. So is
+    one that a guardrail withheld.
     """
     return [_as_guidance(message) for message in messages if _is_for_models(message)]
 
 
 def _is_for_models(message: Message) -> bool:
     if isinstance(message, AssistantMessage):
-        return bool(message.content)
+        return bool(message.content) and not message.withheld
     return not isinstance(message, CustomMessage)
 
 
