@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.hooks import Bundle, CallDecision
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
+from dirge_py.calls import LoopTool
 from dirge_py.choices import Choices
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
@@ -88,8 +90,16 @@ class Conversation(Choices):
         return self._parts.notices
 
     @property
+    def tools(self) -> Sequence[LoopTool]:
+        return self._parts.tools
+
+    @property
     def tool_names(self) -> Sequence[str]:
         return [tool.name for tool in self._parts.tools]
+
+    def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
+        """These tools with this conversation's services, as a `TurnUpdate` wants them."""
+        return self._parts.bind_tools(tools)
 
     def context_report(self) -> Sequence[tuple[str, int]]:
         """The parts of what would be sent now, with their estimated tokens."""

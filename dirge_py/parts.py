@@ -77,6 +77,10 @@ Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompa
 """Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
 
 
+OnWaiting: TypeAlias = Callable[[AwaitingConfirmation, Sequence[Message]], Mapping[str, Any]]
+"""Makes the continuation of a conversation with these messages that waits for a decision."""
+
+
 class Relay:
     """A way for services to tell the conversation they work for what happens outside the loop.
 
@@ -104,8 +108,8 @@ class Parts:
     `prompt_checks` see every typed message before it becomes history; the first reason holds it
     back, and so does a check that fails. `compact` does what `Conversation.compact` promises;
     `context_report` names the parts of what would be sent for these messages, with their estimated
-    tokens. `on_waiting` makes the continuation of a run that waits for a decision, after its last
-    event was recorded.
+    tokens. `on_waiting` is asked when the last event of a run that waits was recorded. `bind_tools`
+    makes tools ready for the loop that come later than `tools`.
     """
 
     cwd: Path
@@ -134,7 +138,8 @@ class Parts:
     prompt_checks: Sequence[PromptCheck] = ()
     compact: Compactor | None = None
     context_report: Callable[[Sequence[Message]], Sequence[tuple[str, int]]] | None = None
-    on_waiting: Callable[[AwaitingConfirmation], Mapping[str, Any]] | None = None
+    on_waiting: OnWaiting | None = None
+    bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()

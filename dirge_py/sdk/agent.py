@@ -1,0 +1,255 @@
+"""`Agent`: what an embedder holds."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dirge_py.agent_loop.guards.limits import Limits
+from dirge_py.agent_loop.hooks import Bundle, CallDecision
+from dirge_py.agent_loop.resume import open_calls
+from dirge_py.calls import Interceptor, LoopTool
+from dirge_py.config.load import load
+from dirge_py.conversation import Conversation
+from dirge_py.errors import LoopError, SessionError
+from dirge_py.messages import Message
+from dirge_py.outcomes import AgentResult, Done, Outcome
+from dirge_py.permission.rules import Mode
+from dirge_py.runs import Run
+from dirge_py.sdk.asking import Asking, as_asker
+from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, store_in
+from dirge_py.sdk.checks import Checks
+from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
+from dirge_py.sdk.steps import Steps
+from dirge_py.sdk.threads import Open, Threads
+from dirge_py.sdk.waiting import check_fits, read_resume
+from dirge_py.sdk.words import why_not_done
+from dirge_py.session.store import Store
+from dirge_py.streams import StreamFn, ThinkingLevel
+from dirge_py.tools.base import Tool
+from dirge_py.wiring.build import build
+from dirge_py.wiring.options import BuildOptions, SessionChoice
+from dirge_py.wiring.sessions import open_store
+
+
+class Agent:
+    """A model with tools, ready to run.
+
+    It reads no settings, has no tools but those it is given, and keeps what is said in memory.
+    Calls are judged as everywhere in dirge; what would be asked is denied, unless `asker` says
+    otherwise. `Agent.from_config()` is the product instead.
+
+    * `model`: `provider/id[:level]`, its key in the provider's usual variable; or any name, with a
+      `stream_fn` that answers instead of a provider.
+    * `tools`: what `@tool` makes, or any `LoopTool`.
+    * `bundles`: hooks, or functions that make them anew for each run; `interceptors` go around tool
+      calls; `guardrails` judge texts (see `sdk.checks`).
+    * `asker`: `deny`, `defer`, `abort`, a function asked about each call, or an `Asker`. `allow`
+      and `deny` are rules (`op:pattern`), `mode` a preset.
+    * `journal`: a folder, or a `Store`, in which threads are kept; see `run_turn`.
+    * `clock`: seconds, with a `sleep`; for tests.
+    * `max_turns`, `limits`: what one run may use.
+    * `app`: anything; tools get it as `ctx.app`.
+
+    Raises:
+        ConfigError: with the first run, when the model cannot be used or a rule is none.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        tools: Sequence[Tool[Any] | LoopTool] = (),
+        system_prompt: str = "",
+        stream_fn: StreamFn | None = None,
+        bundles: Sequence[Hooks] = (),
+        interceptors: Sequence[Interceptor] = (),
+        guardrails: Checks = (),
+        asker: Asking = "deny",
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        mode: Mode = "standard",
+        journal: str | os.PathLike[str] | Store | None = None,
+        clock: Clock | None = None,
+        thinking: ThinkingLevel = "off",
+        max_turns: int | None = 100,
+        limits: Limits | None = None,
+        app: Any = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> None:
+        store = store_in(journal)
+        plan = Blueprint(
+            model=model,
+            tools=tuple(tools),
+            system_prompt=system_prompt,
+            stream_fn=stream_fn,
+            bundles=tuple(bundles),
+            interceptors=tuple(interceptors),
+            guardrails=guardrails,
+            asker=asker,
+            allow=tuple(allow),
+            deny=tuple(deny),
+            mode=mode,
+            store=store,
+            clock=clock or WallClock(),
+            thinking=thinking,
+            max_turns=max_turns,
+            limits=limits or Limits(),
+            app=app,
+            cwd=Path(cwd) if cwd is not None else Path.cwd(),
+        )
+        self._keep(lambda thread: assemble(plan, thread), store)
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        asker: Asking = "deny",
+        options: BuildOptions | None = None,
+        stream_fn: StreamFn | None = None,
+    ) -> "Agent":
+        """The product: settings, built-in tools, journal, in the current folder.
+
+        `path` is a settings file instead of the usual one; `options` are what flags would say,
+        `stream_fn` stands in for the configured providers.
+
+        Raises:
+            ConfigError: the settings do not hold.
+        """
+        config = load(path=Path(path) if path is not None else None)
+        given = options or BuildOptions()
+
+        def open_thread(thread: str | None) -> Conversation:
+            chosen = given.session
+            if thread is not None and chosen.kind != "none":
+                chosen = SessionChoice(kind="named", id=thread)
+            wanted = replace(given, session=chosen)
+            return build(config, as_asker(asker), wanted, stream_fn=stream_fn)
+
+        is_kept = config.session.save and given.session.kind != "none"
+        agent = cls.__new__(cls)
+        agent._keep(open_thread, open_store(config, Path.cwd()) if is_kept else None)
+        return agent
+
+    def _keep(self, open_thread: Open, store: Store | None) -> None:
+        self._store = store
+        self._threads = Threads(open_thread, are_shared=store is not None)
+
+    # -- runs
+
+    def start(self, given: str | AgentInput, *, thread: str | None = None) -> Run:
+        """Begin a run; watch it with `run.events()`, steer it, await `run.outcome`.
+
+        Raises:
+            DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
+        """
+        return self._started(given, thread, single_turn=False)
+
+    async def run(self, given: str | AgentInput, *, thread: str | None = None) -> AgentResult:
+        """The result of a whole run.
+
+        Raises:
+            LoopError: it ended in any other way; `outcome` says how.
+        """
+        run = self.start(given, thread=thread)
+        outcome = await run
+        await self._threads.settle(thread)
+        if isinstance(outcome, Done) and outcome.result is not None:
+            return outcome.result
+        message, hint = why_not_done(outcome)
+        raise LoopError(message, outcome=outcome, hint=hint)
+
+    def steps(self, given: Prompt | Continue, *, thread: str | None = None) -> Steps:
+        """A run taken step by step; it begins with the first."""
+        conversation = self._threads.take(thread)
+
+        def start(bundles: Sequence[Bundle]) -> Run:
+            return self._started(given, thread, single_turn=False, bundles=bundles)
+
+        return Steps(conversation, start)
+
+    async def run_turn(self, given: AgentInput, *, thread: str | None = None) -> Outcome:
+        """One turn of a thread: `NeedsMoreTurns`, or how the run ended.
+
+        With a journal every turn may be taken by another process: the thread is in the store, and
+        is held only meanwhile. Go on with `Continue()`, or with `Resume(…)` after an
+        `AwaitingConfirmation`, whose `continuation` is plain JSON.
+
+        Raises:
+            DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
+        """
+        try:
+            run = self._started(given, thread, single_turn=True)
+        except BaseException:
+            await self._threads.release(thread)
+            raise
+        outcome = await run
+        await self._threads.settle(thread)
+        return outcome
+
+    def messages(self, *, thread: str | None = None) -> Sequence[Message]:
+        """The history of a thread."""
+        return tuple(self._threads.take(thread).messages)
+
+    async def close(self) -> None:
+        """Stop what runs, and let everything go."""
+        await self._threads.close()
+
+    async def __aenter__(self) -> "Agent":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- inside
+
+    def _started(
+        self,
+        given: str | AgentInput,
+        thread: str | None,
+        *,
+        single_turn: bool,
+        bundles: Sequence[Bundle] = (),
+    ) -> Run:
+        match given:
+            case Resume():
+                thread, run = self._resumed(given, thread, single_turn)
+            case Continue():
+                conversation = self._threads.take(thread)
+                _check_can_go_on(conversation)
+                run = conversation.continue_run(single_turn=single_turn, bundles=bundles)
+            case _:
+                conversation, message = self._threads.take(thread), as_message(given)
+                run = conversation.send(message, single_turn=single_turn, bundles=bundles)
+        self._threads.watch(thread, run)
+        return run
+
+    def _resumed(
+        self, resume: Resume, thread: str | None, single_turn: bool
+    ) -> tuple[str | None, Run]:
+        continuation = read_resume(resume)
+        if thread is None and self._store is not None:
+            thread = self._threads.holding(continuation.session_id)
+        conversation = self._threads.take(thread)
+        check_fits(continuation, conversation, thread, self._store)
+        decision = CallDecision(
+            tool_call_id=resume.tool_call_id, allow=resume.confirmed, reason=resume.reason or ""
+        )
+        return thread, conversation.continue_run([decision], single_turn=single_turn)
+
+
+def _check_can_go_on(conversation: Conversation) -> None:
+    waiting = open_calls(conversation.messages)
+    if waiting is not None:
+        raise SessionError(
+            f"The thread waits for a decision about `{waiting.calls[0].name}`.",
+            hint="Go on with `Resume(…)` instead of `Continue()`.",
+        )

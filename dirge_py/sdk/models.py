@@ -1,0 +1,48 @@
+"""The models of an agent that reads no settings."""
+
+import os
+from collections.abc import Sequence
+
+from dirge_py.config.model_spec import THINKING_LEVELS
+from dirge_py.config.schema import Config
+from dirge_py.config.sources import Chosen, Origin
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import Usage
+from dirge_py.parts import ModelChoice
+from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.streams import ThinkingLevel
+
+
+def bare_config(model: str) -> Config:
+    """Settings as if no file existed: defaults, the usual variables, and this model."""
+    config = Config()
+    config._origin = Origin(chosen=Chosen(model=model), environment=dict(os.environ))
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModels:
+    """Models behind a stream function of the embedder's; implements `parts.Models`.
+
+    Any name will do; those that the catalogue knows (`anthropic/…`) have a window and a price.
+    """
+
+    first: str
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        name, _, last = spec.rpartition(":")
+        level = next((level for level in THINKING_LEVELS if level == last), None)
+        return (name, level) if name and level else (spec, None)
+
+    def choices(self) -> Sequence[ModelChoice]:
+        return [ModelChoice(spec=self.first, window_tokens=self.window_tokens(self.first))]
+
+    def window_tokens(self, model: str) -> int:
+        return self._card(model).window_tokens
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        return cost_usd(self._card(model), usage)
+
+    def _card(self, model: str) -> ModelCard:
+        provider, _, model_id = model.partition("/")
+        return lookup(provider, model_id)

@@ -1,0 +1,108 @@
+"""Threads that wait for a decision: what is needed to take them up again, and whether it fits."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dirge_py.agent_loop.guards.single_turn import is_counted
+from dirge_py.conversation import Conversation
+from dirge_py.errors import SessionError
+from dirge_py.messages import AssistantMessage, Message, Usage
+from dirge_py.outcomes import AwaitingConfirmation
+from dirge_py.sdk.inputs import Resume
+from dirge_py.session.continuation import (
+    Continuation,
+    check_call,
+    check_continuation,
+    continuation_at,
+    continuation_of,
+    parse_continuation,
+)
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+
+MAIN = "main"
+"""What a thread that was given no name is called in a continuation."""
+
+
+class Waiting:
+    """Makes the continuations of one thread. With a store they outlive the process."""
+
+    def __init__(self, store: Store | None, recorder: Recorder | None, thread: str | None) -> None:
+        self._store = store
+        self._recorder = recorder
+        self._thread = thread
+
+    def continuation(
+        self, outcome: AwaitingConfirmation, messages: Sequence[Message]
+    ) -> Mapping[str, Any]:
+        if self._store is not None and self._recorder is not None:
+            name = self._recorder.session_id
+            records = records_of(self._store, name)
+            found = continuation_of(records, session_id=name, project=self._store.folder.name)
+            return found.as_json()
+        made = continuation_at(
+            messages,
+            session_id=self._thread or MAIN,
+            journal_seq=len(messages),
+            turn=sum(is_counted(message) for message in messages),
+            usage=_usage(messages),
+            description=outcome.description,
+        )
+        assert made is not None, "a run that waits has a call that waits"
+        return made.as_json()
+
+
+def read_resume(resume: Resume) -> Continuation:
+    """The continuation of `resume`, about the call it decides.
+
+    Raises:
+        SessionError: it is none that this dirge reads, or waits for another call.
+    """
+    try:
+        continuation = parse_continuation(resume.continuation)
+    except ValueError as error:
+        raise SessionError(
+            f"The continuation cannot be used: {error}.",
+            hint="Give back the `continuation` of an AwaitingConfirmation, as it was.",
+        ) from error
+    check_call(continuation, resume.tool_call_id)
+    return continuation
+
+
+def check_fits(
+    continuation: Continuation, conversation: Conversation, thread: str | None, store: Store | None
+) -> None:
+    """Raise SessionError unless the thread still stands where the continuation left it."""
+    name = conversation.session_id or thread or MAIN
+    if continuation.session_id != name:
+        raise SessionError(
+            f"The continuation is of thread {continuation.session_id!r}, not of {name!r}.",
+            hint="Nothing was run. Name the thread it came from.",
+        )
+    if store is not None and conversation.session_id is not None:
+        check_continuation(continuation, records_of(store, name))
+        return
+    now = continuation_at(conversation.messages)
+    if now is None or len(conversation.messages) != continuation.journal_seq:
+        raise SessionError(
+            f"The continuation is stale: thread {name!r} has gone on without it.",
+            hint="Nothing was run. What waits now, if anything, is in the newest outcome.",
+        )
+    if (now.awaiting, now.calls) != (continuation.awaiting, continuation.calls):
+        raise SessionError(
+            f"The continuation does not fit thread {name!r}: its calls are not those that wait.",
+            hint="Nothing was run. Give it back as it was.",
+        )
+
+
+def records_of(store: Store, session_id: str) -> Sequence[Record]:
+    """What the thread's journal holds now; nothing if it was not begun."""
+    path = store.folder / f"{session_id}.jsonl"
+    return read_journal(path).records if path.exists() else ()
+
+
+def _usage(messages: Sequence[Message]) -> Usage:
+    said = (m.usage for m in messages if isinstance(m, AssistantMessage) and m.usage)
+    return sum(said, Usage())
