@@ -107,6 +107,8 @@ class ContextView:
         )
         self._sent_count = 0
         self._measured: _Measured | None = None
+        self._limit_to_prove = 0
+        self._is_stuck = False
         self._seen: list[Message] = []
         self._shown: list[Message] = []
 
@@ -128,16 +130,20 @@ class ContextView:
                 self._folding.write_ahead(job, epoch=self.compactions)
             self._sent_count = count
             return Prepared(messages=sent, tokens=size, window=window_tokens)
+        if level == "forced" and self._is_stuck:
+            return Prepared(messages=sent, tokens=size, window=window_tokens, is_stuck=True)
         compaction = await self._pass(self._job(request, size, count, level), on_start)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
         size = compaction.tokens_after if compaction is not None else size
+        limit = int(window_tokens * FORCED_AT)
+        self._limit_to_prove = limit if level == "forced" else 0
         return Prepared(
             messages=sent,
             tokens=size,
             window=window_tokens,
             compaction=compaction,
-            is_stuck=level == "forced" and size > window_tokens * FORCED_AT,
+            is_stuck=level == "forced" and size > limit,
         )
 
     def measured(self, request: Request) -> Prepared:
@@ -155,6 +161,9 @@ class ContextView:
             return
         self.counter.calibrate(self._sent_count, input_tokens)
         self._measured = _Measured(count=self._sent_count, reported=input_tokens)
+        # What a forced pass was worth shows only now: a second one would do no better.
+        self._is_stuck = 0 < self._limit_to_prove < input_tokens
+        self._limit_to_prove = 0
 
     # -- when asked for
 
@@ -172,7 +181,8 @@ class ContextView:
         return compaction if compaction is not None and compaction.record is not None else None
 
     def begin_run(self) -> None:
-        """Let the summariser try again."""
+        """Forget what went wrong in the run before: it may be tried again."""
+        self._is_stuck, self._limit_to_prove = False, 0
         self._folding.begin_run()
 
     def reset(self) -> None:

@@ -1,6 +1,7 @@
 """What of a conversation is sent, and when it becomes less."""
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -233,6 +234,17 @@ async def test_over_80_percent_that_cannot_be_folded_is_stuck():
     assert prepared.is_stuck
 
 
+async def test_a_forced_fold_that_the_service_finds_no_smaller_is_stuck_until_the_next_run():
+    one = view(Summaries())
+    messages = single_prompt_run(40)
+    assert not (await at(one, messages, 0.85)).is_stuck
+    assert (await at(one, messages, 0.85)).is_stuck
+    assert one.compactions == 1
+
+    one.begin_run()
+    assert (await at(one, messages, 0.85)).compaction is not None
+
+
 async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the_first_call():
     old = (user_text("look"), *step(0, "x" * 500_000), said("seen"), user_text("go on"))
     small = (user_text("look"), *step(0, "x" * 4_096), said("seen"), user_text("go on"))
@@ -284,7 +296,7 @@ async def test_without_a_fold_every_request_begins_with_the_one_before():
         assert prepared.compaction is None
         requests.append(prepared.messages)
 
-    for before, after in zip(requests, requests[1:], strict=False):
+    for before, after in pairwise(requests):
         assert all(a is b for a, b in zip(before, after, strict=False))
         assert len(after) == len(before) + 2
 

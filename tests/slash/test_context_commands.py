@@ -1,0 +1,83 @@
+"""`/context` and `/compact`, as typed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.context.report import report
+from dirge_py.context.view import ContextView, Request
+from dirge_py.errors import UsageError
+from dirge_py.events import ContextCompacted
+from dirge_py.headless.front import PrintFront
+from dirge_py.slash.registry import discover
+from tests.context.kit import single_prompt_run
+
+COMMANDS = discover(slash)
+
+
+async def shown(line: str, **conversation: Any) -> PrintFront:
+    front = PrintFront(COMMANDS)
+    typed = COMMANDS.read(line)
+    assert typed is not None
+    talk: Any = SimpleNamespace(is_running=False, **conversation)
+    await COMMANDS.run(typed, talk, front)
+    return front
+
+
+def done(kind: Any, after: int) -> ContextCompacted:
+    return ContextCompacted(tokens_before=20_000, tokens_after=after, first_kept_index=4, kind=kind)
+
+
+async def test_context_tells_what_is_sent_and_what_it_takes():
+    told = report(ContextView(), Request(messages=single_prompt_run(10), system_prompt="p" * 350))
+
+    front = await shown("/context", context_report=lambda: told)
+
+    text = front.shown[0]
+    assert f"about {told.tokens:,} of 128,000 tokens" in text
+    assert "system prompt" in text
+    assert "tool results" in text
+    assert "fold 75%" in text
+    assert "Messages: 21, of which 0 are folded; compactions so far: 0" in text
+
+
+async def test_compact_hands_its_focus_on_and_tells_the_saving():
+    asked = []
+
+    async def compact(focus: str) -> ContextCompacted:
+        asked.append(focus)
+        return done("summary", 4_000)
+
+    front = await shown("/compact the parser", compact=compact)
+
+    assert asked == ["the parser"]
+    assert "20,000 → 4,000 tokens" in front.shown[0]
+    assert not front.failed
+
+
+async def test_compact_says_when_nothing_came_of_it():
+    async def nothing(focus: str) -> None:
+        return None
+
+    async def failed(focus: str) -> ContextCompacted:
+        return done("failed_summary", 20_000)
+
+    assert "Nothing to compact" in (await shown("/compact", compact=nothing)).shown[0]
+    front = await shown("/compress", compact=failed)
+    assert "No summary could be made" in front.shown[0]
+    assert front.failed
+
+
+@pytest.mark.parametrize("line", ["/context", "/compact"])
+async def test_a_conversation_without_a_view_says_so(line: str):
+    with pytest.raises(UsageError, match="does not know"):
+        await shown(line)
+
+
+def test_both_work_in_print_mode():
+    for name in ("context", "compact"):
+        command = COMMANDS.find(name)
+        assert command is not None
+        assert command.headless

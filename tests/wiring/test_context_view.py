@@ -1,0 +1,316 @@
+"""The context at work: in runs, between them, and across a restart."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.agent_loop.guards.overflow import overflow
+from dirge_py.agent_loop.hooks import Context, LoopConfig
+from dirge_py.agent_loop.merge import compose
+from dirge_py.calls import text_result
+from dirge_py.config.schema import Config
+from dirge_py.context.reminders import ReminderRule
+from dirge_py.context.view import ViewSettings
+from dirge_py.errors import FileError, ProviderError
+from dirge_py.events import CompactionStarted, ContextCompacted, ContextReplaced
+from dirge_py.files.workspace import Workspace
+from dirge_py.messages import Message, SystemMessage, Usage, user_text
+from dirge_py.outcomes import Done, Failed
+from dirge_py.providers.scripted import Reply
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.wiring.context_view import (
+    ContextHooks,
+    ContextParts,
+    context_parts,
+    file_reader,
+    for_fork,
+    summarise_with,
+)
+from tests.agent_loop.kit import Ran, Tool, ran
+from tests.context.kit import Summaries, chat, single_prompt_run
+
+WINDOW = 10_000
+
+
+class Kept(list[Mapping[str, Any]]):
+    """Records, as they come back from a file."""
+
+    def save(self, record: Mapping[str, Any]) -> None:
+        self.append(json.loads(json.dumps(record)))
+
+
+def hooks(**more: Any) -> ContextHooks:
+    more.setdefault("window_of", lambda model: WINDOW)
+    more.setdefault("settings", ViewSettings(strategies=["summarize", "window"]))
+    return ContextHooks(ContextParts(**more), model="test/model")
+
+
+def calling(share: float, *, text: str = "") -> Reply:
+    usage = Usage(input=int(WINDOW * share), output=10)
+    return Reply(text=text, calls=[("echo", {})], usage=usage)
+
+
+async def run(
+    model: ScriptedModel, hooks: ContextHooks, *bundles: Any, history: Sequence[Message] = ()
+) -> Ran:
+    recorder = EventRecorder()
+
+    def emit(event: Any) -> None:
+        recorder(event)
+        hooks.sink(event)
+
+    return await ran(
+        model,
+        "the newest prompt",
+        tools=[Tool()],
+        config=compose(hooks.bundle("test/model"), *bundles, config=LoopConfig(model="test/model")),
+        context=Context(system_prompt="You help.", messages=history, tools=[Tool()]),
+        recorder=recorder,
+    )
+
+
+async def test_a_run_folds_between_two_turns_and_keeps_its_history():
+    kept, forgotten = Kept(), []
+    model = ScriptedModel().will(calling(0.79)).will_say("done")
+    one = hooks(
+        summarise=Summaries(),
+        summary_model="test/small",
+        save=kept.save,
+        on_compacted=lambda: forgotten.append(True),
+    )
+    history = chat(10)[:-1]
+
+    result = await run(model, one, history=history)
+
+    assert isinstance(result.outcome, Done)
+    told = [e for e in result.events if isinstance(e, CompactionStarted | ContextCompacted)]
+    assert [event.type for event in told] == ["compaction_started", "context_compacted"]
+    compacted = told[1]
+    assert isinstance(compacted, ContextCompacted)
+    assert compacted.kind == "summary"
+    assert compacted.summary_model == "test/small"
+    assert 0 < compacted.first_kept_index < len(history)
+    assert compacted.tokens_after < compacted.tokens_before
+    assert len(model.seen[0].messages) == len(history) + 1
+    assert len(model.seen[1].messages) < len(history)
+    assert isinstance(model.seen[1].messages[0], SystemMessage)
+    assert result.roles == ["user", "assistant", "toolResult", "assistant"]
+    assert [record["model"] for record in kept] == ["test/small"]
+    assert forgotten == [True]
+
+
+async def test_a_forced_fold_that_does_not_help_ends_the_run():
+    model = ScriptedModel().will(calling(0.9)).will(calling(0.9)).will_say("never asked")
+
+    result = await run(model, hooks(summarise=Summaries()), history=chat(10)[:-1])
+
+    assert isinstance(result.outcome, Failed)
+    assert result.outcome.kind == "context_length"
+    assert "/compact" in result.outcome.hint
+    assert len(model.seen) == 2
+    assert len([e for e in result.events if isinstance(e, ContextCompacted)]) == 1
+
+
+async def test_a03_a_request_that_is_too_long_is_made_again_with_less():
+    model = ScriptedModel()
+    model.will(Reply(error=ProviderError("prompt is too long", kind="context_length")))
+    model.will_say("it fits")
+    one = hooks(summarise=Summaries(), window_of=lambda model: 200_000)
+    history = single_prompt_run(60)
+
+    result = await run(model, one, overflow(one.shrink), history=history)
+
+    assert isinstance(result.outcome, Done)
+    assert len([e for e in result.events if isinstance(e, ContextCompacted)]) == 1
+    sizes = [len(json.dumps(repr(seen.messages))) for seen in model.seen]
+    assert sizes[1] <= 0.9 * sizes[0]
+
+
+async def test_a03_a_request_that_cannot_shrink_ends_the_run():
+    model = ScriptedModel()
+    model.will(Reply(error=ProviderError("prompt is too long", kind="context_length")))
+    one = hooks()
+
+    result = await run(model, one, overflow(one.shrink))
+
+    assert isinstance(result.outcome, Failed)
+    assert result.outcome.kind == "context_length"
+
+
+async def test_a35_reminders_are_sent_and_neither_stored_nor_put_into_the_prompt():
+    rules = [ReminderRule(text="mind the gap", every_turns=2)]
+    model = ScriptedModel().will_call("echo").will_call("echo").will_say("done")
+
+    result = await run(model, hooks(reminders=rules))
+
+    reminded = ["mind the gap" in seen.messages[-1].text for seen in model.seen]  # type: ignore[union-attr]
+    assert reminded == [False, True, False]
+    assert {seen.system_prompt for seen in model.seen} == {"You help."}
+    assert "mind the gap" not in repr(result.new)
+
+
+async def test_results_of_a_batch_share_their_budget_and_are_stored_whole():
+    async def long(*_: Any) -> Any:
+        return text_result("x" * 3_000)
+
+    tool = Tool(body=long)
+    one = hooks(result_budget_chars=2_000, window_of=lambda model: 100_000)
+    model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
+    result = await ran(
+        model,
+        "go",
+        tools=[tool],
+        config=compose(one.bundle("test/model")),
+        context=Context(tools=[tool]),
+    )
+
+    sent = [m for m in model.seen[1].messages if m.role == "toolResult"]
+    assert [m.text.count("x") for m in sent] == [1_000, 1_000]  # type: ignore[union-attr]
+    assert [len(m.text) for m in result.results] == [3_000, 3_000]
+
+
+async def test_without_compaction_everything_is_sent():
+    model = ScriptedModel().will(calling(0.9)).will_say("done")
+    history = chat(10)[:-1]
+
+    result = await run(model, hooks(is_compacting=False, summarise=Summaries()), history=history)
+
+    assert isinstance(result.outcome, Done)
+    assert len(model.seen[1].messages) == len(history) + 3
+
+
+async def test_a66_a_resumed_session_is_sent_as_it_was_and_the_journal_keeps_everything(
+    tmp_path: Path,
+):
+    store = Store(tmp_path, tmp_path, app_version="0")
+    recorder = Recorder(store.create())
+    history = chat(10)
+    for message in history:
+        recorder.add_message(message)
+    one = hooks(summarise=Summaries(), save=recorder.note_compaction)
+    compacted = await one.compact(history)
+    assert compacted is not None
+    before = one.report(history)
+    recorder.close()
+
+    again = Recorder(store.open(recorder.session_id))
+    loaded = again.load()
+    again.close()
+    resumed = hooks(records=loaded.compactions)
+    model = ScriptedModel().will_say("hello again")
+    await run(model, resumed, history=loaded.messages)
+
+    assert loaded.messages == history
+    assert compacted.summary in model.seen[0].messages[0].text  # type: ignore[union-attr]
+    assert resumed.report(history).folded_messages == before.folded_messages
+    assert resumed.report(history).compactions == 1
+
+
+async def test_when_the_history_is_replaced_nothing_of_it_is_left_out():
+    one = hooks(summarise=Summaries())
+    await one.compact(chat(10))
+    other = chat(20)
+    assert one.report(other).folded_messages > 0
+
+    one.sink(ContextReplaced(messages=other))
+
+    assert one.report(other).folded_messages == 0
+
+
+async def test_a_fork_starts_with_a_view_of_its_own_and_saves_nothing():
+    kept = Kept()
+    parts = ContextParts(
+        summarise=Summaries(), save=kept.save, window_of=lambda m: WINDOW, records=[{"last": 4}]
+    )
+    fork = ContextHooks(for_fork(parts), model="test/model")
+
+    assert fork.report(chat(5)).folded_messages == 0
+    assert await fork.compact(chat(10)) is not None
+    assert kept == []
+
+
+async def test_the_report_names_what_is_sent_and_adds_up():
+    one = hooks(summarise=Summaries())
+    await one.compact(single_prompt_run(40))
+
+    report = one.report(single_prompt_run(40), system_prompt="p" * 700, tools=[Tool()])
+
+    assert [part.name for part in report.parts] == [
+        "system prompt",
+        "tools",
+        "summaries",
+        "answers",
+        "tool results",
+    ]
+    assert report.parts[0].tokens == 200
+    assert report.tokens == sum(part.tokens for part in report.parts)
+    assert (report.window, report.compactions) == (WINDOW, 1)
+    assert dict(report.marks)["fold"] == 0.75
+
+
+async def test_the_summariser_asks_its_role_and_waits_only_so_long():
+    asked = []
+
+    async def ask(role: str, system: str, prompt: str) -> str:
+        asked.append((role, prompt))
+        return "fine"
+
+    assert await summarise_with(ask)("the prompt", 2_000) == "fine"
+    assert asked == [("summarize", "the prompt")]
+
+    async def hang(role: str, system: str, prompt: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    with pytest.raises(TimeoutError):
+        await summarise_with(hang, timeout_s=0.01)("x", 1)
+
+
+def test_the_settings_are_those_of_the_file():
+    table = {
+        "context": {"fold_at": 0.5, "strategies": ["window"], "keep_messages": 7, "compact": False},
+        "tools": {"result_budget_chars": 5_000},
+        "reminder": [{"every_turns": 3, "text": "t"}],
+    }
+    parts = context_parts(Config.model_validate(table), summary_model="m")
+
+    assert parts.settings.fold_at == 0.5
+    assert parts.settings.strategies == ("window",)
+    assert parts.settings.keep_messages == 7
+    assert not parts.settings.checkpoints
+    assert not parts.is_compacting
+    assert parts.result_budget_chars == 5_000
+    assert parts.reminders == (ReminderRule(text="t", every_turns=3),)
+    assert parts.summary_model == "m"
+
+
+async def test_files_are_read_beneath_the_roots_only(tmp_path: Path):
+    inside, outside = tmp_path / "in", tmp_path / "out.txt"
+    inside.mkdir()
+    outside.write_text("no")
+    (inside / "a.txt").write_text("yes")
+    (inside / "b.bin").write_bytes(b"\0\1")
+    (inside / "secret.txt").write_text("hidden")
+    (inside / "large.txt").write_bytes(b"x" * (2 * 1024 * 1024 + 1))
+    workspace = Workspace([inside], inside)
+    workspace.withheld = lambda real: real.endswith("secret.txt")
+    read = file_reader(workspace)
+
+    assert await read(str(inside / "a.txt")) == "yes"
+    for name in ("b.bin", "secret.txt", "large.txt"):
+        assert await read(str(inside / name)) is None
+    with pytest.raises(FileError):
+        await read(str(outside))
+    workspace.close()
+
+
+async def test_of_a_small_window_one_batch_takes_only_a_part():
+    one = hooks(window_of=lambda model: 8_000)
+    history = (user_text("go"), *single_prompt_run(1, chars=60_000)[1:])
+    assert one.report(history).tokens < 0.5 * 8_000
