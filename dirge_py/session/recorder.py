@@ -121,8 +121,9 @@ class Recorder:
         cannot be recorded, only calls that change nothing may run; for those it need not outlive a
         power cut, as running them twice changes nothing.
         """
-        started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         is_mutating = self._is_mutating(call)
+        started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+        started["only_reads"] = not is_mutating
         if not self._save("tool_started", started, sync=is_mutating):
             # It may not have started at all, so it must not be recorded later on.
             self._waiting.pop()

@@ -23,6 +23,10 @@ _OUTCOME_UNKNOWN = (
     "Interrupted: dirge ended while this call ran. Its outcome is unknown; "
     "check before repeating it."
 )
+_READ_ONLY = (
+    "Interrupted: dirge ended while this call ran. It only reads, so nothing was changed; "
+    "call it again if it is still wanted."
+)
 _NOT_STARTED = "Not started: dirge ended before this call ran. Call it again if it is still wanted."
 _UNDECIDED = (
     "Not run: it waited for a decision that never came. It did nothing; "
@@ -97,6 +101,7 @@ class _Slot:
     result: ToolResultMessage | None = None
     record_id: str = ""
     is_started: bool = False
+    only_reads: bool = False
     is_deferred: bool = False
 
     def answer(self) -> ToolResultMessage:
@@ -104,7 +109,8 @@ class _Slot:
             return self.result
         if self.is_deferred and not self.is_started:
             return undecided(self.call)
-        text = _OUTCOME_UNKNOWN if self.is_started else _NOT_STARTED
+        unknown = _READ_ONLY if self.only_reads else _OUTCOME_UNKNOWN
+        text = unknown if self.is_started else _NOT_STARTED
         return _made_up(self.call, text, outcome="aborted", synthetic="interrupted")
 
 
@@ -132,9 +138,10 @@ class _Reading:
                 self._begin_again(messages, record.id)
             case "compaction", {"messages": int(count), "compaction": dict(compaction)}:
                 self._take_compaction(compaction, count)
-            case "tool_started", {"call_id": str(call_id)}:
+            case "tool_started", {"call_id": str(call_id), **rest}:
                 for slot in self._unanswered.get(call_id, ())[-1:]:
                     slot.is_started = True
+                    slot.only_reads = rest.get("only_reads") is True
             case "deferred", {"call_ids": [*call_ids]}:
                 for call_id in map(str, call_ids):
                     for slot in self._unanswered.get(call_id, ())[-1:]:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py import slash
+from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.errors import ProviderError
+from dirge_py.headless.print_mode import Printer, PrintOptions, print_all
 from dirge_py.headless.result import ending_of
 from dirge_py.outcomes import (
     AwaitingConfirmation,
@@ -19,9 +22,13 @@ from dirge_py.outcomes import (
     HookTerminated,
     LimitExceeded,
     MaxTurns,
+    NeedsMoreTurns,
     Outcome,
     Refused,
 )
+from dirge_py.slash.registry import discover
+from dirge_py.wiring.options import SessionChoice
+from tests.conversation.room import Room
 from tests.headless.product import Held, Product, finish
 from tests.providers.server import Raw, Say
 
@@ -51,13 +58,53 @@ def refusal(status: int, message: str = "no", **headers: str) -> Raw:
         (Cancelled(reason="SIGINT"), 130, "error_aborted"),
         (Cancelled(reason="SIGTERM"), 143, "error_aborted"),
         (AwaitingConfirmation(call_ids=("a",)), 11, "awaiting_confirmation"),
+        (NeedsMoreTurns(turn=1), 10, "success"),
     ],
 )
 def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subtype: str) -> None:
     ending = ending_of(outcome)
 
     assert (ending.exit_code, ending.subtype) == (exit_code, subtype)
-    assert ending.is_error == (exit_code not in (0, 11))
+    assert ending.is_error == (exit_code not in (0, 10, 11))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exit_code", "subtype", "kind"),
+    [
+        (HookTerminated(point="after_llm_call", reason="no"), 1, "error_during_execution", "hook"),
+        (Refused(reason="not this"), 1, "error_during_execution", "refused"),
+        (MaxTurns(max=1), 53, "error_max_turns", "max_turns"),
+        (LimitExceeded(name="requests", used=2, max=1), 54, "error_max_budget", "limit_requests"),
+        (Cancelled(reason="on-ask"), 55, "error_aborted", "aborted"),
+    ],
+)
+def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
+    room: Room,
+    capfd: pytest.CaptureFixture[str],
+    outcome: Outcome,
+    exit_code: int,
+    subtype: str,
+    kind: str,
+) -> None:
+    room.model.will_say("half way")
+
+    def stop(info: TurnInfo) -> bool:
+        raise StopRun(outcome)
+
+    async def work(printer: Printer) -> int:
+        ending = Bundle(name="the test", should_stop_after_turn=stop)
+        return await printer.follow(printer.conversation.send("go", bundles=[ending]))
+
+    ended = print_all(
+        lambda: room.build(room.person, SessionChoice()),
+        work,
+        options=PrintOptions(output="json"),
+        commands=discover(slash),
+    )
+
+    told = json.loads(capfd.readouterr().out)
+    assert (ended, told["exit_code"], told["subtype"]) == (exit_code, exit_code, subtype)
+    assert (told["error"]["kind"], told["result"]) == (kind, "half way")
 
 
 def test_too_many_turns(product: Product) -> None:

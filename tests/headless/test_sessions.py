@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from typing import Any
 
 from tests.headless.product import Held, Product, finish
 from tests.headless.test_outcomes import wait_for_pid
@@ -129,6 +130,68 @@ def test_a_resumed_session_keeps_its_model(product: Product) -> None:
 
     assert product.ask("-c", "second").json["model"] == "gpt-4.1"
     assert product.ask("-c", "-m", "fake/gpt-4o", "third").json["model"] == "gpt-4o"
+
+
+def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product: Product) -> None:
+    command = "echo x >> runs; echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
+    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    process = product.start("-p", "--yolo", "x")
+    child = wait_for_pid(product.project / "pid", process)
+    process.kill()
+    process.communicate()
+    os.kill(child, signal.SIGKILL)
+
+    ran = product.run_apart("-p", "--continue", "--yolo", "and now?")
+
+    assert (ran.exit_code, ran.stdout) == (0, "going on\n")
+    assert (product.project / "runs").read_text() == "x\n"
+    [told] = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert "outcome is unknown" in told
+
+
+def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-4-5")
+    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="no then"), Say(text="yes"))
+    assert product.run_apart("-p", "go").exit_code == 0
+
+    ran = product.run_apart("-p", "-c", "again")
+
+    assert ran.exit_code == 0
+    for request in (1, 2):
+        [result] = [
+            block
+            for message in product.sent(request)
+            for block in message["content"]
+            if isinstance(block, dict) and block["type"] == "tool_result"
+        ]
+        assert result["is_error"] is True
+
+
+def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-4-5")
+    product.file("note.txt", "remember\n")
+    call = ("bash", {"command": "echo ran >> ran.txt"})
+    thought = Say(thinking="hm", signature="sig-1", calls=[("read", {"path": "note.txt"}), call])
+    product.will(thought, Say(text="first answer"), Say(text="second answer"))
+    product.run_apart("-p", "--yolo", "--thinking", "high", "first")
+    before = product.sent()
+
+    product.run_apart("-p", "-c", "--yolo", "--thinking", "high", "second")
+
+    sent = [bare(message) for message in product.sent()]
+    assert sent[: len(before)] == [bare(message) for message in before]
+    assert {"type": "thinking", "thinking": "hm", "signature": "sig-1"} in sent[1]["content"]
+    assert (product.project / "ran.txt").read_text() == "ran\n"
+    assert [m["role"] for m in sent] == ["user", "assistant", "user", "assistant", "user"]
+
+
+def bare(message: dict[str, Any]) -> dict[str, Any]:
+    """The message without marks of what the service may cache."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    kept = [{k: v for k, v in block.items() if k != "cache_control"} for block in content]
+    return {**message, "content": kept}
 
 
 def test_a_killed_program_leaves_a_session_that_goes_on(product: Product) -> None:

@@ -80,6 +80,14 @@ def test_a_call_that_had_started_ends_with_an_unknown_outcome():
     assert result.is_error and "outcome is unknown" in result.text
 
 
+def test_a_call_that_only_read_may_simply_be_made_again():
+    reading = ("tool_started", {"call_id": "a", "name": "read", "only_reads": True})
+    read = read_transcript(chain(user_text("go"), asks("a"), reading))
+
+    assert "only reads" in read.messages[-1].text
+    assert read.messages[-1].details == {"outcome": "aborted", "synthetic": "interrupted"}
+
+
 def test_a_call_that_had_not_started_says_so():
     read = read_transcript(chain(user_text("go"), asks("a", "b"), started("a"), answer("a")))
 
