@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dirge_py.agent_loop.flatten import told_schema
 from dirge_py.calls import ArgumentProblem
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -32,6 +33,8 @@ def explain(
     """Four labelled parts; the schema shown is that of the place which the advice is about."""
     chosen = _most_telling(schema, problems)
     expected = schema if chosen is None else _expected_at(schema, chosen)
+    if expected is schema:
+        expected = told_schema(schema)
     return "\n".join(
         (
             f"Rejected: `{tool}` did not run: {_rejected(message, problems)}",

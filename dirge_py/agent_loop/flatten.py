@@ -93,7 +93,8 @@ def _leaves(
     is_required: bool = True,
 ) -> Iterator[_Leaf]:
     """What is no object of named properties, with its path; lists are leaves, too."""
-    required = schema.get("required") or ()
+    listed = schema.get("required")
+    required = listed if isinstance(listed, list | tuple) else ()
     for name, each in schema["properties"].items():
         inner, here = resolved(each, root), (*path, name)
         needed = is_required and name in required

@@ -63,11 +63,20 @@ def _plan_of(schema: Any) -> _Plan:
     entries = together if isinstance(together, list) else []
     return _Plan(
         tuple(_paths_in(root, root, ())),
-        tuple(each for each in entries if isinstance(each, Mapping) and "requires" in each),
+        tuple(each for each in entries if _is_entry(each)),
     )
 
 
 _plans = PerObject(_plan_of)
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and isinstance(entry.get("requires"), list)
+        and all(isinstance(name, str) for name in entry["requires"])
+        and isinstance(entry.get("defaults"), Mapping)
+    )
 
 
 def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[Path]:
@@ -75,7 +84,7 @@ def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[P
         return
     schema = resolved(schema, root)
     types = types_at(schema, root)
-    if "string" in types and (name in _PATH_NAMES or schema.get("format") in _PATH_FORMATS):
+    if "string" in types and (name in _PATH_NAMES or str(schema.get("format")) in _PATH_FORMATS):
         yield at
     if "array" in types and "items" in schema:
         yield from _paths_in(child(schema, 0, root), root, (*at, _ANY_ITEM), name)
@@ -109,7 +118,7 @@ def _link_text(text: str) -> str:
 
 def _missing_half(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The defaults of what is missing, if some of the properties are given but not all."""
-    names, defaults = entry["requires"], entry.get("defaults") or {}
+    names, defaults = entry["requires"], entry["defaults"]
     given = [name for name in names if arguments.get(name) is not None]
     if not given:
         return {}

@@ -93,7 +93,9 @@ def required_in(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
     """The properties that every object that fits must have."""
     schema = resolved(schema, root)
     listed = schema.get("required")
-    names = frozenset(listed if isinstance(listed, list) else ())
+    names = frozenset(
+        each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, str)
+    )
     if depth < _DEEPEST:
         for branch in branches(schema, "allOf"):
             names |= required_in(branch, root, depth=depth + 1)

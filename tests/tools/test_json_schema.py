@@ -45,7 +45,7 @@ def test_every_problem_is_told_with_its_place():
     assert str(error).startswith("The arguments of `move` do not fit:\n- ")
 
 
-def test_A22_true_is_no_integer_and_a_whole_float_is_one():
+def test_a22_true_is_no_integer_and_a_whole_float_is_one():
     assert refused(SCHEMA, {"path": "a", "count": True}).problems[0].path == ("count",)
     validate_schema(SCHEMA, {"path": "a", "count": 1.0})
 

@@ -102,7 +102,7 @@ def test_wrong_arguments_are_told_with_their_places(bench):
     }
 
 
-def test_A22_true_is_no_number_and_a_whole_float_is_one(bench):
+def test_a22_true_is_no_number_and_a_whole_float_is_one(bench):
     assert problems(bench, "read", {"path": "a", "limit": True}) == {(("limit",), "type")}
     valid = bench.toolbox.validate(bench.tool("read"), {"path": "a", "limit": 1.0})
     assert valid == {"path": "a", "limit": 1}
@@ -116,7 +116,7 @@ class Part(BaseModel):
 
 class DeepArgs(ToolArgs):
     part: Part | None = None
-    parts: list[Part] = []
+    parts: tuple[Part, ...] = ()
     either: int | list[Part] = 0
 
 
@@ -157,7 +157,7 @@ def test_places_lead_into_the_arguments_whatever_the_model_is_made_of(deep, argu
     assert {(each.path, each.kind) for each in caught.value.problems} == places
 
 
-async def test_A20_a_tool_that_asks_for_a_retry_is_not_flattened_to_an_error(deep):
+async def test_a20_a_tool_that_asks_for_a_retry_is_not_flattened_to_an_error(deep):
     with pytest.raises(ModelRetry, match="deeper"):
         await deep[1].execute("1", {}, AbortSignal(), lambda partial: None)
 

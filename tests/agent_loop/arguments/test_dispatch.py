@@ -83,7 +83,7 @@ async def test_case_27_a_raising_tool_leaves_the_others_and_the_run_alone(mode):
     assert run.new[-1].text == "done"
 
 
-async def test_A21_no_traceback_reaches_the_model():
+async def test_a21_no_traceback_reaches_the_model():
     async def body(*_):
         try:
             raise KeyError("inner")

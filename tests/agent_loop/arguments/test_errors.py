@@ -46,7 +46,7 @@ def test_case_86_an_unknown_word_is_told_the_known_ones_and_the_nearest(given, m
     assert (meant in hint) if meant else ("probably" not in hint)
 
 
-def test_A6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
+def test_a6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
     parts = told(SCHEMA, {"edits": [{"path": 5, "mode": "writ"}]})
     assert 'You probably meant "write".' in parts["Try"]
     assert parts["Rejected"].count("at /edits/0/") == 2
@@ -68,7 +68,7 @@ def test_case_86_there_is_one_thing_to_try(schema, arguments, advice):
     assert advice in told(schema, arguments)["Try"]
 
 
-def test_A7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
+def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
     problem = ArgumentProblem(path=("n",), kind="type", message="no number")
     for required, words in (([], "leave out /n"), (["n"], "it is required")):
         schema = shaped(required, n=INTEGER)
@@ -120,3 +120,9 @@ def test_many_problems_are_counted_and_not_all_listed():
 
 def test_words_without_places_are_told_as_they_are():
     assert "only on Sundays" in explain("t", STRICT, {}, message="only on Sundays")
+
+
+def test_what_is_expected_is_told_as_the_model_was_told_it():
+    schema = {**shaped(path=STRING), "x-together": [{"requires": ["path"]}]}
+    text = explain("t", schema, {}, message="only on Sundays")
+    assert "x-together" not in text and '"additionalProperties":false' in text

@@ -460,7 +460,7 @@ def test_case_80_arguments_that_fit_come_back_unchanged_and_none_is_written_to(s
         by_schema(tool, call.arguments)
 
 
-async def test_A13_what_is_missing_is_named_and_a_text_answer_is_no_json():
+async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
     async def body(*_):
         return text_result("plain")
 

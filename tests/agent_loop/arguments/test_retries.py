@@ -36,7 +36,7 @@ async def run_with(tool, calls, *, most=3, other=None):
     )
 
 
-async def test_A20_the_text_is_exactly_the_hint_and_the_run_goes_on():
+async def test_a20_the_text_is_exactly_the_hint_and_the_run_goes_on():
     run = await run_with(Tool("date", raising(again(), None)), 2)
 
     assert [each.text for each in run.results] == ["use YYYY-MM-DD", "ok"]
@@ -49,7 +49,7 @@ async def test_A20_the_text_is_exactly_the_hint_and_the_run_goes_on():
     }
 
 
-async def test_A20_without_the_guard_it_is_a_retry_all_the_same():
+async def test_a20_without_the_guard_it_is_a_retry_all_the_same():
     run = await ran(
         ScriptedModel().will_call("date").will_say("done"),
         "go",
@@ -59,7 +59,7 @@ async def test_A20_without_the_guard_it_is_a_retry_all_the_same():
     assert run.results[0].details == {"outcome": "invalid", "retry": True}
 
 
-async def test_A18_the_fourth_in_a_row_is_no_retry_any_more():
+async def test_a18_the_fourth_in_a_row_is_no_retry_any_more():
     run = await run_with(Tool("date", raising(*[again()] * 4)), 4)
 
     details = [each.details for each in run.results]
@@ -70,7 +70,7 @@ async def test_A18_the_fourth_in_a_row_is_no_retry_any_more():
     assert "(attempt 4/3)" in run.results[-1].text
 
 
-async def test_A18_a_success_starts_the_count_anew_and_another_error_does_not():
+async def test_a18_a_success_starts_the_count_anew_and_another_error_does_not():
     errors = [again(), again(), ToolFailed("no"), again(), None, again()]
     run = await run_with(Tool("date", raising(*errors)), 6)
     assert [each.details.get("attempt") for each in run.results] == [1, 2, None, 3, None, 1]

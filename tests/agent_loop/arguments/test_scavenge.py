@@ -15,7 +15,9 @@ from tests.agent_loop.kit import Tool, ran
 
 SHAPES = {
     "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',
-    "function": '{"type": "function", "function": {"name": "read", "arguments": "{\\"path\\": \\"a\\"}"}}',
+    "function": (
+        '{"type": "function", "function": {"name": "read", "arguments": "{\\"path\\": \\"a\\"}"}}'
+    ),
     "tool_name": '{"tool_name": "read", "tool_args": {"path": "a"}}',
     "dsml": (
         '<｜DSML｜invoke name="read"><｜DSML｜parameter name="path" string="true">a'
@@ -89,7 +91,8 @@ async def test_case_95_beside_a_real_call_nothing_is_scavenged():
 async def test_case_95_the_same_call_in_two_spellings_is_made_once():
     tool = Tool("t")
     thinking = (
-        '{"name": "t", "arguments": {"b": 1, "a": 1.0}} {"name": "t", "arguments": {"a": 1, "b": 1}}'
+        '{"name": "t", "arguments": {"b": 1, "a": 1.0}}'
+        '{"name": "t", "arguments": {"a": 1, "b": 1}}'
         '{"name": "t", "arguments": {"c": 1}}'
     )
     run, _ = await run_with(thinking=thinking, tools=[tool])
@@ -105,7 +108,7 @@ async def test_case_93_at_most_four_are_made():
 
 
 @pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
-async def test_A1_what_would_change_something_is_never_taken_from_the_answer(ops):
+async def test_a1_what_would_change_something_is_never_taken_from_the_answer(ops):
     tool = Claiming("read", parameters=STRICT, ops=ops)
     _, model = await run_with(f"An example: {CALL}", tools=[tool])
     assert (tool.ran, len(model.seen)) == ([], 1)
@@ -137,7 +140,7 @@ async def test_a_call_written_plainly_into_the_answer_may_look():
         f'{{"log": [{CALL}]}}',
     ],
 )
-async def test_A1_what_is_quoted_in_the_answer_is_not_a_call(text):
+async def test_a1_what_is_quoted_in_the_answer_is_not_a_call(text):
     tool = reading()
     _, model = await run_with(text, tools=[tool])
     assert (tool.ran, len(model.seen)) == ([], 1)

@@ -72,7 +72,7 @@ def test_open_ends_are_closed(raw, value):
         '{"a": Infinity',
     ],
 )
-def test_A22_what_cannot_be_closed_stays_the_raw_text(raw):
+def test_a22_what_cannot_be_closed_stays_the_raw_text(raw):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (raw, "broken")
     assert parsed.reason
@@ -125,7 +125,7 @@ def test_every_beginning_of_json_is_closed_or_refused(value, data):
     ],
     ids=["edit", "execute", "mcp", "cannot say"],
 )
-async def test_A3_half_a_call_never_changes_anything(tool):
+async def test_a3_half_a_call_never_changes_anything(tool):
     run = await ran(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
 
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
@@ -146,7 +146,7 @@ async def test_half_a_call_may_look_and_the_model_is_told():
     assert run.recorder.of(RepairStats)[0].counts == {"truncation_fixed": 1}
 
 
-async def test_A4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
+async def test_a4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
     raw = '{"path": "a" "' + "x" * 2000
     tool = Claiming("read", parameters=STRICT, ops=["read"])
     run = await ran(asking(("read", raw)), "go", tools=[tool], config=CHECKED)
@@ -165,7 +165,7 @@ async def test_half_a_call_that_fits_nothing_is_told_both():
     assert "cut off" in run.results[0].text and "`q` is required" in run.results[0].text
 
 
-async def test_A22_a_name_whose_value_never_came_is_not_left_out():
+async def test_a22_a_name_whose_value_never_came_is_not_left_out():
     tool = Claiming("list", parameters=shaped(path=STRING), ops=["read"])
     run = await ran(asking(("list", '{"path":')), "go", tools=[tool], config=CHECKED)
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
