@@ -9,6 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,9 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
     """Raise SessionError unless the session still stands where the continuation left it."""
     name = continuation.session_id
     since = [r for r in records if r.seq > continuation.journal_seq and r.type in _MOVES]
-    if any(_is_about(record, continuation.awaiting) for record in since):
+    # Later calls may have the same id: some services begin to count anew in every answer.
+    at_once = takewhile(_is_no_word, since)
+    if any(_is_about(record, continuation.awaiting) for record in at_once):
         raise SessionError(
             f"The continuation was used already: {continuation.call['title']!r} has been decided.",
             hint=f"`dirge --session {name}` goes on in the session.",
@@ -239,6 +242,12 @@ def _fits(continuation: Continuation, loaded: Loaded) -> bool:
     return found.awaiting == continuation.awaiting and told == [
         {**call, "title": ""} for call in found.calls
     ]
+
+
+def _is_no_word(record: Record) -> bool:
+    """Whether neither a person nor a model said anything with it."""
+    is_told = record.type == "message" and isinstance(record.data, Mapping)
+    return not is_told or record.data.get("role") not in ("user", "assistant")
 
 
 def _is_about(record: Record, call_id: str) -> bool:

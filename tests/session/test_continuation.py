@@ -133,10 +133,11 @@ def test_it_fits_as_long_as_nothing_was_said_or_run():
     [
         (user_text("never mind"),),
         (undecided(BATCH.calls[1]), user_text("never mind")),
+        (user_text("never mind"), BATCH, started("b"), answer("b")),
         (("branch", {}),),
         (("context", {"messages": []}),),
     ],
-    ids=["prompt", "passed over", "branch", "context"],
+    ids=["prompt", "passed over", "the same id again", "branch", "context"],
 )
 def test_it_is_stale_once_the_session_went_on(later):
     assert "stale" in error_of(paused(*later))

@@ -161,8 +161,18 @@ def test_a_notice_that_was_recorded_is_not_given_again():
     assert replay([*records, *chain(("notice", {"content": notice}))]).notices == ()
 
 
+contexts = st.lists(
+    st.one_of(
+        st.just(user_text("short")),
+        st.lists(st.sampled_from("abc"), unique=True, max_size=2).map(lambda ids: asks(*ids)),
+        st.sampled_from("abc").map(answer),
+    ).map(encode_message),
+    max_size=4,
+)
 events = st.lists(
     st.one_of(
+        contexts.map(lambda messages: ("context", {"messages": messages})),
+        st.integers(0, 6).map(lambda n: ("compaction", {"messages": n, "compaction": {"last": n}})),
         st.builds(user_text, st.text(max_size=3)),
         st.lists(st.sampled_from("abc"), unique=True, max_size=3).map(lambda ids: asks(*ids)),
         st.sampled_from("abc").map(answer),
@@ -195,6 +205,13 @@ def test_what_is_read_is_balanced_whatever_was_recorded(script):
         assert is_balanced([*without_custom(read.messages[: last + 1]), *results])
     else:
         assert is_balanced(without_custom(read.messages))
+
+
+@given(events)
+def test_a_compaction_that_is_given_back_is_about_messages_that_are_there(script):
+    read = read_transcript(chain(*script))
+
+    assert all(compaction["last"] <= len(read.messages) for compaction in read.compactions)
 
 
 @given(events)
