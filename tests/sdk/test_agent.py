@@ -1,0 +1,456 @@
+"""An agent in a program: runs, their events, who may do what."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dirge_py
+from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
+from dirge_py.agent_loop import AbortSignal, Bundle, StreamOptions, TurnInfo
+from dirge_py.agent_loop.guards.limits import Limits
+from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.errors import ConfigError, DirgeError, NoProvider
+from dirge_py.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
+from dirge_py.guardrails.verdict import Pass, Trip, Verdict
+from dirge_py.messages import TextBlock, ToolResultMessage, Usage
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    Outcome,
+    Refused,
+)
+from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.streams import LlmContext, StreamDone, StreamEvent, TextDelta
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
+from tests.sdk import shed
+from tests.sdk.shed import TOOLS, echo, results
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> Iterator[None]:
+    shed.ran.clear()
+    yield
+
+
+@pytest.fixture
+async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, system_prompt="Be brief.") as agent:
+        yield agent
+
+
+async def test_a_run_gives_its_answer_messages_tokens_and_turns(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    model.will_call("echo", text="a").will_say("It says a.", usage=Usage(input=10, output=2))
+
+    result = await agent.run("Ask the echo.")
+
+    assert isinstance(result, AgentResult)
+    assert (result.response, result.turns) == ("It says a.", 2)
+    assert result.usage == Usage(input=10, output=2)
+    assert list(result.messages) == list(agent.messages())
+    assert model.seen[0].system_prompt == "Be brief."
+    assert [spec.name for spec in model.seen[0].tools] == ["echo", "deploy"]
+
+
+async def test_a_second_run_goes_on_from_the_first(agent: Agent, model: ScriptedModel) -> None:
+    model.will_say("one").will_say("two")
+    await agent.run("first")
+    await agent.run("second")
+
+    assert [message.role for message in model.seen[1].messages] == ["user", "assistant", "user"]
+
+
+async def test_threads_know_nothing_of_each_other(agent: Agent, model: ScriptedModel) -> None:
+    model.will_say("one").will_say("two")
+    await asyncio.gather(agent.run("a", thread="a"), agent.run("b", thread="b"))
+
+    assert [len(context.messages) for context in model.seen] == [1, 1]
+    assert len(agent.messages(thread="a")) == 2
+
+
+async def test_events_come_from_the_first_to_the_last(agent: Agent, model: ScriptedModel) -> None:
+    model.will_call("echo", text="a").will_say("done")
+
+    run = agent.start("go")
+    events = [event async for event in run.events()]
+
+    assert_event_grammar(events)
+    assert isinstance(await run.outcome, Done)
+
+
+async def test_a_run_can_be_steered_and_followed_up(agent: Agent, model: ScriptedModel) -> None:
+    model.will_call("echo", text="a").will_say("looked").will_say("tested")
+
+    run = agent.start("go")
+    async for event in run.events():
+        if isinstance(event, ToolExecutionStart):
+            run.steer("look at CI first")
+            run.follow_up("then write a test")
+    outcome = await run.outcome
+
+    assert isinstance(outcome, Done) and outcome.result is not None
+    assert outcome.result.response == "tested"
+    assert model.seen[1].messages[-1].text.endswith("look at CI first")  # type: ignore[union-attr]
+    assert model.seen[2].messages[-1].text == "then write a test"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("way", "reason"), [("abort", "user"), ("interject", "interject")])
+async def test_a_run_can_be_stopped(
+    agent: Agent, model: ScriptedModel, way: str, reason: str
+) -> None:
+    model.will_call("echo", text="a").will_say("never")
+
+    run = agent.start("go")
+    async for event in run.events():
+        if isinstance(event, ToolExecutionStart):
+            getattr(run, way)()
+
+    assert await run.outcome == Cancelled(reason=reason)
+    assert_balanced(agent.messages())
+
+
+async def test_a48_an_abort_before_the_start_asks_no_model_and_keeps_the_prompt(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    run = agent.start("go")
+    run.abort()
+
+    assert await run.outcome == Cancelled(reason="user")
+    assert model.seen == []
+    assert [message.role for message in agent.messages()] == ["user"]
+    assert list(run.unsent) == []
+
+
+async def test_a55_a_provider_that_crashes_fails_the_run_and_not_the_agent(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    def crash(context: Any) -> Any:
+        raise KeyError("choices")
+
+    model.will(crash).will_say("pong")
+
+    with pytest.raises(LoopError, match="KeyError") as caught:
+        await agent.run("ping")
+    assert isinstance(caught.value.outcome, Failed)
+    assert (await agent.run("again")).response == "pong"
+
+
+async def test_what_would_be_asked_is_denied(agent: Agent, model: ScriptedModel) -> None:
+    model.will_call_all(("echo", {"text": "a"}), ("deploy", {"target": "prod"})).will_say("ok")
+
+    result = await agent.run("ship it")
+
+    assert shed.ran == ["echo a"]
+    assert results(result.messages)[1].startswith("Permission denied")
+
+
+@pytest.mark.parametrize("answer", [True, PermissionAnswer(effect="allow")])
+async def test_a_function_may_be_asked(model: ScriptedModel, answer: Any) -> None:
+    model.will_call("deploy", target="prod").will_say("ok")
+    asked: list[PermissionRequest] = []
+
+    async def ask(request: PermissionRequest) -> Any:
+        asked.append(request)
+        return answer
+
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker=ask) as agent:
+        await agent.run("ship it")
+
+    assert shed.ran == ["deploy prod"]
+    assert [(r.tool_name, r.claims[0].op, r.claims[0].resource) for r in asked] == [
+        ("deploy", "plugin", "deploy")
+    ]
+
+
+async def test_an_answer_that_was_forgotten_is_no_yes(model: ScriptedModel) -> None:
+    model.will_call("deploy", target="prod").will_say("ok")
+
+    def ask(request: PermissionRequest) -> Any:
+        return None
+
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker=ask) as agent:
+        await agent.run("ship it")
+
+    assert shed.ran == []
+
+
+async def test_rules_decide_before_anybody_is_asked(model: ScriptedModel) -> None:
+    model.will_call_all(("deploy", {"target": "prod"}), ("echo", {"text": "a"})).will_say("ok")
+
+    async with Agent(
+        stream_fn=model.stream_fn, tools=TOOLS, allow=["plugin:deploy"], deny=["read:echo"]
+    ) as agent:
+        await agent.run("go")
+
+    assert shed.ran == ["deploy prod"]
+
+
+async def test_an_asker_may_end_the_run(model: ScriptedModel) -> None:
+    model.will_call("deploy", target="prod").will_say("never")
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker="abort") as agent:
+        assert await agent.start("go").outcome == Cancelled(reason="on-ask")
+
+
+async def test_no_settings_are_read(
+    model: ScriptedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text("this is no TOML")
+    monkeypatch.setenv("DIRGE_CONFIG_DIR", str(tmp_path))
+    model.will_say("pong")
+
+    async with Agent(stream_fn=model.stream_fn) as agent:
+        assert (await agent.run("ping")).response == "pong"
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml"]
+
+
+async def test_the_product_reads_them(model: ScriptedModel, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[providers.x]\ntype = "scripted"\nscript = "s.toml"\n')
+    (tmp_path / "s.toml").write_text('[[replies]]\ntext = "pong"\n')
+    model.will_call("read", path="a.txt").will_say("pong")
+
+    async with Agent.from_config(settings, stream_fn=model.stream_fn) as agent:
+        result = await agent.run("ping")
+
+    assert "1: one" in results(result.messages)[0]
+    assert list(tmp_path.rglob("*.jsonl"))
+
+
+async def test_a_model_without_its_key_is_told(
+    model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(NoProvider, match="ANTHROPIC_API_KEY"):
+        Agent(model="anthropic/claude-sonnet-5").start("go")
+    with pytest.raises(ConfigError, match="no model"):
+        Agent().start("go")
+
+
+async def test_a_provider_is_reached_with_the_usual_variables(
+    model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-test-1234567890")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    clock = FakeClock(is_eager=True)
+
+    async with Agent(model="anthropic/claude-sonnet-5:high", clock=clock) as agent:
+        run = agent.start("go")
+        events = [event async for event in run.events()]
+        outcome = await run.outcome
+
+    assert isinstance(outcome, Failed) and outcome.kind == "network"
+    assert len([event for event in events if isinstance(event, RetryNotice)]) == 5
+    assert "sk-test" not in repr(outcome)
+
+
+async def test_a_provider_may_be_any_stream_of_events() -> None:
+    async def shout(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        yield TextDelta(f"{options.model}: {context.messages[-1].text.upper()}")  # type: ignore[union-attr]
+        yield StreamDone()
+
+    async with Agent(model="house/shouter", stream_fn=shout) as agent:
+        assert (await agent.run("hello")).response == "house/shouter: HELLO"
+
+
+async def test_interceptors_go_around_a_call(model: ScriptedModel) -> None:
+    model.will_call("echo", text="a").will_say("ok")
+    heard: list[str] = []
+
+    async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        heard.append(f"before {call.name}")
+        result = await proceed()
+        heard.append("after")
+        return text_result(result.text.upper())
+
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, interceptors=[around]) as agent:
+        result = await agent.run("go")
+
+    assert heard == ["before echo", "after"]
+    assert results(result.messages) == ["A"]
+
+
+async def test_hooks_may_be_made_anew_for_each_run(model: ScriptedModel) -> None:
+    model.will_say("one").will_say("two")
+    made: list[int] = []
+
+    def counting() -> Bundle:
+        made.append(0)
+
+        def count(info: TurnInfo) -> bool:
+            made[-1] += 1
+            return False
+
+        return Bundle(name="counting", should_stop_after_turn=count)
+
+    async with Agent(stream_fn=model.stream_fn, bundles=[counting]) as agent:
+        await agent.run("a")
+        await agent.run("b")
+
+    assert made == [1, 1]
+
+
+def no_secrets(text: str) -> Verdict:
+    return Trip("it names the password") if "hunter2" in text else Pass()
+
+
+async def test_a_guardrail_keeps_a_prompt_back(model: ScriptedModel) -> None:
+    async with Agent(stream_fn=model.stream_fn, guardrails=[no_secrets]) as agent:
+        run = agent.start("log in with hunter2")
+        outcome = await run.outcome
+
+        assert isinstance(outcome, HookTerminated) and outcome.point == "before_prompt"
+        assert [message.text for message in run.unsent] == ["log in with hunter2"]
+        assert list(agent.messages()) == []
+    assert model.seen == []
+
+
+async def test_a_guardrail_keeps_an_answer_back(model: ScriptedModel) -> None:
+    model.will_say("it is hunter2")
+    async with Agent(stream_fn=model.stream_fn, guardrails={"output": [no_secrets]}) as agent:
+        outcome = await agent.start("tell").outcome
+
+        assert isinstance(outcome, HookTerminated) and outcome.point == "output"
+        assert "hunter2" not in str(agent.messages())
+
+
+async def test_a_guardrail_keeps_a_result_back(model: ScriptedModel) -> None:
+    model.will_call("echo", text="hunter2").will_say("ok")
+    checks: dict[Any, Any] = {"tool_result": [no_secrets]}
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, guardrails=checks) as agent:
+        result = await agent.run("go")
+
+    [kept] = [message for message in result.messages if isinstance(message, ToolResultMessage)]
+    assert kept.is_error and "hunter2" not in kept.text
+
+
+async def test_a43_limits_say_what_was_exceeded(model: ScriptedModel) -> None:
+    for used in (50_000, 50_123):
+        model.will_say("x", usage=Usage(output=used))
+    most = Limits(output_tokens=50_000)
+
+    async with Agent(stream_fn=model.stream_fn, limits=most) as agent:
+        assert (await agent.run("fits")).response == "x"
+        with pytest.raises(LoopError) as caught:
+            await agent.run("does not")
+
+    assert isinstance(caught.value.outcome, LimitExceeded)
+    assert "output token limit exceeded: 50123 > 50000" in caught.value.message
+
+
+async def test_a43_the_first_of_several_limits_is_told(model: ScriptedModel) -> None:
+    model.will_say("x", usage=Usage(input=60, output=60))
+    most = Limits(input_tokens=50, output_tokens=50, tokens=100, cost_usd=0.0)
+
+    async with Agent(stream_fn=model.stream_fn, limits=most) as agent:
+        outcome = await agent.start("go").outcome
+
+    assert outcome == LimitExceeded(name="input_tokens", used=60, max=50)
+
+
+async def test_a54_every_ending_but_done_is_raised_with_its_outcome(model: ScriptedModel) -> None:
+    model.will_call("echo", text="a").will_call("deploy", target="x")
+    model.will_fail("no", kind="refused").will_fail("no", kind="auth")
+    outcomes: list[Outcome] = []
+
+    async def ended(**given: Any) -> None:
+        async with Agent(stream_fn=model.stream_fn, tools=TOOLS, **given) as agent:
+            with pytest.raises(LoopError) as caught:
+                await agent.run("go")
+            assert caught.value.message
+            assert isinstance(caught.value.outcome, Outcome)
+            outcomes.append(caught.value.outcome)
+
+    await ended(max_turns=1)
+    await ended(asker="defer")
+    await ended()
+    await ended()
+
+    kinds = [MaxTurns, AwaitingConfirmation, Refused, Failed]
+    assert [type(outcome) for outcome in outcomes] == kinds
+
+
+async def test_progress_is_told_while_a_tool_runs(model: ScriptedModel) -> None:
+    @tool(op="read")
+    def slow(ctx: dirge_py.CallContext) -> str:
+        ctx.progress(f"half of {ctx.app}")
+        return "whole"
+
+    model.will_call("slow").will_say("ok")
+    async with Agent(stream_fn=model.stream_fn, tools=[slow], app="it") as agent:
+        run = agent.start("go")
+        events = [event async for event in run.events()]
+
+    assert [e.partial_result.text for e in events if e.type == "tool_execution_update"] == [  # type: ignore[union-attr]
+        "half of it"
+    ]
+
+
+async def test_prompts_come_as_text_or_blocks(agent: Agent, model: ScriptedModel) -> None:
+    model.will_say("a").will_say("b")
+    await agent.run(Text("one"))
+    await agent.run(Blocks((TextBlock("two"), TextBlock("three"))))
+
+    assert [m.text for m in agent.messages() if m.role == "user"] == ["one", "two\nthree"]
+
+
+async def test_two_runs_of_one_thread_at_once_are_refused(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    model.will_say("one")
+    run = agent.start("first")
+    with pytest.raises(DirgeError, match="a run is going on"):
+        agent.start("second")
+    assert isinstance(await run.outcome, Done)
+
+
+async def test_a_reader_that_is_stuck_is_told_to_the_others(model: ScriptedModel) -> None:
+    for _ in range(60):
+        model.will_call("echo", text="a")
+    model.will_say("done")
+    clock = FakeClock(is_eager=True)
+
+    async with Agent(stream_fn=model.stream_fn, tools=[echo], clock=clock) as agent:
+        run = agent.start("go")
+        stuck = run.events()
+        heard = [event async for event in run.events()]
+        assert isinstance(await run.outcome, Done)
+
+    assert clock.slept.count(30.0) == 1
+    assert any(isinstance(event, SystemNotice) for event in heard)
+    assert any(isinstance(event, MessageUpdate) for event in heard)
+    assert stuck.seq == 0
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    code = "import sys, dirge_py; print(sorted(m for m in sys.modules if 'dirge' in m), 'typing' in sys.modules)"  # noqa: E501
+    bare = "import sys; print('typing' in sys.modules)"
+    loaded = _python(code)
+    assert loaded.startswith("['dirge_py']")
+    assert loaded.split()[-1] == _python(bare).split()[-1]
+
+
+def test_every_public_name_is_there() -> None:
+    assert [name for name in dirge_py.__all__ if getattr(dirge_py, name, None) is None] == []
+    with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
+        dirge_py.Agnet  # noqa: B018
+
+
+def _python(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout

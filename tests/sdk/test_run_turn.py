@@ -1,0 +1,339 @@
+"""Threads driven turn by turn, from one process or from several, with pauses for decisions."""
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py import Agent, Continue, Resume, Text
+from dirge_py.errors import DirgeError, SessionBusy, SessionError
+from dirge_py.events import ToolExecutionStart
+from dirge_py.messages import Usage
+from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
+from dirge_py.providers.scripted import Reply
+from dirge_py.session.store import Store
+from dirge_py.testing import ScriptedModel, assert_balanced
+from tests.sdk import worker
+from tests.sdk.shed import TOOLS, results
+
+Work = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    """Take one turn in a process of its own."""
+
+    def turn(given: Any, *replies: dict[str, Any], **more: Any) -> dict[str, Any]:
+        job = json.dumps({"input": given, "replies": replies, **more})
+        child = subprocess.run(
+            [sys.executable, "-m", "tests.sdk.worker", str(tmp_path), job],
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert child.returncode == 0, child.stderr
+        answer: dict[str, Any] = json.loads(child.stdout)
+        return answer
+
+    return turn
+
+
+BATCH = {
+    "calls": [
+        ("look", {"where": "CI"}),
+        ("deploy", {"target": "one"}),
+        ("deploy", {"target": "two"}),
+    ]
+}
+
+
+def resume(waiting: dict[str, Any], confirmed: bool = True, **more: Any) -> dict[str, Any]:
+    continuation = waiting["continuation"]
+    call_id = continuation["awaiting"]
+    return {
+        "continuation": continuation,
+        "tool_call_id": call_id,
+        "confirmed": confirmed,
+        **more,
+    }
+
+
+def test_three_processes_drive_one_thread(work: Work) -> None:
+    first = work("go", {"calls": [("look", {"where": "a"})]})
+    second = work("continue", {"calls": [("look", {"where": "b"})]})
+    third = work("continue", {"text": "saw both"})
+
+    assert (first["kind"], first["turn"]) == ("NeedsMoreTurns", 1)
+    assert (second["kind"], second["turn"]) == ("NeedsMoreTurns", 2)
+    assert (third["kind"], third["response"]) == ("Done", "saw both")
+    assert third["results"] == ["saw a", "saw b"]
+
+
+def test_a57_a_call_that_would_be_asked_pauses_the_thread(work: Work) -> None:
+    waiting = work("go", BATCH)
+
+    assert (waiting["kind"], waiting["ran"]) == ("AwaitingConfirmation", ["look CI"])
+    told = waiting["continuation"]
+    assert told["session_id"] == "t"
+    call = next(call for call in told["calls"] if call["id"] == told["awaiting"])
+    assert (call["name"], call["args"]) == ("deploy", {"target": "one"})
+    assert call["title"] and told["description"]
+
+
+def test_a58_a61_each_process_decides_one_call_and_nothing_runs_twice(work: Work) -> None:
+    first = work("go", BATCH)
+    second = work(resume(first))
+    third = work(resume(second))
+    last = work("continue", {"text": "shipped"})
+
+    assert (second["kind"], second["ran"]) == ("AwaitingConfirmation", ["deploy one"])
+    assert second["continuation"]["awaiting"] != first["continuation"]["awaiting"]
+    assert len(second["continuation"]["completed"]) == len(first["continuation"]["completed"]) + 1
+    assert (third["kind"], third["ran"]) == ("NeedsMoreTurns", ["deploy two"])
+    assert third["turn"] == 1
+    assert (last["kind"], last["asked"]) == ("Done", 1)
+    assert last["results"] == ["saw CI", "shipped one", "shipped two"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"), [("too risky", "Rejected: too risky"), (None, "Rejected: User rejected")]
+)
+def test_a58_a_rejection_is_told_and_the_batch_goes_on(
+    work: Work, reason: str | None, told: str
+) -> None:
+    first = work("go", BATCH)
+    second = work(resume(first, False, reason=reason))
+
+    assert (second["kind"], second["ran"]) == ("AwaitingConfirmation", [])
+    assert second["results"] == ["saw CI", told]
+
+
+def test_a59_a_deny_that_was_added_meanwhile_wins(work: Work) -> None:
+    first = work("go", BATCH)
+    second = work(resume(first), deny=["plugin:one"])
+
+    assert second["ran"] == []
+    assert second["results"][1].startswith("Permission denied")
+
+
+def test_a60_a_continuation_is_good_for_one_decision(work: Work) -> None:
+    first = work("go", BATCH)
+    work(resume(first))
+    again = work(resume(first))
+
+    assert again["ran"] == []
+    assert "used already" in again["error"]
+
+
+def test_a60_a_thread_that_went_on_makes_it_stale(work: Work) -> None:
+    first = work("go", BATCH)
+    work("never mind", {"text": "as you wish"})
+    late = work(resume(first))
+
+    assert late["ran"] == []
+    assert "stale" in late["error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "thread", "why"),
+    [
+        ({"v": 2}, "t", "format 2"),
+        ({"v": None}, "t", "no version"),
+        ({"session_id": "other"}, "t", "thread 'other', not of 't'"),
+        ({}, "other", "thread 't', not of 'other'"),
+        ({"calls": []}, "t", "not among its calls"),
+    ],
+)
+def test_a60_a_continuation_that_does_not_fit_runs_nothing(
+    work: Work, change: dict[str, Any], thread: str, why: str
+) -> None:
+    first = work("go", BATCH)
+    given = resume(first)
+    given["continuation"] = {**given["continuation"], **change}
+
+    refused = work(given, thread=thread)
+    assert refused["ran"] == []
+    assert why in refused["error"]
+    assert work(resume(first))["ran"] == ["deploy one"]
+
+
+def test_a60_only_the_call_that_waits_can_be_decided(work: Work) -> None:
+    first = work("go", BATCH)
+    given = {**resume(first), "tool_call_id": first["continuation"]["calls"][2]["id"]}
+
+    refused = work(given)
+    assert refused["ran"] == []
+    assert "waits for a decision about" in refused["error"]
+
+
+# -- without a journal
+
+
+@pytest.fixture
+async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
+    worker.ran.clear()
+    async with Agent(
+        stream_fn=model.stream_fn, tools=[worker.look, worker.deploy], asker="defer"
+    ) as agent:
+        yield agent
+
+
+def ask_for_both(model: ScriptedModel) -> None:
+    model.will_call_all(*[(name, arguments) for name, arguments in BATCH["calls"]])
+
+
+async def test_a_thread_in_memory_pauses_and_goes_on(agent: Agent, model: ScriptedModel) -> None:
+    ask_for_both(model)
+    model.will_say("done")
+
+    outcome = await agent.run_turn(Text("go"), thread="t")
+    for _ in range(2):
+        assert isinstance(outcome, AwaitingConfirmation) and outcome.continuation is not None
+        assert json.loads(json.dumps(outcome.continuation)) == outcome.continuation
+        call_id = outcome.call_ids[0]
+        outcome = await agent.run_turn(Resume(outcome.continuation, call_id, True), thread="t")
+    assert isinstance(outcome, NeedsMoreTurns) and outcome.turn == 1
+    assert isinstance(await agent.run_turn(Continue(), thread="t"), Done)
+
+    assert worker.ran == ["look CI", "deploy one", "deploy two"]
+    assert_balanced(agent.messages(thread="t"))
+
+
+@pytest.mark.parametrize("name", [None, "t"])
+async def test_a_continuation_in_memory_is_good_for_one_decision(
+    agent: Agent, model: ScriptedModel, name: str | None
+) -> None:
+    ask_for_both(model)
+    waiting = await agent.run_turn(Text("go"), thread=name)
+    assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+    decided = Resume(waiting.continuation, waiting.call_ids[0], True)
+    await agent.run_turn(decided, thread=name)
+
+    with pytest.raises(SessionError, match="stale"):
+        await agent.run_turn(decided, thread=name)
+    with pytest.raises(SessionError, match="not of 'other'"):
+        await agent.run_turn(decided, thread="other")
+    assert worker.ran == ["look CI", "deploy one"]
+
+
+async def test_a_continuation_that_was_changed_is_refused(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    ask_for_both(model)
+    waiting = await agent.run_turn(Text("go"))
+    assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+    calls = [{**call, "args": {"target": "prod"}} for call in waiting.continuation["calls"]]
+    forged = {**waiting.continuation, "calls": calls}
+
+    with pytest.raises(SessionError, match="does not fit"):
+        await agent.run_turn(Resume(forged, waiting.call_ids[0], True))
+    with pytest.raises(SessionError, match="not among its calls"):
+        await agent.run_turn(Resume({**forged, "awaiting": "x"}, "x", True))
+    assert worker.ran == ["look CI"]
+
+
+async def test_going_on_without_the_decision_is_refused(agent: Agent, model: ScriptedModel) -> None:
+    ask_for_both(model)
+    await agent.run_turn(Text("go"))
+    with pytest.raises(SessionError, match="waits for a decision about `deploy`"):
+        await agent.run_turn(Continue())
+
+
+async def test_there_is_nothing_to_go_on_from(agent: Agent, model: ScriptedModel) -> None:
+    with pytest.raises(DirgeError, match="nothing to continue"):
+        await agent.run_turn(Continue(), thread="new")
+
+
+async def test_tokens_are_counted_over_the_turns(agent: Agent, model: ScriptedModel) -> None:
+    used = Usage(input=10, output=1)
+    for _ in range(2):
+        model.will(Reply(calls=[("look", {"where": "a"})], usage=used))
+
+    first = await agent.run_turn(Text("go"))
+    second = await agent.run_turn(Continue())
+
+    assert first == NeedsMoreTurns(turn=1, turn_usage=used, total_usage=used)
+    assert second == NeedsMoreTurns(turn=2, turn_usage=used, total_usage=used + used)
+
+
+async def test_a_run_that_was_deferred_can_be_finished_as_a_whole(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    model.will_call("deploy", target="one").will_say("shipped")
+
+    waiting = await agent.start("go").outcome
+    assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+    result = await agent.run(Resume(waiting.continuation, waiting.call_ids[0], True))
+
+    assert result.response == "shipped"
+    assert worker.ran == ["deploy one"]
+
+
+# -- with a journal, in one process
+
+
+async def test_a_journalled_thread_is_held_only_while_it_runs(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    model.will_call("echo", text="a").will_say("done")
+
+    async with (
+        Agent(stream_fn=model.stream_fn, tools=TOOLS, journal=tmp_path) as one,
+        Agent(stream_fn=model.stream_fn, tools=TOOLS, journal=tmp_path) as other,
+    ):
+        run = one.start("go", thread="t")
+        with pytest.raises(SessionBusy):
+            await other.run_turn(Continue(), thread="t")
+        await run.outcome
+        await one._threads.settle("t")
+
+        assert len(other.messages(thread="t")) == 4
+
+
+async def test_what_was_queued_in_a_thread_waits_for_its_next_run(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    model.will_call("echo", text="a").will_say("done")
+    store = Store(tmp_path, tmp_path)
+
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, journal=store) as agent:
+        run = agent.start(Text("go"), thread="t")
+        async for event in run.events():
+            if isinstance(event, ToolExecutionStart):
+                run.interject()
+                run.steer("be quick")
+        assert await run.outcome == Cancelled(reason="interject")
+        await agent._threads.settle("t")
+        await agent.run("again", thread="t")
+
+    said = [m.text for m in model.seen[1].messages if m.role == "user"]
+    assert said[:2] == ["go", "again"]
+    assert said[2].endswith("be quick")
+
+
+async def test_the_agents_own_thread_is_kept_in_the_journal_too(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    model.will_call("deploy", target="x").will_call("deploy", target="y").will_say("done")
+    async with Agent(
+        stream_fn=model.stream_fn, tools=TOOLS, journal=tmp_path, asker="defer"
+    ) as agent:
+        waiting = await agent.run_turn(Text("go"))
+        assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+        decided = Resume(waiting.continuation, waiting.call_ids[0], True)
+        assert isinstance(await agent.run_turn(decided), NeedsMoreTurns)
+        waiting = await agent.run_turn(Continue())
+    assert isinstance(waiting, AwaitingConfirmation) and waiting.continuation is not None
+
+    async with Agent(
+        stream_fn=model.stream_fn, tools=TOOLS, journal=tmp_path, asker="defer"
+    ) as agent:
+        decided = Resume(waiting.continuation, waiting.call_ids[0], True)
+        assert (await agent.run(decided)).response == "done"
+        name = str(waiting.continuation["session_id"])
+        assert results(agent.messages(thread=name)) == ["shipped to x", "shipped to y"]

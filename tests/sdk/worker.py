@@ -1,0 +1,81 @@
+"""One turn of a thread in a process of its own: `worker.py FOLDER JOB`, JSON in and out.
+
+A job has `input` (text, continue, or a resume), `replies` of the scripted model, and rules.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from dirge_py import Agent, Continue, Resume, Text, tool
+from dirge_py.errors import SessionError
+from dirge_py.outcomes import AwaitingConfirmation, Done
+from dirge_py.providers.scripted import Reply, Script
+from dirge_py.sdk.inputs import AgentInput
+from dirge_py.testing import assert_balanced
+
+ran: list[str] = []
+
+
+@tool(op="read")
+async def look(where: str) -> str:
+    """Look."""
+    ran.append(f"look {where}")
+    return f"saw {where}"
+
+
+@tool(op="plugin", resource="target")
+async def deploy(target: str) -> str:
+    """Ship it."""
+    ran.append(f"deploy {target}")
+    return f"shipped {target}"
+
+
+async def main(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
+    script = Script([_reply(reply) for reply in job.get("replies", ())])
+    agent = Agent(
+        stream_fn=script.stream,
+        tools=[look, deploy],
+        journal=folder,
+        asker="defer",
+        deny=job.get("deny", ()),
+        cwd=folder,
+    )
+    async with agent:
+        try:
+            outcome = await agent.run_turn(_input(job["input"]), thread=job.get("thread", "t"))
+        except SessionError as error:
+            return {"error": error.message, "ran": ran}
+        thread = job.get("thread", "t")
+        messages = agent.messages(thread=thread)
+        await agent._threads.release(thread)
+    told: dict[str, Any] = {"kind": type(outcome).__name__, "ran": ran, "asked": len(script.seen)}
+    if isinstance(outcome, AwaitingConfirmation):
+        told["continuation"] = outcome.continuation
+    else:
+        assert_balanced(messages)
+    if isinstance(outcome, Done) and outcome.result is not None:
+        told["response"] = outcome.result.response
+    for name in ("turn", "total_usage"):
+        if hasattr(outcome, name):
+            told[name] = getattr(outcome, name)
+    told["results"] = [m.text for m in messages if m.role == "toolResult"]
+    return {**told, "total_usage": str(told.get("total_usage", ""))}
+
+
+def _reply(written: dict[str, Any]) -> Reply:
+    calls = [(name, arguments) for name, arguments in written.get("calls", ())]
+    return Reply(text=written.get("text", ""), calls=calls)
+
+
+def _input(written: Any) -> AgentInput:
+    if written == "continue":
+        return Continue()
+    return Text(written) if isinstance(written, str) else Resume(**written)
+
+
+if __name__ == "__main__":
+    answer = asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
+    sys.stdout.write(json.dumps(answer))
