@@ -17,7 +17,7 @@ from dirge_py.plugin_host.asking import HookCaller, reason
 from dirge_py.plugin_host.calling import call_blocking, is_async
 from dirge_py.plugin_host.finding import Found, forget, in_order
 from dirge_py.plugin_host.hooking import bundles_of, order_of
-from dirge_py.plugin_host.observing import Watcher, finish
+from dirge_py.plugin_host.observing import Mailbox, finish
 from dirge_py.plugin_host.output import split_stdout
 from dirge_py.plugin_host.plugin import Plugin, PluginApi
 from dirge_py.plugin_host.points import AROUND_TOOL, POINTS, PluginError, Registration
@@ -49,7 +49,7 @@ class PluginHost:
         self._notify = self._notices.append
         self._caller = HookCaller(limit_s, self._tell)
         self._plugins: list[Plugin] = []
-        self._watchers: dict[Registration, Watcher] = {}
+        self._mailboxes: dict[str, Mailbox] = {}
         self._run_order: Sequence[tuple[str, Sequence[str]]] | None = None
         chosen, clashes = in_order(found)
         unknown = {*self._settings} - {*off} - {each.name for each in chosen}
@@ -109,10 +109,10 @@ class PluginHost:
 
     def on_event(self, event: LoopEvent) -> None:
         """The sink: tells whoever watches, and waits for nobody."""
-        for hook in self._at(event.type):
-            if hook not in self._watchers:
-                self._watchers[hook] = Watcher(hook, self._caller)
-            self._watchers[hook].hear(event)
+        for plugin in self._plugins:
+            if watchers := plugin.at(event.type):
+                box = self._mailboxes.setdefault(plugin.name, Mailbox(self._caller))
+                box.put(watchers, event)
 
     # -- what commands ask
 
@@ -151,7 +151,7 @@ class PluginHost:
 
     async def aclose(self) -> None:
         """Let watchers finish with what they heard, and let the modules go."""
-        await finish(self._watchers.values(), self._caller.limit_s)
+        await finish(self._mailboxes.values(), self._caller.limit_s)
         for plugin in self._plugins:
             forget(plugin.name)
 
@@ -184,8 +184,7 @@ class PluginHost:
         self._notify(text)
 
     def _at(self, point: str) -> list[Registration]:
-        hooks = [hook for plugin in self._plugins for hook in plugin.hooks]
-        return [hook for hook in hooks if hook.point == point and hook.is_on]
+        return [hook for plugin in self._plugins for hook in plugin.at(point)]
 
     def _standing_around(self) -> list[Registration]:
         return sorted(self._at(AROUND_TOOL), key=lambda hook: bool(hook.tool))

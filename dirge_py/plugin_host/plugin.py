@@ -35,6 +35,10 @@ class Plugin:
         self.tools: list[tuple[Registration, Tool[Any]]] = []
         self.commands: list[tuple[Registration, Command]] = []
 
+    def at(self, point: str) -> list[Registration]:
+        """Who stands at `point`, in the order of registration."""
+        return [hook for hook in self.hooks if hook.point == point and hook.is_on]
+
     @property
     def live_tools(self) -> Sequence[Tool[Any]]:
         return [tool for handle, tool in self.tools if handle.is_on]

@@ -235,7 +235,7 @@ def test_what_plugins_print_goes_to_stderr_whoever_they_call(
         """,
     )
     loaded(desk)
-    print("ours")
+    sys.stdout.write("ours\n")
     assert out.getvalue() == "ours\n"
     assert err.getvalue() == "importing\nregistering\n['library']\n"
 
@@ -249,5 +249,5 @@ def test_stdout_is_split_once(monkeypatch: pytest.MonkeyPatch):
     split_stdout()
     assert sys.stdout is first
     with as_plugin():
-        print("theirs")
+        sys.stdout.write("theirs\n")
     assert (out.getvalue(), err.getvalue()) == ("", "theirs\n")

@@ -60,7 +60,7 @@ async def test_it_may_print_and_cannot_end_the_program(
 
     def plain() -> str:
         """Exit."""
-        print("bye")
+        sys.stdout.write("bye\n")
         sys.exit(3)
 
     async def coroutine() -> str:
