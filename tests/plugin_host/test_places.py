@@ -61,7 +61,9 @@ def settings(user: Path, text: str = "") -> Config:
 
 
 def host_for(config: Config) -> PluginHost:
-    return load_plugins(config, notify=lambda text: None)
+    host = load_plugins(config, notify=lambda text: None)
+    assert host is not None
+    return host
 
 
 def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path: Path):
@@ -74,6 +76,10 @@ def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path
     assert [plugin.name for plugin in host.report()] == ["mine"]
     assert any(path.endswith("mine.py") for path in paths)
     assert [path for path in paths if ".dirge" in path] == []
+
+
+def test_without_plugins_there_is_no_host(user: Path):
+    assert load_plugins(settings(user), notify=lambda text: None) is None
 
 
 def test_the_settings_of_a_plugin_turn_it_off_or_reach_it(user: Path):
