@@ -12,10 +12,10 @@ from dirge_py.calls import ArgumentProblem, InvalidArguments
 from tests.agent_loop.arguments.kit import asking, prepared
 from tests.agent_loop.kit import Tool, ran
 
-WORDS = st.sampled_from(
-    "type properties items required enum anyOf allOf $ref $defs format prefixItems const x-together "
-    "additionalProperties requires defaults path a object string array # #/$defs/a".split()
-)
+TYPES = ["type", "enum", "const", "format", "object", "string", "array"]
+PLACES = ["properties", "items", "prefixItems", "required", "additionalProperties", "path", "a"]
+LINKS = ["anyOf", "allOf", "$ref", "$defs", "#", "#/$defs/a", "x-together", "requires", "defaults"]
+WORDS = st.sampled_from([*TYPES, *PLACES, *LINKS])
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),

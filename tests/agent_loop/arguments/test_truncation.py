@@ -25,8 +25,10 @@ from tests.agent_loop.kit import Tool, ran
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
 )
 
 
@@ -103,8 +105,8 @@ def test_the_closer_never_raises_and_its_result_is_json(raw):
     assert closed is None or json.loads(json.dumps(closed)) == closed
 
 
-@given(st.dictionaries(st.text(min_size=1), JSON, min_size=1), st.data())
-@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.text(max_size=4), JSON, min_size=1, max_size=3), st.data())
+@settings(max_examples=80, deadline=None)
 def test_every_beginning_of_json_is_closed_or_refused(value, data):
     whole = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
     cut = whole[: data.draw(st.integers(1, len(whole) - 1))]
