@@ -36,7 +36,7 @@ def work(tmp_path: Path) -> Work:
             text=True,
             timeout=60,
         )
-        assert child.returncode == 0, child.stderr
+        assert child.returncode == 0 and not child.stderr, child.stderr
         answer: dict[str, Any] = json.loads(child.stdout)
         return answer
 

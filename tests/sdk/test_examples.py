@@ -1,0 +1,148 @@
+"""The examples of the library's page run as they stand; only the service they ask is scripted."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.providers.server import FakeService, Say
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
+
+SECTIONS = re.split(r"^#+ (.+)$", PAGE, flags=re.MULTILINE)
+EXAMPLES = {
+    title: block
+    for title, text in zip(SECTIONS[1::2], SECTIONS[2::2], strict=True)
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+}
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service
+
+
+class Examples:
+    """Runs examples in one folder, one after the other."""
+
+    def __init__(self, folder: Path, service: FakeService) -> None:
+        self.folder = folder
+        self.service = service
+        self.shown: set[str] = set()
+
+    def run(self, title: str, *words: str, replies: list[Say] | None = None) -> list[str]:
+        """The lines that the example prints."""
+        self.service.replies += replies or []
+        script = self.folder / "example.py"
+        script.write_text(EXAMPLES[title], encoding="utf-8")
+        child = subprocess.run(
+            [sys.executable, str(script), *words],
+            cwd=self.folder,
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.folder),
+                "PYTHONPATH": str(ROOT),
+                "PYTHONWARNINGS": "error::ResourceWarning",
+                "ANTHROPIC_API_KEY": "sk-example",
+                "ANTHROPIC_BASE_URL": self.service.anthropic_url,
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert (child.returncode, child.stderr) == (0, "")
+        return child.stdout.splitlines()
+
+
+@pytest.fixture
+def examples(tmp_path: Path, service: FakeService) -> Examples:
+    return Examples(tmp_path, service)
+
+
+def test_the_first_example_answers(examples: Examples, service: FakeService) -> None:
+    told = examples.run(
+        "dirge as a library",
+        replies=[Say(calls=[("count", {"part": "bolts"})]), Say(text="There are 12.")],
+    )
+    assert told == ["There are 12. (2 turns)"]
+    assert '"12"' in json.dumps(service.requests[1].json)
+
+
+def test_the_events_example_prints_as_it_comes(examples: Examples) -> None:
+    told = examples.run("Events", replies=[Say(text="Rain, "), Say(text="snow.", delta_chars=1)])
+    assert told == ["Rain, snow.", "Done"]
+
+
+def test_the_steps_example_steers_between_steps(examples: Examples, service: FakeService) -> None:
+    told = examples.run(
+        "Steps", replies=[Say(calls=[("weather", {"city": "Bergen"})]), Say(text="Yes.")]
+    )
+    assert told == ["['weather'] ['rain']", "Yes."]
+    assert "Answer in one word." in json.dumps(service.requests[1].json)
+
+
+def test_the_turns_example_goes_on_in_three_processes(examples: Examples) -> None:
+    title = "Turns in several processes"
+    look = Say(calls=[("lookup", {"key": "a"})])
+
+    assert examples.run(title, "Look", "twice.", replies=[look]) == [
+        "turn 1: 15 tokens so far; call me again"
+    ]
+    assert examples.run(title, replies=[look]) == ["turn 2: 30 tokens so far; call me again"]
+    assert examples.run(title, replies=[Say(text="A and A.")]) == ["Done"]
+
+
+@pytest.mark.parametrize(
+    ("word", "answer"), [("yes", "deployed to staging"), ("no", "Rejected: not on a Friday")]
+)
+def test_the_decisions_example_waits_and_goes_on(
+    examples: Examples, word: str, answer: str
+) -> None:
+    title = "Decisions later"
+    waits = examples.run(title, "go", replies=[Say(calls=[("deploy", {"host": "staging"})])])
+    assert [line.split()[:2] for line in waits] == [["waits:", "deploy:"]]
+    assert examples.run(title, word) == [answer]
+
+
+def test_the_middleware_example_counts_and_times(examples: Examples) -> None:
+    told = examples.run(
+        "Middleware",
+        replies=[Say(calls=[("ping", {"host": "a"})]), Say(calls=[("ping", {"host": "b"})])],
+    )
+    assert told == ["ping took little", "ping took little", "5 messages"]
+
+
+def test_the_guardrail_example_sends_nothing(examples: Examples, service: FakeService) -> None:
+    told = examples.run("Guardrails")
+    assert "it may hold a card number" in told[0]
+    assert told[1:] == ["not sent: My card is 4111 1111 1111 1111.", "0 messages"]
+    assert service.requests == []
+
+
+def test_the_provider_example_answers(examples: Examples) -> None:
+    assert examples.run("A provider of your own") == ["You said: Hello."]
+
+
+def test_the_embedding_example_asks_once(examples: Examples) -> None:
+    told = examples.run(
+        "A journal, an asker and a clock of your own",
+        replies=[
+            Say(calls=[("ring", {"times": 2})]),
+            Say(calls=[("ring", {"times": 1})]),
+            Say(text="Rung."),
+        ],
+    )
+    assert told == ["asked: ring ['ring']", "Rung.", "6 messages, ('plugin:ring',)"]
+
+
+def test_no_example_is_left_out() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert len(EXAMPLES) == len(re.findall(r"^```python$", PAGE, re.MULTILINE))
+    assert [title for title in EXAMPLES if f'"{title}"' not in source] == []
