@@ -83,8 +83,7 @@ async def _limited(hook: Registration, call: ToolCall, inner: _Inner, limit_s: f
         await asyncio.wait({task}, timeout=GRACE_S)
         raise
     finally:
-        if not task.done():
-            abandon(task)
+        abandon(task)
     if not is_done:
         raise TookTooLong(limit_s)
     if task.cancelled():

@@ -45,8 +45,7 @@ async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any
         await asyncio.wait({task}, timeout=limit_s)
     finally:
         is_done = task.done()
-        if not is_done:
-            abandon(task)
+        abandon(task)
     if not is_done:
         assert limit_s is not None
         raise TookTooLong(limit_s)
@@ -84,7 +83,7 @@ def call_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
 
 
 def abandon(task: asyncio.Task[Any]) -> None:
-    """Cancel it and let it go: nobody waits for it, nobody hears what becomes of it."""
+    """Let it go, cancelled if it is not done: nobody waits, nobody hears what becomes of it."""
     _abandoned.add(task)
     task.add_done_callback(_forget)
     task.cancel()

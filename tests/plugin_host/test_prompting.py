@@ -30,7 +30,7 @@ def built(desk: Desk, **options: Any) -> str:
     return build(SECTIONS, desk.host(**options).prompt_edits)
 
 
-def test_case_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(desk: Desk):
+def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(desk: Desk):
     desk.add("a", changing(append="A behind")).add(
         "b", changing(append="B behind", prepend="B before")
     )
