@@ -7,11 +7,12 @@ from typing import Any
 
 from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
 from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall
+from dirge_py.context.summary import Summarise
 from dirge_py.context.system_prompt import PromptEdit, Section
 from dirge_py.contributions import Command, PluginReport
 from dirge_py.errors import UsageError
 from dirge_py.events import LoopEvent
-from dirge_py.messages import Message, UserMessage
+from dirge_py.messages import UserMessage
 from dirge_py.plugin_host.around import around
 from dirge_py.plugin_host.asking import HookCaller, reason
 from dirge_py.plugin_host.calling import call_blocking, is_async
@@ -21,7 +22,7 @@ from dirge_py.plugin_host.observing import Mailbox, finish
 from dirge_py.plugin_host.output import split_stdout
 from dirge_py.plugin_host.plugin import Plugin, PluginApi
 from dirge_py.plugin_host.points import AROUND_TOOL, POINTS, PluginError, Registration
-from dirge_py.plugin_host.prompting import edited, refusal_of, summary_of
+from dirge_py.plugin_host.prompting import edited, refusal_of, summarising
 from dirge_py.tools.base import Tool
 
 
@@ -103,9 +104,9 @@ class PluginHost:
         """One check that asks `before_prompt`; it returns the first reason not to send a prompt."""
         return (self._check_prompt,)
 
-    async def summary_of(self, messages: Sequence[Message]) -> str | None:
-        """The first summary that a plugin has, at `on_compact`, for messages to be folded."""
-        return await summary_of(self._caller, self._at("on_compact"), messages)
+    def summarising(self, otherwise: Summarise) -> Summarise:
+        """A summariser that asks `on_compact` first: the first summary that a plugin has is taken."""
+        return summarising(self._caller, partial(self._at, "on_compact"), otherwise)
 
     def on_event(self, event: LoopEvent) -> None:
         """The sink: tells whoever watches, and waits for nobody."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from dirge_py.agent_loop.hooks import Answer, StopRun
+from dirge_py.context.summary import Summarise
 from dirge_py.context.system_prompt import Section, append, override, prepend
-from dirge_py.messages import Message, UserMessage, joined_text
+from dirge_py.messages import UserMessage, joined_text
 from dirge_py.outcomes import HookTerminated
 from dirge_py.plugin_host.answers import PromptChange
 from dirge_py.plugin_host.asking import HookCaller
@@ -26,15 +27,19 @@ async def refusal_of(
     return None
 
 
-async def summary_of(
-    caller: HookCaller, hooks: Sequence[Registration], messages: Sequence[Message]
-) -> str | None:
-    """The first summary that somebody has for these messages."""
-    for hook in hooks:
-        summary: str | None = await caller.ask(hook, tuple(messages))
-        if summary and summary.strip():
-            return summary
-    return None
+def summarising(
+    caller: HookCaller, hooks: Callable[[], Sequence[Registration]], otherwise: Summarise
+) -> Summarise:
+    """A summariser that asks plugins first, and `otherwise` if none of them has a summary."""
+
+    async def summarise(prompt: str, budget_tokens: int) -> str:
+        for hook in hooks():
+            summary: str | None = await caller.ask(hook, prompt, budget_tokens)
+            if summary and summary.strip():
+                return summary
+        return await otherwise(prompt, budget_tokens)
+
+    return summarise
 
 
 def edited(

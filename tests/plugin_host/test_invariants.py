@@ -1,4 +1,4 @@
-"""Whatever plugins do, a run keeps its form: its grammar, one answer for every call, and its end."""
+"""Whatever plugins do, a run keeps its form: its grammar, one answer for each call, its end."""
 
 import asyncio
 from pathlib import Path

@@ -128,9 +128,19 @@ async def test_a_check_that_fails_lets_the_prompt_through_with_a_notice(desk: De
 # -- summaries
 
 
-async def test_the_first_summary_that_says_something_is_taken(desk: Desk):
+async def test_the_first_summary_that_says_something_is_taken_before_any_model_is_asked(desk: Desk):
+    asked: list[tuple[str, int]] = []
+
+    async def model(prompt: str, budget_tokens: int) -> str:
+        asked.append((prompt, budget_tokens))
+        return "by the model"
+
     for name, summary in (("a", None), ("b", "  "), ("c", "They sang."), ("d", "never asked")):
-        desk.add(name, lambda d, s=summary: d.on("on_compact", lambda messages: s))
-    assert await desk.host().summary_of([user_text("sing")]) == "They sang."
+        desk.add(name, lambda d, s=summary: d.on("on_compact", lambda prompt, budget_tokens: s))
+    assert await desk.host().summarising(model)("fold", 100) == "They sang."
+    assert asked == []
+
     desk.found.clear()
-    assert await desk.host().summary_of([user_text("sing")]) is None
+    desk.add("e", lambda d: d.on("on_compact", lambda prompt, budget_tokens: 1 / 0))
+    assert await desk.host().summarising(model)("fold", 100) == "by the model"
+    assert asked == [("fold", 100)]
