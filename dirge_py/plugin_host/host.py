@@ -105,7 +105,7 @@ class PluginHost:
         return (self._check_prompt,)
 
     def summarising(self, otherwise: Summarise) -> Summarise:
-        """A summariser that asks `on_compact` first: the first summary that a plugin has is taken."""
+        """A summariser that takes the first that a plugin has, at `on_compact`, else asks on."""
         return summarising(self._caller, partial(self._at, "on_compact"), otherwise)
 
     def on_event(self, event: LoopEvent) -> None:
