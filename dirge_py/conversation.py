@@ -18,6 +18,8 @@ from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
 from dirge_py.calls import LoopTool
 from dirge_py.choices import Choices
+from dirge_py.context.report import ContextReport
+from dirge_py.contributions import Plugins
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
 from dirge_py.events import ContextCompacted, LoopEvent, Sink, SystemNotice, UsageReported
@@ -101,10 +103,14 @@ class Conversation(Choices):
         """These tools with this conversation's services, as a `TurnUpdate` wants them."""
         return self._parts.bind_tools(tools)
 
-    def context_report(self) -> Sequence[tuple[str, int]]:
-        """The parts of what would be sent now, with their estimated tokens."""
+    def context_report(self) -> ContextReport | None:
+        """What would be sent now; None where nobody keeps count."""
         report = self._parts.context_report
-        return report(tuple(self.messages)) if report is not None else ()
+        return report(tuple(self.messages)) if report is not None else None
+
+    @property
+    def plugins(self) -> Plugins | None:
+        return self._parts.plugins
 
     # -- runs
 

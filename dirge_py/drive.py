@@ -187,6 +187,7 @@ class Drive:
                 model=self._choices.model,
                 thinking=self._choices.thinking,
                 bundle=self._bundle(),
+                chosen_model=lambda: self._choices.model,
                 max_turns=parts.max_turns,
                 is_recorded=parts.recorder is not None,
                 single_turn=order.single_turn,
@@ -291,8 +292,7 @@ class Drive:
 
     def _continuable(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:
-            messages = tuple(self._ledger.messages)
-            return replace(outcome, continuation=self._parts.on_waiting(outcome, messages))
+            return replace(outcome, continuation=self._parts.on_waiting(outcome))
         return outcome
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dirge_py.agent_loop.guards.single_turn import is_counted
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.events import ContextReplaced, LoopEvent, MessageEnd, UsageReported
 from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
 from dirge_py.runs import Run
@@ -42,7 +42,7 @@ class Ledger:
             if isinstance(message, UserMessage) and message.origin == "user":
                 break
             if isinstance(message, AssistantMessage):
-                turns += is_counted(message)
+                turns += is_turn(message)
                 usage += message.usage or Usage()
         return turns, usage
 

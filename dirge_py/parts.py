@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
+from dirge_py.context.report import ContextReport
+from dirge_py.contributions import Plugins
 from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
@@ -59,12 +61,14 @@ class RunSettings:
     """What wiring needs to know to configure one run.
 
     `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
-    conversation itself sees to; gates have nothing to say in it.
+    conversation itself sees to; gates have nothing to say in it. `chosen_model` tells what is
+    chosen now, which may change while the run goes on.
     """
 
     model: str
     thinking: ThinkingLevel
     bundle: Bundle
+    chosen_model: Callable[[], str]
     max_turns: int | None = None
     is_recorded: bool = True
     single_turn: bool = False
@@ -77,8 +81,8 @@ Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompa
 """Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
 
 
-OnWaiting: TypeAlias = Callable[[AwaitingConfirmation, Sequence[Message]], Mapping[str, Any]]
-"""Makes the continuation of a conversation with these messages that waits for a decision."""
+OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
+"""Makes the continuation of a conversation that waits for a decision."""
 
 
 class Relay:
@@ -97,6 +101,16 @@ class Relay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForkParts:
+    """What a fork cannot share with its parent: guards with a memory of their own, own state."""
+
+    configure: Callable[[RunSettings], LoopConfig]
+    tools: Sequence[LoopTool]
+    sinks: Sequence[Sink] = ()
+    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a conversation is made of. Built by wiring; a fork replaces some of it.
 
@@ -107,9 +121,10 @@ class Parts:
 
     `prompt_checks` see every typed message before it becomes history; the first reason holds it
     back, and so does a check that fails. `compact` does what `Conversation.compact` promises;
-    `context_report` names the parts of what would be sent for these messages, with their estimated
-    tokens. `on_waiting` is asked when the last event of a run that waits was recorded. `bind_tools`
-    makes tools ready for the loop that come later than `tools`.
+    `context_report` tells what would be sent of these messages. `on_waiting` is asked when the last
+    event of a run that waits was recorded. `bind_tools` makes tools ready for the loop that come
+    later than `tools`. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
+    without it a fork shares everything.
     """
 
     cwd: Path
@@ -137,9 +152,11 @@ class Parts:
     time_limit_s: float | None = None
     prompt_checks: Sequence[PromptCheck] = ()
     compact: Compactor | None = None
-    context_report: Callable[[Sequence[Message]], Sequence[tuple[str, int]]] | None = None
+    context_report: Callable[[Sequence[Message]], ContextReport] | None = None
     on_waiting: OnWaiting | None = None
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
+    for_fork: Callable[[str], ForkParts] | None = None
+    plugins: Plugins | None = None
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
@@ -147,18 +164,24 @@ class Parts:
 
     def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
         """The parts of a conversation that differs from this one, at `history`, as `spec` says."""
-        chosen = self.tools
-        if spec.tools is not None:
-            chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
         model, level = self.model, self.thinking
         if spec.model is not None:
             model, asked = self.models.resolve(spec.model)
             level = asked or level
+        own = (
+            self.for_fork(model)
+            if self.for_fork
+            else ForkParts(configure=self.configure, tools=self.tools)
+        )
+        chosen = own.tools
+        if spec.tools is not None:
+            chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
         return replace(
             self,
             model=model,
             thinking=level,
             tools=tuple(chosen),
+            configure=own.configure,
             history=tuple(history) if spec.history == "frozen" else (),
             recorder=None,
             max_turns=spec.max_turns or self.max_turns,
@@ -168,7 +191,7 @@ class Parts:
             context_report=None,
             on_waiting=None,
             relay=Relay(),
-            sinks=(),
-            on_close=(),
+            sinks=own.sinks,
+            on_close=own.on_close,
             notices=(),
         )

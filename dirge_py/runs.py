@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.guards.limits import timed_out
 from dirge_py.agent_loop.queues import QueuedInput
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.mailboxes import EventStream, Mailboxes, Patience
-from dirge_py.messages import UNFINISHED, AssistantMessage, Message, Usage, UserMessage
+from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
 from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 
@@ -124,7 +125,7 @@ class Run:
         if isinstance(message, UserMessage):
             self._unsent = [held for held in self._unsent if held is not message]
         elif isinstance(message, AssistantMessage) and message.origin == "model":
-            self.turns += message.stop_reason not in UNFINISHED
+            self.turns += is_turn(message)
             if message.content and not message.usage:
                 # It was paid for, and nobody said how much.
                 self.cost_usd = None

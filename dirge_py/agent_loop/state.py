@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.heal import Healer
 from dirge_py.agent_loop.hooks import (
     CallDecision,
     Context,
@@ -81,6 +82,7 @@ class Run:
         self.results: list[ToolResultMessage] = []
         self.error: ProviderError | None = None
         self.repairs: Counter[str] = Counter()
+        self.healer = Healer()
         self._emit = emit
         self._turn_is_open = False
         self._view: tuple[Message, ...] | None = None

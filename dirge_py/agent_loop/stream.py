@@ -41,10 +41,13 @@ async def stream_assistant_response(run: Run) -> AssistantMessage:
     context = await run.hooks.transform_context(run.info())
     messages = await run.hooks.convert_to_llm(run.info(context=context), context.messages)
     run.stop_if_aborted()
+    healed = run.healer.heal(messages)
+    if healed.closed or healed.dropped:
+        _logger.info("healed before sending: %d closed, %d dropped", healed.closed, healed.dropped)
     run.turn_tools = tuple(context.tools)
     answer = _Answer(run)
     try:
-        await answer.hear(_llm_context(run, context, messages))
+        await answer.hear(_llm_context(run, context, healed.messages))
     except StopRun:
         # A decorator ended the run after the model had spoken: what it said is history.
         answer.record_if_told()

@@ -1,6 +1,6 @@
 """`/context` and `/compact`: what the model is shown, and showing it less."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
@@ -15,11 +15,14 @@ _BAR_CELLS = 20
 
 
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    front.show("\n".join(_lines(_asked(conversation, "context_report")())))
+    report = conversation.context_report()
+    if report is None:
+        raise UsageError("this conversation does not know how its context is made up.")
+    front.show("\n".join(_lines(report)))
 
 
 async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    done: ContextCompacted | None = await _asked(conversation, "compact")(args)
+    done: ContextCompacted | None = await conversation.compact(args)
     if done is None:
         front.show("Nothing to compact: it would not get smaller.")
         return
@@ -31,13 +34,6 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
         front.show(f"{words} Old tool results are cut instead. {_saved(done)}", tone="warning")
         return
     front.show(f"Compacted. {_saved(done)} The session keeps everything.", tone="good")
-
-
-def _asked(conversation: "Conversation", name: str) -> Any:
-    asked = getattr(conversation, name, None)
-    if asked is None:
-        raise UsageError("this conversation does not know how its context is made up.")
-    return asked
 
 
 def _saved(done: "ContextCompacted") -> str:

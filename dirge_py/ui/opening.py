@@ -124,7 +124,8 @@ class Opening:
                     ],
                 )
             )
-        for notice in conversation.notices:
+        taken = app.front.commands.use_plugins(conversation.plugins)
+        for notice in (*conversation.notices, *taken):
             app.say(notice, tone="warning")
         app.transcript.redraw()
 

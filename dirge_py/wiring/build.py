@@ -4,22 +4,21 @@ import shutil
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
-from dirge_py import __version__
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.hooks import LoopConfig
-from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.calls import Interceptor
+from dirge_py.config.models import role_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
+from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.parts import Parts, RunSettings
+from dirge_py.parts import ForkParts, Parts, Relay
 from dirge_py.permission.gate import Gate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
@@ -28,23 +27,29 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
-from dirge_py.session.names import project_root
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
 from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_file import LogFile
 from dirge_py.tools.base import Services
+from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
+from dirge_py.wiring.context_view import context_parts, file_reader, relay_to, summarise_with
 from dirge_py.wiring.explain import Explainer
+from dirge_py.wiring.gates import GateServices
+from dirge_py.wiring.guardrails import Guardrails
+from dirge_py.wiring.guards import GuardParts, Guards
+from dirge_py.wiring.judges import Judges, unusable_roles
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.plugins import load_plugins, plugin_tools
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.rules import key_variables, open_gate
 from dirge_py.wiring.scrub import scrub
-from dirge_py.wiring.sessions import changes_since, open_journal
+from dirge_py.wiring.sessions import changes_since, open_journal, open_store
 from dirge_py.wiring.toolset import chosen_tools
+from dirge_py.wiring.working_tree import WorkingTree
 
 
 def build(
@@ -101,17 +106,18 @@ class _Site:
         )
         self.stream_fn = retrying_stream_fn(stream_fn or self.models.stream, RecoveryPolicy())
         self.late_notices: list[str] = []
+        self.plugins = load_plugins(config, notify=self.late_notices.append)
+        self.relay = Relay()
+        self.checks = Guardrails(
+            config.guardrail, redact=self.redactor.redact, notice=self.late_notices.append
+        )
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         self.workspace = Workspace([self.cwd, *options.add_dirs], self.cwd)
         undo.callback(self.workspace.close)
         environment = EnvironmentPolicy(withheld=key_variables(config))
         self.runner = Runner(environment)
-        self.prompt = SystemPrompt(config, options, self.cwd)
-        self.store = Store(
-            state_dir(config.origin.environment),
-            project_root(self.cwd),
-            app_version=__version__,
-        )
+        self.prompt = SystemPrompt(config, options, self.cwd, self.plugins.prompt_edits)
+        self.store = open_store(config, self.cwd)
 
     def conversation(self) -> Conversation:
         recorder, notices = self._open_recorder()
@@ -119,7 +125,11 @@ class _Site:
         folders = self._folders(recorder)
         gate = open_gate(self.config, self.options, self.workspace, folders.output)
         _take_up(gate, loaded)
-        toolbox = self._toolbox(folders)
+        todo = TodoList()
+        todo.load(loaded.settings.get("todo"))
+        if recorder is not None:
+            todo.on_change = lambda items: recorder.note_setting("todo", items)
+        toolbox = self._toolbox(folders, todo)
         explainer = Explainer(
             gate=gate, toolbox=toolbox, workspace=self.workspace, cwd=str(self.cwd)
         )
@@ -127,20 +137,20 @@ class _Site:
         if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
             recorder.note_model(model, thinking=thinking)
         log = self._log(recorder)
+        attacher = GuardedAttacher(
+            attacher=Attacher(cwd=self.cwd, asset_dir=folders.assets), gate=gate, asker=self.asker
+        )
+        guards = self._guards(gate, toolbox, todo, folders, recorder, loaded, model)
         parts = Parts(
             cwd=self.cwd,
             model=model,
             thinking=thinking,
             models=self.models,
             tools=toolbox.loop_tools,
-            stream_fn=self.stream_fn,
-            configure=self._configure(gate, toolbox, folders, recorder),
+            stream_fn=self.checks.around_model(self.stream_fn),
+            configure=guards.configure,
             system_prompt=self.prompt.text,
-            attach=GuardedAttacher(
-                attacher=Attacher(cwd=self.cwd, asset_dir=folders.assets),
-                gate=gate,
-                asker=self.asker,
-            ).attach,
+            attach=attacher.attach,
             explain=explainer.decide,
             gate=gate,
             recorder=recorder,
@@ -152,7 +162,9 @@ class _Site:
                 *loaded.notices,
                 *changes_since(loaded, cwd=self.cwd),
                 *self.models.notices,
+                *unusable_roles(self.config),
                 *self.prompt.project_files.notices,
+                *self.plugins.notices,
             ),
             late_notices=self.late_notices,
             history=loaded.messages,
@@ -162,10 +174,89 @@ class _Site:
             follow_up_mode=self.config.loop.follow_up,
             max_turns=self.config.loop.max_turns,
             time_limit_s=self.config.limits.time_s,
-            sinks=(log.sink,) if log else (),
-            on_close=(*self.on_close, self._let_go(recorder, log)),
+            prompt_checks=(
+                *self.plugins.prompt_checks,
+                *self.checks.prompt_checks,
+            ),
+            compact=partial(guards.context.compact, emit=self.relay),
+            context_report=guards.context.report,
+            plugins=self.plugins,
+            for_fork=partial(self._for_fork, guards, folders),
+            relay=self.relay,
+            sinks=(
+                guards.context.sink,
+                self.plugins.on_event,
+                *((log.sink,) if log else ()),
+            ),
+            on_close=(*self.on_close, guards.context.close, self._let_go(recorder, log)),
         )
         return Conversation(parts)
+
+    def _guards(
+        self,
+        gate: Gate,
+        toolbox: Toolbox,
+        todo: TodoList,
+        folders: _Folders,
+        recorder: Recorder | None,
+        loaded: Loaded,
+        model: str,
+    ) -> Guards:
+        """Who decides in the runs of this conversation."""
+        config = self.config
+        authorizer = Authorizer(
+            gate=gate,
+            asker=self.asker,
+            workspace=self.workspace,
+            runner=self.runner,
+            cwd=str(self.cwd),
+            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+        )
+        spending = Spending()
+        judges = Judges(
+            config=config, stream_fn=self.stream_fn, tell=self.relay, spent=spending.add
+        )
+        tree = WorkingTree(
+            runner=self.runner,
+            cwd=str(self.cwd),
+            roots=self.workspace.roots,
+            withholds=gate.withholds,
+            redact=self.redactor.redact,
+        )
+        context = context_parts(
+            config,
+            window_of=self.models.window_tokens,
+            summarise=summarise_with(judges.ask, timeout_s=config.timeouts.judge_s),
+            summary_model=_summary_model(config),
+            read_file=file_reader(self.workspace),
+            relay=relay_to(OutputStore(folders.output)),
+            redact=self.redactor.redact,
+            save=recorder.note_compaction if recorder is not None else lambda record: None,
+            records=loaded.compactions,
+        )
+        parts = GuardParts(
+            config=config,
+            cost_of=lambda usage, name: self.models.cost_usd(name, usage),
+            validate=toolbox.validate,
+            asset_dir=str(folders.assets),
+            context=context,
+            checks=self.checks,
+            gates=GateServices(judges=judges, diff=tree.diff, open_items=todo.open_items),
+            spending=spending,
+            plugins=self.plugins,
+            write_ahead=[recorder.interceptor] if recorder is not None else [],
+            last=[scrub(self.redactor.redact), authorizer.bundle()],
+        )
+        return Guards(parts, model=model)
+
+    def _for_fork(self, guards: Guards, folders: _Folders, model: str) -> ForkParts:
+        own = guards.for_fork(model)
+        return ForkParts(
+            configure=own.configure,
+            tools=self._toolbox(folders, TodoList()).loop_tools,
+            sinks=(own.context.sink,),
+            on_close=(own.context.close,),
+        )
 
     def _open_recorder(self) -> tuple[Recorder | None, Sequence[str]]:
         choice = self.options.session
@@ -193,61 +284,16 @@ class _Site:
         self.on_close.append(remove)
         return _Folders(assets=temporary / "assets", output=temporary / "output")
 
-    def _toolbox(self, folders: _Folders) -> Toolbox:
+    def _toolbox(self, folders: _Folders, todo: TodoList) -> Toolbox:
         services = Services(
             files=self.workspace,
             processes=self.runner,
             outputs=OutputStore(folders.output),
+            todo=todo,
             command_timeout_s=self.config.timeouts.bash_s,
         )
-        return Toolbox(chosen_tools(self.config), services, str(self.cwd))
-
-    def _configure(
-        self, gate: Gate, toolbox: Toolbox, folders: _Folders, recorder: Recorder | None
-    ) -> Callable[[RunSettings], LoopConfig]:
-        authorizer = Authorizer(
-            gate=gate,
-            asker=self.asker,
-            workspace=self.workspace,
-            runner=self.runner,
-            cwd=str(self.cwd),
-            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-        )
-        write_ahead: list[Interceptor] = [recorder.interceptor] if recorder is not None else []
-        config, models = self.config, self.models
-
-        def configure(run: RunSettings) -> LoopConfig:
-            base = LoopConfig(
-                model=run.model,
-                provider=run.model.partition("/")[0],
-                thinking_level=run.thinking,
-                tool_execution=config.tools.execution,
-                max_parallel=config.tools.max_parallel,
-                validate=toolbox.validate,
-                asset_dir=str(folders.assets),
-                interceptors=write_ahead if run.is_recorded else [],
-            )
-            # The order is policy: limits see every turn first, permission has the last word on a
-            # call, and what the person typed is there before anything a guard wants to say.
-            return compose(
-                run.bundle,
-                limits(
-                    Limits(
-                        turns=run.max_turns,
-                        requests=config.limits.requests,
-                        tool_calls=config.limits.tool_calls,
-                        tokens=config.limits.tokens,
-                        cost_usd=config.limits.cost_usd,
-                        time_s=config.limits.time_s,
-                    ),
-                    cost_of=lambda usage, model: models.cost_usd(model, usage),
-                ),
-                scrub(self.redactor.redact),
-                authorizer.bundle(),
-                config=base,
-            )
-
-        return configure
+        tools = [*chosen_tools(self.config), *plugin_tools(self.config, self.plugins)]
+        return Toolbox(tools, services, str(self.cwd))
 
     def _log(self, recorder: Recorder | None) -> LogFile | None:
         if not self.options.log:
@@ -277,3 +323,10 @@ def _take_up(gate: Gate, loaded: Loaded) -> None:
     """Give the gate back what the session had allowed."""
     for rule in loaded.grants:
         gate.add_grant(rule)
+
+
+def _summary_model(config: Config) -> str:
+    try:
+        return role_model(config, "summarize").name
+    except ConfigError:
+        return ""  # the person was told at the start: `unusable_roles`

@@ -11,7 +11,7 @@ from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.events import UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import user_text
+from dirge_py.messages import Usage, user_text
 from dirge_py.streams import LlmContext, StreamFn, StreamOptions
 
 Tell: TypeAlias = Callable[[UsageReported], None]
@@ -22,12 +22,14 @@ Tell: TypeAlias = Callable[[UsageReported], None]
 class Judges:
     """Asks the models of `[roles]`, each within `[timeouts] judge_s`.
 
-    `stream_fn` routes by `options.model`. `tell` hears of usage that nobody else was named for.
+    `stream_fn` routes by `options.model`. `tell` hears of usage that nobody else was named for,
+    `spent` of all of it, for limits.
     """
 
     config: Config
     stream_fn: StreamFn
     tell: Tell = lambda event: None
+    spent: Callable[[Usage, str], None] = lambda usage, model: None
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
         """The answer of the role's model, or of the main one where none is set.
@@ -66,7 +68,8 @@ class Judges:
             timeout_s=self.config.timeouts.judge_s,
         )
         if answer.usage:
-            tell(UsageReported(usage=answer.usage, model=answer.model))
+            self.spent(answer.usage, choice.name)
+            tell(UsageReported(usage=answer.usage, model=choice.name))
         if answer.stop_reason in ("error", "aborted"):
             raise ProviderError(answer.error_message or f"{choice.name} gave no answer.")
         return answer.text

@@ -8,25 +8,29 @@ from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.environment import describe_environment
 from dirge_py.context.project_files import ProjectFiles, as_prompt, find_project_files
-from dirge_py.context.system_prompt import Section, build, describe, standard_sections
+from dirge_py.context.system_prompt import PromptEdit, Section, build, describe, standard_sections
 from dirge_py.wiring.options import BuildOptions
 
 
 class SystemPrompt:
     """Its sections, from the settings, the flags and the project's own files."""
 
-    def __init__(self, config: Config, options: BuildOptions, cwd: Path) -> None:
+    def __init__(
+        self, config: Config, options: BuildOptions, cwd: Path, edits: Sequence[PromptEdit] = ()
+    ) -> None:
+        """`edits` come before those of `options`."""
         self._options = options
+        self._edits = (*edits, *options.prompt_edits)
         self._cwd = cwd
         self.project_files = _project_files(config, cwd)
 
     def text(self, tool_names: Sequence[str]) -> str:
         """What is sent. The same from one call to the next on the same day and branch."""
-        return build(self._sections(tool_names), self._options.prompt_edits)
+        return build(self._sections(tool_names), self._edits)
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
         """Name and estimated tokens of each section that is sent."""
-        return describe(self._sections(tool_names), self._options.prompt_edits)
+        return describe(self._sections(tool_names), self._edits)
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
         return standard_sections(

@@ -1,0 +1,144 @@
+"""Who decides in the runs of one conversation, in one list: its order is policy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dirge_py.agent_loop.guards.depth import DepthTracker
+from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
+from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
+from dirge_py.agent_loop.guards.overflow import overflow
+from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.agent_loop.guards.retries import retries
+from dirge_py.agent_loop.guards.server_compaction import server_compaction
+from dirge_py.agent_loop.guards.storm import StormBreaker
+from dirge_py.agent_loop.hooks import Bundle, LoopConfig
+from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.calls import Interceptor, ToolValidator
+from dirge_py.config.models import role_model
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import Usage
+from dirge_py.parts import RunSettings
+from dirge_py.plugin_host.host import PluginHost
+from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
+from dirge_py.wiring.gates import GateServices, gates
+from dirge_py.wiring.guardrails import Guardrails
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParts:
+    """What the guards of one conversation are made of.
+
+    `write_ahead` is only for runs that are recorded. `last` are the bundles that nothing comes
+    after: secrets are taken out, then permission has its word.
+    """
+
+    config: Config
+    cost_of: Callable[[Usage, str], float | None]
+    validate: ToolValidator
+    asset_dir: str
+    context: ContextParts
+    checks: Guardrails
+    gates: GateServices
+    spending: Spending
+    plugins: PluginHost
+    write_ahead: Sequence[Interceptor] = ()
+    last: Sequence[Bundle] = ()
+
+
+class Guards:
+    """Configures runs. What outlives a run (budgets, what was folded) is kept here."""
+
+    def __init__(self, parts: GuardParts, *, model: str, is_fork: bool = False) -> None:
+        config = parts.config
+        self._parts = parts
+        self._is_fork = is_fork
+        storm = config.loop.storm
+        self._storm = StormBreaker(
+            storm.window,
+            storm.threshold,
+            exempt=storm.exempt,
+            mutating=storm.mutating,
+            enabled=storm.enabled,
+        )
+        self._escalations = EscalationBudget(most=config.loop.escalations)
+        self._escalation_model = _escalation_model(config)
+        self.context = ContextHooks(
+            replace(parts.context, on_compacted=self._storm.note_compaction), model=model
+        )
+
+    def for_fork(self, model: str) -> "Guards":
+        """Guards for a conversation that was forked off: its own memory, and no gates."""
+        services = replace(self._parts.gates, depth=DepthTracker())
+        parts = replace(self._parts, context=for_fork(self._parts.context), gates=services)
+        return Guards(parts, model=model, is_fork=True)
+
+    def configure(self, run: RunSettings) -> LoopConfig:
+        """The loop's configuration for one run, its guards fresh."""
+        config, plugins = self._parts.config, self._parts.plugins
+        around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
+        written_ahead = self._parts.write_ahead if run.is_recorded else ()
+        bundles = self._bundles(run)
+        plugins.note_order(bundles)
+        base = LoopConfig(
+            model=run.model,
+            provider=run.model.partition("/")[0],
+            thinking_level=run.thinking,
+            tool_execution=config.tools.execution,
+            max_parallel=config.tools.max_parallel,
+            validate=self._parts.validate,
+            scavenge=config.loop.scavenge,
+            asset_dir=self._parts.asset_dir,
+            # What a plugin does around a call happens after the call was written down.
+            interceptors=[*written_ahead, *plugins.interceptors, around],
+        )
+        return compose(*bundles, config=base)
+
+    def _bundles(self, run: RunSettings) -> Sequence[Bundle]:
+        """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
+        parts, loop = self._parts, self._parts.config.loop
+        is_silent = self._is_fork or run.single_turn
+        return [
+            run.bundle,
+            self._limits(run),
+            self._storm.bundle(),
+            retries(parts.config.tools.retries),
+            self.context.bundle(run.model),
+            recover(loop.recoveries),
+            overflow(self.context.shrink),
+            server_compaction(),
+            escalate(self._escalation_model, self._escalations, home=run.chosen_model),
+            *parts.plugins.bundles(),
+            # A gate stays silent when anybody before it has something to say.
+            *gates(loop.gates, parts.gates, is_fork=is_silent),
+            parts.checks.bundle(),
+            *parts.last,
+        ]
+
+    def _limits(self, run: RunSettings) -> Bundle:
+        most = self._parts.config.limits
+        return limits(
+            Limits(
+                turns=run.max_turns,
+                requests=most.requests,
+                tool_calls=most.tool_calls,
+                input_tokens=most.input_tokens,
+                output_tokens=most.output_tokens,
+                tokens=most.tokens,
+                cost_usd=most.cost_usd,
+                time_s=most.time_s,
+            ),
+            cost_of=self._parts.cost_of,
+            spending=self._parts.spending,
+        )
+
+
+def _escalation_model(config: Config) -> str | None:
+    if not config.roles.escalate:
+        return None
+    try:
+        return role_model(config, "escalate").name
+    except ConfigError:
+        return None  # the person was told at the start: `judges.unusable_roles`
