@@ -1,0 +1,75 @@
+"""Plugins in the terminal UI: their commands, and what they say and print."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.conversation.room import Room
+from tests.ui.desk import desk
+
+GREETER = """
+print("loading")
+
+def register(dirge):
+    @dirge.command("greet", help="say hello")
+    def greet(args, conversation, front):
+        print("greeting")
+        return f"Hello, {args}."
+
+    dirge.command("help", "mine", greet)
+
+    @dirge.on("transform_context")
+    def look(info):
+        print("looking")
+        dirge.notify("looked")
+"""
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(tmp_path)
+    plugins = tmp_path / "config" / "plugins"
+    plugins.mkdir()
+    (plugins / "greeter.py").write_text(dedent(GREETER))
+    monkeypatch.chdir(room.project)
+    return room
+
+
+async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(room: Room):
+    async with desk(room) as d:
+        await d.send("/greet you")
+        await d.until(lambda: "Hello, you." in d.text)
+        await d.send("/help")
+        await d.until(lambda: "/greet" in d.text and "say hello" in d.text)
+        await d.type("/gre")
+        await d.until(lambda: "say hello" in d.screen)
+        assert "/help of a plugin is left out: the name is taken." in d.text
+
+
+async def test_a_plugin_that_is_off_takes_its_commands_along(room: Room):
+    async with desk(room) as d:
+        await d.send("/plugins")
+        await d.until(lambda: "greeter.py" in d.text)
+        await d.send("/plugins off greeter")
+        await d.until(lambda: "The plugin greeter is off for this session." in d.text)
+        await d.send("/greet you")
+        await d.until(lambda: "There is no command /greet." in d.text)
+
+
+async def test_what_plugins_say_is_shown_and_what_they_print_is_not(room: Room):
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.until(lambda: "greeter: looked" in d.text)
+        await d.idle()
+        assert not [word for word in ("loading", "looking") if word in d.screen]
+
+
+async def test_a_new_session_loads_them_anew(room: Room):
+    async with desk(room) as d:
+        (room.project.parent / "config" / "plugins" / "greeter.py").unlink()
+        await d.send("/clear")
+        await d.until(lambda: len(d.opened) == 2)
+        await d.idle()
+        await d.send("/greet you")
+        await d.until(lambda: "There is no command /greet." in d.text)

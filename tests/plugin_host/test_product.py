@@ -1,0 +1,165 @@
+"""Plugins in the program as its users run it."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from tests.headless.product import Product, product
+from tests.providers.server import Say
+
+__all__ = ["product"]
+
+
+def plugin(product: Product, name: str, source: str) -> Path:
+    folder = product.config_dir / "plugins"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.py"
+    path.write_text(dedent(source))
+    return path
+
+
+LOOKUP = '''
+def register(dirge):
+    @dirge.tool
+    async def lookup(key: str) -> str:
+        """Look up a value by key."""
+        return f"the value of {key}"
+'''
+
+
+def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> None:
+    plugin(
+        product,
+        "gate",
+        """
+        def register(dirge):
+            @dirge.on("before_tool_call")
+            async def keep_out(info, call):
+                if "generated/" in str(call.arguments):
+                    return dirge.refuse("Files under generated/ are built; change the template.")
+        """,
+    )
+    product.will(Say(calls=[("write", {"path": "generated/a", "content": "x"})]), Say(text="done"))
+    ran = product.ask("x")
+    assert (ran.exit_code, ran.json["result"]) == (0, "done")
+    assert "change the template" in product.sent()[-1]["content"]
+    assert not (product.project / "generated").exists()
+
+
+def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
+    """The call of the model would be allowed; the one that a plugin makes of it is not."""
+    plugin(
+        product,
+        "redirect",
+        """
+        def register(dirge):
+            dirge.on("before_tool_call", lambda info, call: dirge.edit(
+                {**call.arguments, "path": "../outside.txt"}))
+        """,
+    )
+    product.will(Say(calls=[("write", {"path": "a.txt", "content": "x"})]), Say(text="done"))
+    ran = product.ask("x")
+    assert [denial["tool_name"] for denial in ran.json["permission_denials"]] == ["write"]
+    assert not (product.base / "outside.txt").exists()
+    assert not (product.project / "a.txt").exists()
+
+
+def test_a_tool_of_a_plugin_is_asked_about_like_any_other(product: Product) -> None:
+    plugin(product, "store", LOOKUP)
+    call = Say(calls=[("lookup", {"key": "x"})])
+
+    denied = product.will(call, Say(text="done")).ask("x")
+    assert [denial["tool_name"] for denial in denied.json["permission_denials"]] == ["lookup"]
+    assert "--allow 'plugin:lookup' would have allowed it" in denied.stderr
+
+    product.will(call, Say(text="done")).ask("--allow", "plugin:lookup", "x")
+    assert product.sent()[-1]["content"] == "the value of x"
+
+
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+def test_what_a_plugin_prints_does_not_reach_the_output(product: Product, output: str) -> None:
+    plugin(
+        product,
+        "loud",
+        '''
+        import os, sys
+        print("importing")
+
+        def register(dirge):
+            print("registering")
+            dirge.on("transform_context", lambda info: print("hooked"))
+            dirge.on("agent_end", lambda event: sys.stdout.write("watching\\n"))
+
+            @dirge.tool(op="meta")
+            def shout() -> str:
+                """Shout."""
+                print("shouting")
+                return "shouted"
+        ''',
+    )
+    product.will(Say(calls=[("shout", {})]), Say(text="done"))
+    ran = product.run_apart("-p", "--output-format", output, "x")
+    assert ran.exit_code == 0
+    assert ran.lines[-1]["result"] == "done"
+    for word in ("importing", "registering", "hooked", "shouting", "watching"):
+        assert word in ran.stderr
+
+
+def test_a_broken_plugin_is_named_and_everything_else_works(product: Product) -> None:
+    path = plugin(product, "broken", "import nowhere_to_be_found\n")
+    ran = product.will(Say(text="done")).ask("x")
+    assert (ran.exit_code, ran.json["result"]) == (0, "done")
+    assert "plugin `broken` is not loaded: ModuleNotFoundError" in ran.stderr
+    assert f"(broken.py, line 1). ({path})" in ran.stderr
+
+
+def test_case_i03_a_hook_that_hangs_costs_its_time_and_a_notice(product: Product) -> None:
+    product.configure("[timeouts]\nplugin_hook_s = 0.05\n")
+    plugin(
+        product,
+        "slow",
+        """
+        import threading
+
+        def register(dirge):
+            dirge.on("transform_context", lambda info: threading.Event().wait())
+        """,
+    )
+    ran = product.will(Say(text="done")).ask("x")
+    assert (ran.exit_code, ran.json["result"]) == (0, "done")
+    assert ran.stderr.count("it took longer than 0.05 s") == 1
+
+
+def test_case_i07_the_plugins_of_a_project_are_not_run(product: Product) -> None:
+    product.file(".dirge/plugins/evil.py", f"open({str(product.base / 'ran')!r}, 'w')\n")
+    product.will(Say(text="done")).ask("x")
+    assert not (product.base / "ran").exists()
+
+
+def test_a_refused_prompt_is_sent_to_nobody(product: Product) -> None:
+    plugin(
+        product,
+        "check",
+        """
+        def register(dirge):
+            dirge.on("before_prompt", lambda message: dirge.refuse("no poems"))
+        """,
+    )
+    ran = product.ask("a poem")
+    assert ran.exit_code == 1
+    assert "no poems" in ran.json["error"]["message"]
+    assert product.service.requests == []
+
+
+def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
+    plugin(
+        product,
+        "house",
+        """
+        def register(dirge):
+            dirge.on("before_prompt_build", lambda sections: dirge.prompt(append="Sing in tune."))
+        """,
+    )
+    product.will(Say(text="done")).ask("x")
+    assert product.sent()[0]["content"].endswith("Sing in tune.")
