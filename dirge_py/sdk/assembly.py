@@ -40,6 +40,7 @@ from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.function_tool import AppServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.authorize import Authorizer
+from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.models import ModelDirectory
 
 Hooks = Bundle | Callable[[], Bundle]
@@ -94,9 +95,11 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
         ConfigError: the model cannot be used, or a rule is none.
         SessionError: the thread cannot be opened.
     """
+    waiting = Waiting(thread)
     with ExitStack() as undo:
-        conversation = Conversation(_Assembly(plan, undo).parts(thread))
+        conversation = Conversation(_Assembly(plan, undo).parts(thread, waiting))
         undo.pop_all()
+    waiting.look_at(conversation)
     return conversation
 
 
@@ -113,7 +116,7 @@ class _Assembly:
         self.runner = Runner(EnvironmentPolicy())
         self.late_notices: list[str] = []
 
-    def parts(self, thread: str | None) -> Parts:
+    def parts(self, thread: str | None, waiting: Waiting) -> Parts:
         plan = self.plan
         models, model, level, inner = self._models()
         gate = self._gate()
@@ -149,7 +152,9 @@ class _Assembly:
             max_turns=plan.max_turns,
             time_limit_s=plan.limits.time_s,
             prompt_checks=guardrails.prompt_checks,
-            on_waiting=Waiting(plan.store, recorder, thread).continuation,
+            on_waiting=continuations(plan.store, recorder.session_id)
+            if plan.store is not None and recorder is not None
+            else waiting.continuation,
             patience=Patience(clock=plan.clock, sleep=plan.clock.sleep),
             on_close=(self._let_go(recorder),),
         )

@@ -1,9 +1,9 @@
 """Threads that wait for a decision: what is needed to take them up again, and whether it fits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dirge_py.agent_loop.guards.single_turn import is_counted
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.conversation import Conversation
 from dirge_py.errors import SessionError
 from dirge_py.messages import AssistantMessage, Message, Usage
@@ -14,12 +14,10 @@ from dirge_py.session.continuation import (
     check_call,
     check_continuation,
     continuation_at,
-    continuation_of,
     parse_continuation,
 )
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
-from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 
 MAIN = "main"
@@ -27,26 +25,23 @@ MAIN = "main"
 
 
 class Waiting:
-    """Makes the continuations of one thread. With a store they outlive the process."""
+    """Makes the continuations of a thread that is kept in memory only."""
 
-    def __init__(self, store: Store | None, recorder: Recorder | None, thread: str | None) -> None:
-        self._store = store
-        self._recorder = recorder
+    def __init__(self, thread: str | None) -> None:
         self._thread = thread
+        self._messages: Callable[[], Sequence[Message]] = tuple
 
-    def continuation(
-        self, outcome: AwaitingConfirmation, messages: Sequence[Message]
-    ) -> Mapping[str, Any]:
-        if self._store is not None and self._recorder is not None:
-            name = self._recorder.session_id
-            records = records_of(self._store, name)
-            found = continuation_of(records, session_id=name, project=self._store.folder.name)
-            return found.as_json()
+    def look_at(self, conversation: Conversation) -> None:
+        """The conversation it is about, once that is there."""
+        self._messages = lambda: conversation.messages
+
+    def continuation(self, outcome: AwaitingConfirmation) -> Mapping[str, Any]:
+        messages = self._messages()
         made = continuation_at(
             messages,
             session_id=self._thread or MAIN,
             journal_seq=len(messages),
-            turn=sum(is_counted(message) for message in messages),
+            turn=sum(isinstance(m, AssistantMessage) and is_turn(m) for m in messages),
             usage=_usage(messages),
             description=outcome.description,
         )

@@ -36,6 +36,13 @@ def impatient(talk: Conversation, clock: FakeClock) -> None:
     talk._parts = replace(talk._parts, patience=patience)
 
 
+def looks(room: Room, times: int) -> None:
+    """Let the model look around again and again, and let it."""
+    room.configure("[loop.storm]\nenabled = false\n")
+    for _ in range(times):
+        room.model.will_call("list_dir", path=".")
+
+
 def text_of(events: list[LoopEvent]) -> str:
     updates = [event for event in events if isinstance(event, MessageUpdate)]
     return "".join(event.delta for event in updates if event.phase == "text_delta")
@@ -55,12 +62,14 @@ async def until_detached(stream: EventStream) -> tuple[list[LoopEvent], Detached
 
 
 async def somebody_waits(clock: FakeClock) -> None:
-    while not clock.sleepers:  # noqa: ASYNC110 - the loop under test sets no event for it
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while not clock.sleepers:  # noqa: ASYNC110 - the loop under test sets no event for it
+            await asyncio.sleep(0)
 
 
 def a_long_run(room: Room) -> None:
     """6,000 deltas or more, then 75 calls: 300 events."""
+    room.configure("[loop.storm]\nenabled = false\n")
     room.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
     room.model.will_say("done")
 
@@ -104,8 +113,7 @@ async def _read_until_detached(stuck: EventStream, events: list[LoopEvent]) -> N
 
 
 async def test_a_detached_reader_is_told_the_last_record_it_heard_of(room: Room) -> None:
-    for _ in range(30):
-        room.model.will_call_all(*[("list_dir", {"path": "."})] * 4)
+    looks(room, 60)
     room.model.will_say("done")
 
     async with room.open() as talk:
@@ -168,8 +176,7 @@ async def test_a_reader_that_breaks_off_is_forgotten_at_once(room: Room) -> None
 
 
 async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(room: Room) -> None:
-    for _ in range(60):
-        room.model.will_call("list_dir", path=".")
+    looks(room, 60)
     room.model.will_say("done")
     clock = FakeClock()
 
@@ -205,8 +212,7 @@ async def test_an_abort_does_not_wait_for_a_reader(room: Room) -> None:
 
 
 async def test_one_who_comes_late_hears_what_follows(room: Room) -> None:
-    for _ in range(40):
-        room.model.will_call("list_dir", path=".")
+    looks(room, 40)
     room.model.will_say("done")
     late: list[EventStream] = []
 

@@ -176,10 +176,11 @@ async def test_a55_a_crash_in_a_provider_fails_the_run_and_not_the_conversation(
         assert not talk.is_running
 
 
-async def test_the_parts_of_what_is_sent_can_be_asked_for(room: Room) -> None:
+async def test_what_is_sent_can_be_asked_for(room: Room) -> None:
+    room.model.will_say("one")
+
     async with room.open() as talk:
-        talk._parts = replace(
-            talk._parts, context_report=lambda messages: [("messages", len(messages))]
-        )
-        assert talk.context_report() == [("messages", 0)]
-        assert (await talk.fork(ChildSpec())).context_report() == ()
+        await talk.send("first")
+        report = talk.context_report()
+        assert report is not None and report.messages == 2
+        assert (await talk.fork(ChildSpec())).context_report() is None

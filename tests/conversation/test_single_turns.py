@@ -2,9 +2,9 @@
 
 import pytest
 
-from dirge_py.agent_loop.hooks import CallDecision
+from dirge_py.agent_loop.hooks import Bundle, CallDecision, TurnInfo, TurnUpdate
 from dirge_py.events import PermissionAnswered
-from dirge_py.messages import AssistantMessage, TextBlock, Usage
+from dirge_py.messages import Usage
 from dirge_py.outcomes import AwaitingConfirmation, Done, MaxTurns, NeedsMoreTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.questions import PermissionAnswer
@@ -122,10 +122,18 @@ async def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(room: Room, r
     assert not (room.project / "a").exists()
 
 
-def test_words_of_the_harness_are_no_turn() -> None:
-    from dirge_py.agent_loop.guards.single_turn import is_counted
+async def test_an_attempt_that_is_made_again_is_no_turn_to_rest_after(room: Room) -> None:
+    room.model.will_fail("broken", text="half").will_call("list_dir", path=".")
+    again = TurnUpdate(continue_with=())
 
-    said = AssistantMessage(content=(TextBlock("x"),))
-    assert is_counted(said)
-    assert not is_counted(AssistantMessage(content=(TextBlock("x"),), origin="harness"))
-    assert not is_counted(AssistantMessage(stop_reason="error"))
+    def retry(info: TurnInfo) -> TurnUpdate | None:
+        failed = info.message is not None and info.message.stop_reason == "error"
+        return again if failed else None
+
+    async with room.open() as talk:
+        outcome = await talk.send(
+            "go", single_turn=True, bundles=[Bundle(name="retry", prepare_next_turn=retry)]
+        )
+
+    assert isinstance(outcome, NeedsMoreTurns)
+    assert len(room.model.seen) == 2

@@ -1,8 +1,9 @@
 """Ends a run after one turn, so that whoever drives it may go on elsewhere."""
 
 from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.agent_loop.turns import is_turn
 from dirge_py.events import SystemNotice
-from dirge_py.messages import UNFINISHED, AssistantMessage, Usage
+from dirge_py.messages import AssistantMessage, Message, Usage
 from dirge_py.outcomes import MaxTurns, NeedsMoreTurns
 
 
@@ -20,10 +21,10 @@ def single_turn(
     before = usage_before or Usage()
 
     def should_stop_after_turn(info: TurnInfo) -> bool:
-        if not info.wants_more or not is_counted(info.message):
+        if not info.wants_more or not _is_whole(info.message):
             return False
         # A run that began with the open calls of an earlier answer ends the turn of that answer.
-        turn = turns_before + sum(is_counted(message) for message in info.new_messages)
+        turn = turns_before + sum(map(_is_turn, info.new_messages))
         if max_turns is not None and turn >= max_turns:
             info.emit(SystemNotice(f"Stopped after {max_turns} turns, the most there may be."))
             raise StopRun(MaxTurns(max=max_turns))
@@ -33,11 +34,11 @@ def single_turn(
     return Bundle(name="single turn", should_stop_after_turn=should_stop_after_turn)
 
 
-def is_counted(message: object) -> bool:
-    """Whether this is an answer of the model, whole enough to count as a turn."""
-    return (
-        isinstance(message, AssistantMessage)
-        and message.origin == "model"
-        and message.stop_reason not in UNFINISHED
-        and message.stop_reason not in ("error", "aborted")
-    )
+def _is_turn(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and is_turn(message)
+
+
+def _is_whole(message: AssistantMessage | None) -> bool:
+    if message is None or not is_turn(message):
+        return False
+    return message.stop_reason not in ("error", "aborted")

@@ -1,0 +1,82 @@
+"""A42: what happens in a run, in its order."""
+
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle
+from dirge_py.events import LoopEvent, MessageEnd, MessageUpdate
+from dirge_py.messages import Usage, UserMessage
+from dirge_py.providers.scripted import Reply
+from dirge_py.streams import LlmContext
+from tests.conversation.room import Room
+
+BEFORE_THE_MODEL = ["transform_context", "convert_to_llm", "get_api_key", "model"]
+AFTER_THE_TURN = ["prepare_next_turn", "should_stop_after_turn", "get_steering_messages"]
+
+GOLDEN = [
+    "check",
+    "agent_start",
+    "turn_start",
+    "message_start",
+    "message_end user",
+    "get_steering_messages",
+    *BEFORE_THE_MODEL,
+    "message_start",
+    "message_end assistant",
+    "usage",
+    "tool_execution_start",
+    "before_tool_call",
+    "after_tool_call",
+    "tool_execution_end",
+    "message_start",
+    "message_end toolResult",
+    "turn_end",
+    *AFTER_THE_TURN,
+    "turn_start",
+    *BEFORE_THE_MODEL,
+    "message_start",
+    "message_end assistant",
+    "usage",
+    "turn_end",
+    *AFTER_THE_TURN,
+    "get_followup_messages",
+    "agent_end",
+]
+
+
+async def test_a42_a_run_with_one_call_goes_through_its_stations(room: Room) -> None:
+    trace: list[str] = []
+
+    def model(reply: Reply) -> Any:
+        def answer(context: LlmContext) -> Reply:
+            trace.append("model")
+            return reply
+
+        return answer
+
+    def hook(name: str) -> Any:
+        def look(*_: Any) -> None:
+            trace.append(name)
+
+        return look
+
+    def sink(event: LoopEvent) -> None:
+        if isinstance(event, MessageEnd):
+            trace.append(f"message_end {event.message.role}")
+        elif not isinstance(event, MessageUpdate):
+            trace.append(event.type)
+
+    async def check(message: UserMessage) -> None:
+        trace.append("check")
+
+    used = Usage(input=1, output=1)
+    room.model.will(model(Reply(calls=[("list_dir", {"path": "."})], usage=used)))
+    room.model.will(model(Reply(text="Empty.", usage=used)))
+    hooks: dict[str, Any] = {name: hook(name) for name in HOOK_NAMES}
+
+    async with room.open() as talk:
+        talk._parts = replace(talk._parts, prompt_checks=[check])
+        talk.subscribe(sink)
+        await talk.send("look", bundles=[Bundle(name="trace", **hooks)])
+
+    assert trace == GOLDEN
