@@ -232,6 +232,9 @@ class Conversation(Choices):
             return
         self._closed = True
         self.abort("closed")
+        if self.run is None and self._parts.recorder is not None:
+            # At once, before anything is waited for: who comes next may have the session.
+            self._parts.recorder.close()
         if self._task is not None:
             await asyncio.wait([self._task])
         for close in self._parts.on_close:

@@ -24,7 +24,7 @@ from dirge_py.sdk.checks import Checks
 from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.threads import Open, Threads
-from dirge_py.sdk.waiting import check_fits, read_resume
+from dirge_py.sdk.waiting import check_fits, read_resume, records_of
 from dirge_py.sdk.words import why_not_done
 from dirge_py.session.store import Store
 from dirge_py.streams import StreamFn, ThinkingLevel
@@ -154,9 +154,10 @@ class Agent:
         Raises:
             LoopError: it ended in any other way; `outcome` says how.
         """
-        run = self.start(given, thread=thread)
-        outcome = await run
-        await self._threads.settle(thread)
+        try:
+            outcome = await self.start(given, thread=thread)
+        finally:
+            await self._threads.settle(thread)
         if isinstance(outcome, Done) and outcome.result is not None:
             return outcome.result
         message, hint = why_not_done(outcome)
@@ -182,17 +183,17 @@ class Agent:
             DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
         """
         try:
-            run = self._started(given, thread, single_turn=True)
-        except BaseException:
-            await self._threads.release(thread)
-            raise
-        outcome = await run
-        await self._threads.settle(thread)
-        return outcome
+            return await self._started(given, thread, single_turn=True)
+        finally:
+            await self._threads.settle(thread)
 
     def messages(self, *, thread: str | None = None) -> Sequence[Message]:
-        """The history of a thread."""
-        return tuple(self._threads.take(thread).messages)
+        """The history of a thread. Looking at it holds up nobody."""
+        if self._store is None or thread is None or self._threads.holds(thread):
+            return tuple(self._threads.take(thread).messages)
+        if not records_of(self._store, thread):
+            return ()
+        return self._store.read(thread).messages
 
     async def close(self) -> None:
         """Stop what runs, and let everything go."""
@@ -219,31 +220,40 @@ class Agent:
         single_turn: bool,
         bundles: Sequence[Bundle] = (),
     ) -> Run:
-        match given:
-            case Resume():
-                thread, run = self._resumed(given, thread, single_turn)
-            case Continue():
-                conversation = self._threads.take(thread)
-                _check_can_go_on(conversation)
-                run = conversation.continue_run(single_turn=single_turn, bundles=bundles)
-            case _:
-                conversation, message = self._threads.take(thread), as_message(given)
-                run = conversation.send(message, single_turn=single_turn, bundles=bundles)
+        continuation = read_resume(given) if isinstance(given, Resume) else None
+        if continuation is not None and thread is None and self._store is not None:
+            thread = self._threads.holding(continuation.session_id)
+        conversation = self._threads.take(thread)
+        try:
+            if continuation is not None:
+                check_fits(continuation, conversation, thread, self._store)
+            run = _begun(conversation, given, single_turn=single_turn, bundles=bundles)
+        except BaseException:
+            self._threads.let_go(thread)
+            raise
         self._threads.watch(thread, run)
         return run
 
-    def _resumed(
-        self, resume: Resume, thread: str | None, single_turn: bool
-    ) -> tuple[str | None, Run]:
-        continuation = read_resume(resume)
-        if thread is None and self._store is not None:
-            thread = self._threads.holding(continuation.session_id)
-        conversation = self._threads.take(thread)
-        check_fits(continuation, conversation, thread, self._store)
-        decision = CallDecision(
-            tool_call_id=resume.tool_call_id, allow=resume.confirmed, reason=resume.reason or ""
-        )
-        return thread, conversation.continue_run([decision], single_turn=single_turn)
+
+def _begun(
+    conversation: Conversation,
+    given: str | AgentInput,
+    *,
+    single_turn: bool,
+    bundles: Sequence[Bundle],
+) -> Run:
+    match given:
+        case Resume():
+            decision = CallDecision(
+                tool_call_id=given.tool_call_id, allow=given.confirmed, reason=given.reason or ""
+            )
+            return conversation.continue_run([decision], single_turn=single_turn, bundles=bundles)
+        case Continue():
+            _check_can_go_on(conversation)
+            return conversation.continue_run(single_turn=single_turn, bundles=bundles)
+        case _:
+            message = as_message(given)
+            return conversation.send(message, single_turn=single_turn, bundles=bundles)
 
 
 def _check_can_go_on(conversation: Conversation) -> None:

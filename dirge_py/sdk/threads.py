@@ -38,30 +38,24 @@ class Threads:
         main = self._held.get(None)
         return None if main is not None and main.session_id == session_id else session_id
 
+    def holds(self, name: str) -> bool:
+        return name in self._held
+
     def watch(self, name: str | None, run: Run) -> None:
         """Let go of the thread when the run is over, if others are to have it."""
-        if name is None or not self._are_shared:
-            return
-        self._releases[name] = asyncio.ensure_future(self._release_after(name, run))
+        if name is not None and self._are_shared:
+            self._release(name, run)
+
+    def let_go(self, name: str | None) -> None:
+        """Let go of a thread in which nothing could be begun."""
+        if name is not None and self._are_shared and name in self._held:
+            self._release(name)
 
     async def settle(self, name: str | None) -> None:
         """Return when the thread is let go of, if it will be."""
         release = self._releases.get(name) if name is not None else None
         if release is not None:
             await asyncio.shield(release)
-
-    async def release(self, name: str | None) -> None:
-        """Let go of a thread that nothing runs in."""
-        if name is None or not self._are_shared:
-            return
-        conversation = self._held.get(name)
-        if conversation is None or conversation.is_running:
-            return
-        del self._held[name]
-        left = conversation.take_back()
-        if left:
-            self._queued[name] = left
-        await conversation.close()
 
     async def close(self) -> None:
         """Stop what runs and let go of everything."""
@@ -71,7 +65,23 @@ class Threads:
         for release in list(self._releases.values()):
             await release
 
-    async def _release_after(self, name: str, run: Run) -> None:
-        await run
-        self._releases.pop(name, None)
-        await self.release(name)
+    def _release(self, name: str, run: Run | None = None) -> None:
+        self._releases[name] = release = asyncio.ensure_future(self._released(name, run))
+
+        def forget(_release: object) -> None:
+            if self._releases.get(name) is release:
+                del self._releases[name]
+
+        release.add_done_callback(forget)
+
+    async def _released(self, name: str, run: Run | None) -> None:
+        if run is not None:
+            await run
+        conversation = self._held.get(name)
+        if conversation is None or conversation.is_running:
+            return  # somebody was faster, and will see to it
+        del self._held[name]
+        left = conversation.take_back()
+        if left:
+            self._queued[name] = left
+        await conversation.close()

@@ -337,3 +337,42 @@ async def test_the_agents_own_thread_is_kept_in_the_journal_too(
         assert (await agent.run(decided)).response == "done"
         name = str(waiting.continuation["session_id"])
         assert results(agent.messages(thread=name)) == ["shipped to x", "shipped to y"]
+
+
+async def test_a_journalled_thread_can_be_taken_up_at_once(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    async with (
+        Agent(stream_fn=model.stream_fn, journal=tmp_path) as one,
+        Agent(stream_fn=model.stream_fn, journal=tmp_path) as other,
+    ):
+        for number in range(12):
+            model.will_say("ok")
+            agent = (one, one, other)[number % 3]
+            await agent.run(f"{number}", thread="t")
+            model.will_say("ok")
+            assert isinstance(await agent.start("go", thread="t").outcome, Done)
+            await agent._threads.settle("t")
+        assert len(one.messages(thread="t")) == 48
+
+
+async def test_one_run_after_the_other_needs_no_waiting(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    async with Agent(stream_fn=model.stream_fn, journal=tmp_path) as agent:
+        for _ in range(20):
+            model.will_say("ok")
+            assert isinstance(await agent.start("go", thread="t").outcome, Done)
+    assert len(agent.messages(thread="t")) == 40
+
+
+async def test_what_could_not_begin_holds_nothing(model: ScriptedModel, tmp_path: Path) -> None:
+    model.will_say("ok")
+    async with (
+        Agent(stream_fn=model.stream_fn, journal=tmp_path) as one,
+        Agent(stream_fn=model.stream_fn, journal=tmp_path) as other,
+    ):
+        assert list(one.messages(thread="t")) == []
+        with pytest.raises(DirgeError, match="nothing to continue"):
+            await one.run_turn(Continue(), thread="t")
+        assert (await other.run("go", thread="t")).response == "ok"

@@ -48,9 +48,7 @@ async def main(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
             outcome = await agent.run_turn(_input(job["input"]), thread=job.get("thread", "t"))
         except SessionError as error:
             return {"error": error.message, "ran": ran}
-        thread = job.get("thread", "t")
-        messages = agent.messages(thread=thread)
-        await agent._threads.release(thread)
+        messages = agent.messages(thread=job.get("thread", "t"))
     told: dict[str, Any] = {"kind": type(outcome).__name__, "ran": ran, "asked": len(script.seen)}
     if isinstance(outcome, AwaitingConfirmation):
         told["continuation"] = outcome.continuation
