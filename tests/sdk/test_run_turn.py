@@ -376,3 +376,15 @@ async def test_what_could_not_begin_holds_nothing(model: ScriptedModel, tmp_path
         with pytest.raises(DirgeError, match="nothing to continue"):
             await one.run_turn(Continue(), thread="t")
         assert (await other.run("go", thread="t")).response == "ok"
+
+
+async def test_the_product_takes_single_turns_too(model: ScriptedModel, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[providers.x]\ntype = "scripted"\nscript = "unused.toml"\n')
+    (tmp_path / "unused.toml").write_text('[[replies]]\ntext = "unused"\n')
+    model.will_call("list_dir", path=".").will_say("Two files.")
+
+    for given, kind in ((Text("look"), NeedsMoreTurns), (Continue(), Done)):
+        async with Agent.from_config(settings, stream_fn=model.stream_fn) as agent:
+            assert isinstance(await agent.run_turn(given, thread="t"), kind)
+    assert len(agent.messages(thread="t")) == 4
