@@ -143,8 +143,10 @@ class Drive:
         config = self._config()
         if order.prompts is not None:
             self._pass_over()
+        names = [tool.name for tool in parts.tools]
         context = Context(
-            system_prompt=parts.system_prompt([tool.name for tool in parts.tools]),
+            # Plugins may have a word in it, and take their time.
+            system_prompt=await asyncio.to_thread(parts.system_prompt, names),
             messages=list(self._ledger.messages),
             tools=parts.tools,
         )

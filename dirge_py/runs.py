@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.guards.limits import timed_out
 from dirge_py.agent_loop.queues import QueuedInput
-from dirge_py.agent_loop.turns import is_turn
+from dirge_py.agent_loop.turns import is_turn, last_words
 from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.mailboxes import EventStream, Mailboxes, Patience
 from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
@@ -105,7 +105,7 @@ class Run:
             outcome = timed_out(outcome, used_s=used_s, max_s=time_limit_s)
         if isinstance(outcome, Done):
             result = AgentResult(
-                response=_last_words(event.messages),
+                response=last_words(event.messages),
                 messages=event.messages,
                 usage=self.usage,
                 turns=self.turns,
@@ -135,9 +135,3 @@ class Run:
             self.outcome.set_result(outcome)
         self.mailboxes.close()
 
-
-def _last_words(messages: Sequence[Message]) -> str:
-    """What the agent said last; nothing if a guardrail kept that back."""
-    answers = (m for m in reversed(messages) if isinstance(m, AssistantMessage))
-    last = next(answers, None)
-    return last.text if last is not None and not last.withheld else ""

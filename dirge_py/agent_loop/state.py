@@ -17,7 +17,7 @@ from dirge_py.agent_loop.hooks import (
     TurnUpdate,
 )
 from dirge_py.agent_loop.merge import MergedHooks
-from dirge_py.agent_loop.turns import is_turn
+from dirge_py.agent_loop.turns import is_turn, last_words
 from dirge_py.calls import LoopTool
 from dirge_py.errors import ProviderError
 from dirge_py.events import (
@@ -210,7 +210,7 @@ class Run:
     def _result(self) -> AgentResult:
         answers = [item for item in self.new_messages if isinstance(item, AssistantMessage)]
         return AgentResult(
-            response=answers[-1].text if answers else "",
+            response=last_words(self.new_messages),
             messages=tuple(self.new_messages),
             usage=self.usage,
             turns=sum(map(is_turn, answers)),

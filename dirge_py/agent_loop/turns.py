@@ -1,6 +1,8 @@
-"""Which answers count as turns of a run."""
+"""What the answers of a run come to: which of them are turns, and which are its last words."""
 
-from dirge_py.messages import UNFINISHED, AssistantMessage
+from collections.abc import Sequence
+
+from dirge_py.messages import UNFINISHED, AssistantMessage, Message, UserMessage
 
 
 def is_turn(message: AssistantMessage) -> bool:
@@ -14,3 +16,32 @@ def is_turn(message: AssistantMessage) -> bool:
         and message.stop_reason not in UNFINISHED
         and message.error_kind != "context_length"
     )
+
+
+def last_words(messages: Sequence[Message]) -> str:
+    """What a run says in the end: its last answer.
+
+    Where the harness sent the agent on after an answer, what it said before is not lost: a report
+    must not give way to "Tests pass, too." What is repeated is told once.
+    """
+    said: list[str] = []
+    was_cut = False
+    for message in messages:
+        if _begins_anew(message):
+            said.clear()
+        elif isinstance(message, AssistantMessage) and message.text.strip() and not message.calls:
+            if was_cut and said:
+                said[-1] += message.text
+            elif message.text not in said:
+                said.append(message.text)
+            was_cut = message.stop_reason == "length"
+    if said:
+        return "\n\n".join(said)
+    answers = [message for message in messages if isinstance(message, AssistantMessage)]
+    return answers[-1].text if answers and not answers[-1].withheld else ""
+
+
+def _begins_anew(message: Message) -> bool:
+    if isinstance(message, UserMessage):
+        return message.origin != "harness"
+    return isinstance(message, AssistantMessage) and bool(message.withheld)

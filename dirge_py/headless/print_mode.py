@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from dirge_py.agent_loop.turns import last_words
 from dirge_py.conversation import Conversation
 from dirge_py.errors import FileError, UsageError
 from dirge_py.events import (
@@ -24,7 +25,7 @@ from dirge_py.headless.waiting import keep_continuation, turn_members
 from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, UserMessage
+from dirge_py.messages import Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.runs import Run
 from dirge_py.session.store import Store
@@ -56,11 +57,13 @@ class Printer:
         self.commands = commands
         self.stdout = Stdout()
         self._denials: list[PermissionAnswered] = []
-        self._response = ""
+        self._said: list[Message] = []
         self.stopped = asyncio.Event()
         """Set by a signal: the run that goes on is the last."""
         self.tells_turns = False
         """Whether results say which turn it was, for whoever asks for one at a time."""
+        for warning in commands.use_plugins(conversation.plugins):
+            complain(warning)
         self._lines = _lines_for(conversation, options, self.stdout, commands)
         conversation.subscribe(self._hear)
 
@@ -81,16 +84,18 @@ class Printer:
 
     def _begin(self, run: Run) -> Run:
         self._denials.clear()
-        self._response = ""
+        self._said.clear()
         if self._lines is not None:
             self._lines.start()
         return run
 
     async def _end(self, run: Run) -> int:
         outcome = await run
+        for message in run.unsent:
+            complain(f"not delivered: {message.text}")
         ending = ending_of(outcome)
         more = self._more(run, outcome)
-        text = self._response
+        text = last_words(self._said)
         if self.options.output == "text":
             self._print_text(text)
         else:
@@ -127,8 +132,8 @@ class Printer:
         return more
 
     def _hear(self, event: LoopEvent) -> None:
-        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
-            self._response = event.message.text
+        if isinstance(event, MessageEnd):
+            self._said.append(event.message)
         elif isinstance(event, PermissionAnswered) and event.effect == "deny":
             self._denials.append(event)
             hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +22,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
 from dirge_py.messages import UserMessage, user_text
-from dirge_py.parts import Models, Parts, RunSettings
+from dirge_py.parts import Models, Parts, Relay, RunSettings
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -29,6 +30,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.checks import Checks, OwnGuardrails
+from dirge_py.sdk.guarding import OwnGuards
 from dirge_py.sdk.models import OwnModels, bare_config
 from dirge_py.sdk.waiting import Waiting
 from dirge_py.secrets.redactor import Redactor
@@ -132,6 +134,8 @@ class _Assembly:
         guardrails = OwnGuardrails(plan.guardrails, self.late_notices.append)
         asset_dir = _asset_dir(plan.store, recorder)
         retrying = retrying_stream_fn(inner, RecoveryPolicy(), sleep=plan.clock.sleep)
+        relay = Relay()
+        guards = OwnGuards(retrying, models, model, recorder=recorder, loaded=loaded, relay=relay)
         return Parts(
             cwd=plan.cwd,
             model=model,
@@ -140,7 +144,11 @@ class _Assembly:
             tools=bind(plan.tools),
             bind_tools=bind,
             stream_fn=guardrails.around_model(retrying),
-            configure=self._configure(gate, recorder, guardrails, asset_dir),
+            configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
+            compact=partial(guards.context.compact, emit=relay),
+            context_report=guards.context.report,
+            relay=relay,
+            sinks=(guards.context.sink,),
             system_prompt=lambda names: plan.system_prompt,
             attach=_as_it_is,
             gate=gate,
@@ -156,7 +164,7 @@ class _Assembly:
             if plan.store is not None and recorder is not None
             else waiting.continuation,
             patience=Patience(clock=plan.clock, sleep=plan.clock.sleep),
-            on_close=(self._let_go(recorder),),
+            on_close=(guards.context.close, self._let_go(recorder)),
         )
 
     def _models(self) -> tuple[Models, str, ThinkingLevel | None, StreamFn]:
@@ -200,6 +208,8 @@ class _Assembly:
         gate: Gate,
         recorder: Recorder | None,
         guardrails: OwnGuardrails,
+        guards: OwnGuards,
+        models: Models,
         asset_dir: str | None,
     ) -> Callable[[RunSettings], LoopConfig]:
         plan = self.plan
@@ -218,7 +228,12 @@ class _Assembly:
             written = [recorder.interceptor] if recorder is not None and run.is_recorded else []
             return compose(
                 run.bundle,
-                limits(_most(plan.limits, run.max_turns), clock=plan.clock),
+                limits(
+                    _most(plan.limits, run.max_turns),
+                    cost_of=lambda usage, model: models.cost_usd(model, usage),
+                    clock=plan.clock,
+                ),
+                *guards.bundles(run.model),
                 *(hooks if isinstance(hooks, Bundle) else hooks() for hooks in plan.bundles),
                 guardrails.bundle(),
                 authorizer.bundle(),

@@ -131,6 +131,8 @@ class Talk:
             self._runs -= 1
             self._is_interrupting = False
         self._stage.catch_up()
+        if run.unsent:
+            self._stage.give_back("\n".join(typed_text(message) for message in run.unsent))
         if isinstance(outcome, Cancelled):
             self.take_queue_back()
         elif conversation is self.conversation:

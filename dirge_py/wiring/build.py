@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+from dirge_py.calls import LoopTool
 from dirge_py.config.models import role_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
@@ -30,12 +32,19 @@ from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_file import LogFile
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
-from dirge_py.wiring.context_view import context_parts, file_reader, relay_to, summarise_with
+from dirge_py.wiring.context_view import (
+    ContextParts,
+    context_parts,
+    file_reader,
+    relay_to,
+    summarise_with,
+)
+from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.gates import GateServices
 from dirge_py.wiring.guardrails import Guardrails
@@ -83,6 +92,18 @@ class _Folders:
     output: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Room:
+    """What one conversation has of its own."""
+
+    recorder: Recorder | None
+    loaded: Loaded
+    folders: _Folders
+    gate: Gate
+    todo: TodoList
+    toolbox: Toolbox
+
+
 class _Site:
     """Everything under construction, for one conversation. `undo` is for when that fails."""
 
@@ -120,6 +141,59 @@ class _Site:
         self.store = open_store(config, self.cwd)
 
     def conversation(self) -> Conversation:
+        room, notices = self._room()
+        loaded, recorder = room.loaded, room.recorder
+        model, thinking = self.models.start_with(loaded)
+        if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
+            recorder.note_model(model, thinking=thinking)
+        guards = self._guards(room, model)
+        log = self._log(recorder)
+        parts = Parts(
+            cwd=self.cwd,
+            model=model,
+            thinking=thinking,
+            models=self.models,
+            tools=room.toolbox.loop_tools,
+            stream_fn=self.checks.around_model(self.stream_fn),
+            configure=guards.configure,
+            system_prompt=self.prompt.text,
+            attach=self._attacher(room).attach,
+            explain=Explainer(
+                gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
+            ).decide,
+            gate=room.gate,
+            recorder=recorder,
+            list_sessions=self.store.list,
+            instruction_files=self.prompt.project_files.paths,
+            notices=self._notices(notices, loaded),
+            late_notices=self.late_notices,
+            history=loaded.messages,
+            usage=loaded.usage,
+            cost_usd=loaded.cost_usd,
+            steering_mode=self.config.loop.steering,
+            follow_up_mode=self.config.loop.follow_up,
+            max_turns=self.config.loop.max_turns,
+            time_limit_s=self.config.limits.time_s,
+            prompt_checks=(*self.plugins.prompt_checks, *self.checks.prompt_checks),
+            compact=partial(guards.context.compact, emit=self.relay),
+            context_report=guards.context.report,
+            plugins=self.plugins,
+            on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
+            bind_tools=partial(self._bound, room),
+            for_fork=partial(self._for_fork, guards, room.folders),
+            relay=self.relay,
+            sinks=(guards.context.sink, self.plugins.on_event, *((log.sink,) if log else ())),
+            on_close=(
+                self.plugins.aclose,
+                *self.on_close,
+                guards.context.close,
+                self._let_go(recorder, log),
+            ),
+        )
+        return Conversation(parts)
+
+    def _room(self) -> tuple[_Room, Sequence[str]]:
+        """What this conversation has of its own, and notices about its session."""
         recorder, notices = self._open_recorder()
         loaded = recorder.load() if recorder is not None else Loaded()
         folders = self._folders(recorder)
@@ -130,80 +204,39 @@ class _Site:
         if recorder is not None:
             todo.on_change = lambda items: recorder.note_setting("todo", items)
         toolbox = self._toolbox(folders, todo)
-        explainer = Explainer(
-            gate=gate, toolbox=toolbox, workspace=self.workspace, cwd=str(self.cwd)
-        )
-        model, thinking = self.models.start_with(loaded)
-        if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
-            recorder.note_model(model, thinking=thinking)
-        log = self._log(recorder)
-        attacher = GuardedAttacher(
-            attacher=Attacher(cwd=self.cwd, asset_dir=folders.assets), gate=gate, asker=self.asker
-        )
-        guards = self._guards(gate, toolbox, todo, folders, recorder, loaded, model)
-        parts = Parts(
-            cwd=self.cwd,
-            model=model,
-            thinking=thinking,
-            models=self.models,
-            tools=toolbox.loop_tools,
-            stream_fn=self.checks.around_model(self.stream_fn),
-            configure=guards.configure,
-            system_prompt=self.prompt.text,
-            attach=attacher.attach,
-            explain=explainer.decide,
-            gate=gate,
+        room = _Room(
             recorder=recorder,
-            list_sessions=self.store.list,
-            instruction_files=self.prompt.project_files.paths,
-            notices=(
-                *self.options.notices,
-                *notices,
-                *loaded.notices,
-                *changes_since(loaded, cwd=self.cwd),
-                *self.models.notices,
-                *unusable_roles(self.config),
-                *self.prompt.project_files.notices,
-                *self.plugins.notices,
-            ),
-            late_notices=self.late_notices,
-            history=loaded.messages,
-            usage=loaded.usage,
-            cost_usd=loaded.cost_usd,
-            steering_mode=self.config.loop.steering,
-            follow_up_mode=self.config.loop.follow_up,
-            max_turns=self.config.loop.max_turns,
-            time_limit_s=self.config.limits.time_s,
-            prompt_checks=(
-                *self.plugins.prompt_checks,
-                *self.checks.prompt_checks,
-            ),
-            compact=partial(guards.context.compact, emit=self.relay),
-            context_report=guards.context.report,
-            plugins=self.plugins,
-            for_fork=partial(self._for_fork, guards, folders),
-            relay=self.relay,
-            sinks=(
-                guards.context.sink,
-                self.plugins.on_event,
-                *((log.sink,) if log else ()),
-            ),
-            on_close=(*self.on_close, guards.context.close, self._let_go(recorder, log)),
+            loaded=loaded,
+            folders=folders,
+            gate=gate,
+            todo=todo,
+            toolbox=toolbox,
         )
-        return Conversation(parts)
+        return room, notices
 
-    def _guards(
-        self,
-        gate: Gate,
-        toolbox: Toolbox,
-        todo: TodoList,
-        folders: _Folders,
-        recorder: Recorder | None,
-        loaded: Loaded,
-        model: str,
-    ) -> Guards:
+    def _bound(self, room: _Room, tools: Sequence[Tool[Any]]) -> Sequence[LoopTool]:
+        services = self._services(room.folders, room.todo)
+        return Toolbox(tools, services, str(self.cwd)).loop_tools
+
+    def _attacher(self, room: _Room) -> GuardedAttacher:
+        plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
+        return GuardedAttacher(attacher=plain, gate=room.gate, asker=self.asker)
+
+    def _notices(self, of_session: Sequence[str], loaded: Loaded) -> Sequence[str]:
+        return (
+            *self.options.notices,
+            *of_session,
+            *loaded.notices,
+            *changes_since(loaded, cwd=self.cwd),
+            *self.models.notices,
+            *unusable_roles(self.config),
+            *self.prompt.project_files.notices,
+            *self.plugins.notices,
+        )
+
+    def _guards(self, room: _Room, model: str) -> Guards:
         """Who decides in the runs of this conversation."""
-        config = self.config
+        config, recorder, gate = self.config, room.recorder, room.gate
         authorizer = Authorizer(
             gate=gate,
             asker=self.asker,
@@ -223,31 +256,35 @@ class _Site:
             withholds=gate.withholds,
             redact=self.redactor.redact,
         )
-        context = context_parts(
-            config,
-            window_of=self.models.window_tokens,
-            summarise=summarise_with(judges.ask, timeout_s=config.timeouts.judge_s),
-            summary_model=_summary_model(config),
-            read_file=file_reader(self.workspace),
-            relay=relay_to(OutputStore(folders.output)),
-            redact=self.redactor.redact,
-            save=recorder.note_compaction if recorder is not None else lambda record: None,
-            records=loaded.compactions,
-        )
         parts = GuardParts(
             config=config,
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
-            validate=toolbox.validate,
-            asset_dir=str(folders.assets),
-            context=context,
+            validate=room.toolbox.validate,
+            asset_dir=str(room.folders.assets),
+            context=self._context(room, judges),
             checks=self.checks,
-            gates=GateServices(judges=judges, diff=tree.diff, open_items=todo.open_items),
+            gates=GateServices(judges=judges, diff=tree.diff, open_items=room.todo.open_items),
             spending=spending,
             plugins=self.plugins,
             write_ahead=[recorder.interceptor] if recorder is not None else [],
             last=[scrub(self.redactor.redact), authorizer.bundle()],
         )
         return Guards(parts, model=model)
+
+    def _context(self, room: _Room, judges: Judges) -> ContextParts:
+        config, recorder = self.config, room.recorder
+        asked = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
+        return context_parts(
+            config,
+            window_of=self.models.window_tokens,
+            summarise=self.plugins.summarising(asked),
+            summary_model=_summary_model(config),
+            read_file=file_reader(self.workspace),
+            relay=relay_to(OutputStore(room.folders.output)),
+            redact=self.redactor.redact,
+            save=recorder.note_compaction if recorder is not None else lambda record: None,
+            records=room.loaded.compactions,
+        )
 
     def _for_fork(self, guards: Guards, folders: _Folders, model: str) -> ForkParts:
         own = guards.for_fork(model)
@@ -284,15 +321,20 @@ class _Site:
         self.on_close.append(remove)
         return _Folders(assets=temporary / "assets", output=temporary / "output")
 
-    def _toolbox(self, folders: _Folders, todo: TodoList) -> Toolbox:
-        services = Services(
+    def _services(self, folders: _Folders, todo: TodoList) -> Services:
+        return Services(
             files=self.workspace,
             processes=self.runner,
             outputs=OutputStore(folders.output),
             todo=todo,
             command_timeout_s=self.config.timeouts.bash_s,
         )
-        tools = [*chosen_tools(self.config), *plugin_tools(self.config, self.plugins)]
+
+    def _toolbox(self, folders: _Folders, todo: TodoList) -> Toolbox:
+        services = self._services(folders, todo)
+        others = plugin_tools(self.config, self.plugins)
+        known = [tool.name for tool in self.plugins.tools]
+        tools = [*chosen_tools(self.config, known), *others]
         return Toolbox(tools, services, str(self.cwd))
 
     def _log(self, recorder: Recorder | None) -> LogFile | None:

@@ -1,5 +1,6 @@
 """Which of the built-in tools a conversation offers."""
 
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
 
@@ -9,9 +10,13 @@ from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import discover, names
 
 
-def chosen_tools(config: Config) -> list[Tool[Any]]:
-    """The tools that `[tools]` and the flags leave. Raises ConfigError for a name that is none."""
-    known = names()
+def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
+    """The built-in tools that `[tools]` and the flags leave; `others` may be named there, too.
+
+    Raises:
+        ConfigError: a name is that of no tool.
+    """
+    known = [*names(), *others]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):
         if name not in known:
             near = get_close_matches(name, known, 1)

@@ -100,8 +100,23 @@ def test_a_refused_connection_is_tried_again_and_then_told(product: Product) -> 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_an_answer_cut_in_the_middle_is_kept_and_told(product: Product, wire: Wire) -> None:
+def test_an_answer_cut_in_the_middle_is_kept_and_gone_on_with(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
+    product.will(
+        Say(text="the first half of it", delta_chars=4, after_bytes=1200, then="reset"),
+        Say(text="and the second"),
+    )
+
+    ran = product.ask("x")
+
+    assert ran.exit_code == 0
+    assert ran.json["result"].startswith("the")
+    assert ran.json["result"].endswith("and the second")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_an_answer_cut_in_the_middle_is_kept_and_told(product: Product, wire: Wire) -> None:
+    product.configure("[loop]\nrecoveries = 0\n", wire=wire)
     product.will(
         Say(text="the first half of it", delta_chars=4, after_bytes=1200, then="reset"),
         Say(text="going on"),

@@ -24,6 +24,7 @@ def fill(folder: Path) -> None:
 
 
 def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product) -> None:
+    product.configure("[loop.gates]\nresume = 0\n")
     with small_disk(product.state_dir, "size=64k"):
         product.file("a.txt", "one\n")
         product.will(Say(text="first"), READ, EDIT, Say(text="I could not."))

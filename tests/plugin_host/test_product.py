@@ -163,3 +163,41 @@ def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
     )
     product.will(Say(text="done")).ask("x")
     assert product.sent()[0]["content"].endswith("Sing in tune.")
+def test_the_choice_of_tools_knows_those_of_plugins(product: Product) -> None:
+    plugin(product, "store", LOOKUP)
+    product.will(Say(text="done")).ask("--tools", "read,lookup", "x")
+    offered = [tool["function"]["name"] for tool in product.service.requests[-1].json["tools"]]
+    assert sorted(offered) == ["lookup", "read"]
+
+
+def test_a_watcher_may_finish_before_the_program_ends(product: Product) -> None:
+    plugin(
+        product,
+        "diary",
+        f"""
+        import asyncio
+        from pathlib import Path
+
+        def register(dirge):
+            @dirge.on("agent_end")
+            async def write(event):
+                for _ in range(100):
+                    await asyncio.sleep(0)
+                Path({str(product.base / "diary")!r}).write_text(type(event.outcome).__name__)
+        """,
+    )
+    assert product.will(Say(text="done")).ask("x").exit_code == 0
+    assert (product.base / "diary").read_text() == "Done"
+
+
+def test_a_headless_command_of_a_plugin_runs_in_print_mode(product: Product) -> None:
+    plugin(
+        product,
+        "greet",
+        """
+        def register(dirge):
+            dirge.command("greet", "say hello", lambda args, conversation, front: f"Hello, {args}.",
+                          headless=True)
+        """,
+    )
+    assert product.run("-p", "/greet you").stdout == "Hello, you.\n"

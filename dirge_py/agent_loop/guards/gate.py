@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo, TurnUpdate
 from dirge_py.events import SystemNotice
 from dirge_py.messages import Message, user_text
+from dirge_py.outcomes import Done
 
 Ask: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
 """What to send the agent on with; empty when it may rest."""
@@ -28,21 +29,38 @@ def gate(name: str, ask: Ask, *, most: int) -> Bundle:
 
     `ask` is not called when somebody spoke before it, when the run was ended by anything but the
     agent itself, or once it was stopped from outside. One that raises is told in a notice and
-    lets the agent rest.
+    lets the agent rest. So does a turn that it opened and that no model answers: a run that was
+    done must not fail because of what was asked besides.
     """
     spoken = 0
+    opened = 0
 
     async def get_followup_messages(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
-        nonlocal spoken
+        nonlocal spoken, opened
         if so_far or spoken >= most or info.ended_by != "natural" or _is_stopped(info):
             return ()
         messages = await _answer(name, ask, info)
         if not messages or _is_stopped(info):
             return ()
         spoken += 1
+        opened = info.turn + 1
         return tuple(messages)
 
-    return Bundle(name=name, get_followup_messages=get_followup_messages)
+    def prepare_next_turn(info: TurnInfo) -> TurnUpdate | None:
+        message = info.message
+        if info.turn != opened or message is None:
+            return None
+        if message.stop_reason != "error" or message.content:
+            return None
+        why = excerpt(message.error_message or "", 200)
+        info.emit(SystemNotice(f"The {name} check got no answer, so the run rests: {why}"))
+        raise StopRun(Done())
+
+    return Bundle(
+        name=name,
+        get_followup_messages=get_followup_messages,
+        prepare_next_turn=prepare_next_turn,
+    )
 
 
 def unless(should_defer: Callable[[], bool], bundle: Bundle) -> Bundle:

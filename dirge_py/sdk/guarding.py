@@ -1,0 +1,70 @@
+"""The guards of an agent that reads no settings: the loop's own, as they are by default."""
+
+from collections.abc import Sequence
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.guards.overflow import overflow
+from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.agent_loop.guards.retries import retries
+from dirge_py.agent_loop.guards.server_compaction import server_compaction
+from dirge_py.agent_loop.guards.storm import StormBreaker
+from dirge_py.agent_loop.hooks import Bundle
+from dirge_py.events import UsageReported
+from dirge_py.messages import user_text
+from dirge_py.parts import Models, Relay
+from dirge_py.session.history import Loaded
+from dirge_py.session.recorder import Recorder
+from dirge_py.streams import LlmContext, StreamFn, StreamOptions
+from dirge_py.wiring.context_view import ContextHooks, ContextParts, summarise_with
+
+_RECOVERIES = 3
+_RETRIES = 3
+
+
+class OwnGuards:
+    """Repeated calls, answers that break off, and histories that grow too long.
+
+    What the model is sent on with at the end of a run (tests, todo items) is left to the product.
+    """
+
+    def __init__(
+        self,
+        stream_fn: StreamFn,
+        models: Models,
+        model: str,
+        *,
+        recorder: Recorder | None,
+        loaded: Loaded,
+        relay: Relay,
+    ) -> None:
+        async def ask(_role: str, system: str, prompt: str) -> str:
+            context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
+            answer = await complete(stream_fn, context, StreamOptions(model=model), AbortSignal())
+            if answer.usage:
+                relay(UsageReported(usage=answer.usage, model=model))
+            return answer.text
+
+        self._storm = StormBreaker()
+        self.context = ContextHooks(
+            ContextParts(
+                window_of=models.window_tokens,
+                summarise=summarise_with(ask),
+                summary_model=model,
+                save=recorder.note_compaction if recorder is not None else lambda record: None,
+                on_compacted=self._storm.note_compaction,
+                records=loaded.compactions,
+            ),
+            model=model,
+        )
+
+    def bundles(self, model: str) -> Sequence[Bundle]:
+        """Fresh hooks for one run with `model`."""
+        return [
+            self._storm.bundle(),
+            retries(_RETRIES),
+            self.context.bundle(model),
+            recover(_RECOVERIES),
+            overflow(self.context.shrink),
+            server_compaction(),
+        ]
