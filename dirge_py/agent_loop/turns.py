@@ -29,7 +29,7 @@ def last_words(messages: Sequence[Message]) -> str:
     for message in messages:
         if _begins_anew(message):
             said.clear()
-        elif isinstance(message, AssistantMessage) and message.text.strip() and not message.calls:
+        elif isinstance(message, AssistantMessage) and _ends_with_words(message):
             if was_cut and said:
                 said[-1] += message.text
             elif message.text not in said:
@@ -42,6 +42,15 @@ def last_words(messages: Sequence[Message]) -> str:
 
 
 def _begins_anew(message: Message) -> bool:
+    """Whether what was said before is not this run's last word any more."""
     if isinstance(message, UserMessage):
         return message.origin != "harness"
-    return isinstance(message, AssistantMessage) and bool(message.withheld)
+    if not isinstance(message, AssistantMessage):
+        return False
+    # The harness' own words are the end of a run that did not come to one by itself.
+    return bool(message.withheld) or message.origin == "harness"
+
+
+def _ends_with_words(message: AssistantMessage) -> bool:
+    is_final = message.stop_reason not in UNFINISHED and not message.withheld
+    return is_final and not message.calls and bool(message.text.strip())

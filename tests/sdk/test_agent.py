@@ -419,8 +419,8 @@ async def test_two_runs_of_one_thread_at_once_are_refused(
 
 
 async def test_a_reader_that_is_stuck_is_told_to_the_others(model: ScriptedModel) -> None:
-    for _ in range(60):
-        model.will_call("echo", text="a")
+    for number in range(60):
+        model.will_call("echo", text=str(number))
     model.will_say("done")
     clock = FakeClock(is_eager=True)
 
