@@ -28,7 +28,7 @@ def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product
     with small_disk(product.state_dir, "size=64k"):
         product.file("a.txt", "one\n")
         # Whoever stops right after a failure is asked about it once.
-        product.will(Say(text="first"), READ, EDIT, Say(text="Oh."), Say(text="I could not."))
+        product.will(Say(text="first"), READ, EDIT, Say(text="I could not."), Say(text="So be it."))
         product.ask("--session", "kept", "x")
         fill(product.state_dir)
 
@@ -48,7 +48,7 @@ def test_a_full_disk_under_the_project_leaves_the_file_as_it_was(product: Produc
     with small_disk(product.project, "size=64k"):
         product.file("a.txt", "one\n" + "x" * 8000)
         fill(product.project)
-        product.will(READ, EDIT, Say(text="Oh."), Say(text="No room."))
+        product.will(READ, EDIT, Say(text="No room."), Say(text="So be it."))
 
         ran = product.ask("x")
 
