@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.hooks import Bundle, CallDecision
@@ -18,7 +18,6 @@ from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
 from dirge_py.calls import LoopTool
 from dirge_py.choices import Choices
-from dirge_py.context.report import ContextReport
 from dirge_py.contributions import Plugins
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
@@ -29,6 +28,9 @@ from dirge_py.outcomes import Cancelled, Outcome
 from dirge_py.parts import ChildSpec, Parts
 from dirge_py.runs import Run
 from dirge_py.session.listing import SessionSummary
+
+if TYPE_CHECKING:
+    from dirge_py.context.report import ContextReport
 
 _logger = logging.getLogger(__name__)
 
@@ -84,6 +86,11 @@ class Conversation(Choices):
         return self.run is not None
 
     @property
+    def is_compacting(self) -> bool:
+        """Whether `compact` is under way: no run can start until it is done."""
+        return self._is_compacting
+
+    @property
     def instruction_files(self) -> Sequence[str]:
         return self._parts.instruction_files
 
@@ -103,7 +110,7 @@ class Conversation(Choices):
         """These tools with this conversation's services, as a `TurnUpdate` wants them."""
         return self._parts.bind_tools(tools)
 
-    def context_report(self) -> ContextReport | None:
+    def context_report(self) -> "ContextReport | None":
         """What would be sent now; None where nobody keeps count."""
         report = self._parts.context_report
         return report(tuple(self.messages)) if report is not None else None
@@ -125,7 +132,8 @@ class Conversation(Choices):
         """Start a run with this prompt. Raises DirgeError while another one is going on.
 
         With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last, and
-        `continue_run` goes on. `bundles` are further hooks for this run, the last to be asked.
+        `continue_run` goes on. `bundles` are further hooks for this run; of all others
+        only the permission engine is asked after them.
         """
         message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
         return self._start(Order(prompts=[message], single_turn=single_turn, bundles=bundles))

@@ -3,12 +3,11 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
-from dirge_py.context.report import ContextReport
 from dirge_py.contributions import Plugins
 from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
@@ -20,6 +19,9 @@ from dirge_py.permission.gate import Gate
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn, ThinkingLevel
+
+if TYPE_CHECKING:
+    from dirge_py.context.report import ContextReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,8 @@ class RunSettings:
 
     `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
     conversation itself sees to; gates have nothing to say in it. `chosen_model` tells what is
-    chosen now, which may change while the run goes on.
+    chosen now, which may change while the run goes on. `further` are hooks for this run alone: they
+    stand behind all others, but before those that take secrets out and judge calls.
     """
 
     model: str
@@ -72,6 +75,7 @@ class RunSettings:
     max_turns: int | None = None
     is_recorded: bool = True
     single_turn: bool = False
+    further: Sequence[Bundle] = ()
 
 
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
@@ -152,7 +156,7 @@ class Parts:
     time_limit_s: float | None = None
     prompt_checks: Sequence[PromptCheck] = ()
     compact: Compactor | None = None
-    context_report: Callable[[Sequence[Message]], ContextReport] | None = None
+    context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     on_waiting: OnWaiting | None = None
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     for_fork: Callable[[str], ForkParts] | None = None

@@ -3,12 +3,11 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.agent_loop.argument_errors import cut_json, explain
 from dirge_py.agent_loop.effects import changes_something
 from dirge_py.agent_loop.flatten import nested
-from dirge_py.agent_loop.repair import Repaired, repair
 from dirge_py.agent_loop.truncation import Parsed, parse_arguments
 from dirge_py.calls import (
     CallProblem,
@@ -18,8 +17,14 @@ from dirge_py.calls import (
     ToolOutcome,
     ToolValidator,
 )
+from dirge_py.lib.late import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.messages import ToolCallBlock
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.repair import Repaired, repair
+else:
+    repair = late("dirge_py.agent_loop.repair", "repair")
 
 PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
     "unknown_tool": "unknown_tool",
@@ -119,7 +124,7 @@ def _fitted(
     return _repaired(call, repaired)
 
 
-def _repaired(call: ToolCall, repaired: Repaired) -> ToolCall:
+def _repaired(call: ToolCall, repaired: "Repaired") -> ToolCall:
     if not repaired.kinds:
         return replace(call, arguments=repaired.arguments, notes=(*call.notes, *repaired.notes))
     _logger.info(

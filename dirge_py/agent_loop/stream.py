@@ -4,15 +4,16 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.assemble import Assembler, finished_blocks
 from dirge_py.agent_loop.flatten import told_schema
 from dirge_py.agent_loop.hooks import Context, StopRun
 from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.scavenge import with_written_calls
 from dirge_py.agent_loop.state import Run
 from dirge_py.errors import ProviderError
 from dirge_py.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
+from dirge_py.lib.late import late
 from dirge_py.messages import AssistantMessage, Message, StopReason, ToolCallBlock
 from dirge_py.streams import (
     LlmContext,
@@ -24,6 +25,11 @@ from dirge_py.streams import (
     StreamStart,
     ToolSpec,
 )
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.scavenge import with_written_calls
+else:
+    with_written_calls = late("dirge_py.agent_loop.scavenge", "with_written_calls")
 
 _EVENTS_PER_BREATH = 256
 

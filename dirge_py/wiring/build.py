@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -19,6 +19,7 @@ from dirge_py.conversation import Conversation
 from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
+from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import ForkParts, Parts, Relay
 from dirge_py.permission.gate import Gate
@@ -58,7 +59,12 @@ from dirge_py.wiring.rules import key_variables, open_gate
 from dirge_py.wiring.scrub import scrub
 from dirge_py.wiring.sessions import changes_since, open_journal, open_store
 from dirge_py.wiring.toolset import chosen_tools
-from dirge_py.wiring.working_tree import WorkingTree
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.guards.judge import Diff
+    from dirge_py.wiring.working_tree import WorkingTree
+else:
+    WorkingTree = late("dirge_py.wiring.working_tree", "WorkingTree")
 
 
 def build(
@@ -249,13 +255,6 @@ class _Site:
         judges = Judges(
             config=config, stream_fn=self.stream_fn, tell=self.relay, spent=spending.add
         )
-        tree = WorkingTree(
-            runner=self.runner,
-            cwd=str(self.cwd),
-            roots=self.workspace.roots,
-            withholds=gate.withholds,
-            redact=self.redactor.redact,
-        )
         parts = GuardParts(
             config=config,
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
@@ -263,13 +262,28 @@ class _Site:
             asset_dir=str(room.folders.assets),
             context=self._context(room, judges),
             checks=self.checks,
-            gates=GateServices(judges=judges, diff=tree.diff, open_items=room.todo.open_items),
+            gates=GateServices(
+                judges=judges, diff=self._diff(gate), open_items=room.todo.open_items
+            ),
             spending=spending,
             plugins=self.plugins,
             write_ahead=[recorder.interceptor] if recorder is not None else [],
             last=[scrub(self.redactor.redact), authorizer.bundle()],
         )
         return Guards(parts, model=model)
+
+    def _diff(self, gate: Gate) -> Callable[[], Awaitable["Diff | None"]] | None:
+        """What the critic is shown of the working tree; nothing where there is no critic."""
+        if not self.config.roles.critic:
+            return None
+        tree = WorkingTree(
+            runner=self.runner,
+            cwd=str(self.cwd),
+            roots=self.workspace.roots,
+            withholds=gate.withholds,
+            redact=self.redactor.redact,
+        )
+        return tree.diff
 
     def _context(self, room: _Room, judges: Judges) -> ContextParts:
         config, recorder = self.config, room.recorder

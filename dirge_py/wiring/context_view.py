@@ -6,14 +6,13 @@ import hashlib
 import stat
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
 from dirge_py.config.schema import Config
 from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.reminders import ReminderRule, reminded
-from dirge_py.context.report import ContextReport, report
 from dirge_py.context.restore import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.summary import Summarise
 from dirge_py.context.view import Compaction, ContextView, Prepared, Request, ViewSettings
@@ -25,10 +24,16 @@ from dirge_py.events import (
     Sink,
 )
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message
 from dirge_py.outcomes import Failed
 from dirge_py.processes.outputs import OutputStore
+
+if TYPE_CHECKING:
+    from dirge_py.context.report import ContextReport, report
+else:
+    report = late("dirge_py.context.report", "report")
 
 Ask: TypeAlias = Callable[[str, str, str], Awaitable[str]]
 """A role, a system prompt and a prompt; the answer of that role's model."""
@@ -121,7 +126,7 @@ class ContextHooks:
 
     def report(
         self, messages: Sequence[Message], *, system_prompt: str = "", tools: Sequence[Any] = ()
-    ) -> ContextReport:
+    ) -> "ContextReport":
         """What would be sent of this history now. Prompt and tools default to those sent last."""
         request = Request(
             messages=tuple(self._budget.apply(messages)),

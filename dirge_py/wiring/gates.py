@@ -1,13 +1,12 @@
 """The gates and reminders of one run, in the order that is policy."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.guards.after_failure import resume_after_failure
 from dirge_py.agent_loop.guards.depth import DepthTracker, depth
 from dirge_py.agent_loop.guards.failures import failures
 from dirge_py.agent_loop.guards.gate import unless
-from dirge_py.agent_loop.guards.goal import goal
-from dirge_py.agent_loop.guards.judge import DiffOf, judge
 from dirge_py.agent_loop.guards.todo import todo
 from dirge_py.agent_loop.guards.verification import Verification, tracking
 from dirge_py.agent_loop.guards.verifier import verifier
@@ -15,8 +14,16 @@ from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.config.loop_tables import Gates
 from dirge_py.errors import ConfigError
 from dirge_py.events import Sink, UsageReported
+from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.wiring.judges import Judges
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.guards.goal import goal
+    from dirge_py.agent_loop.guards.judge import DiffOf, judge
+else:
+    goal = late("dirge_py.agent_loop.guards.goal", "goal")
+    judge = late("dirge_py.agent_loop.guards.judge", "judge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,7 @@ class GateServices:
     """
 
     judges: Judges | None = None
-    diff: DiffOf | None = None
+    diff: "DiffOf | None" = None
     open_items: Callable[[], Sequence[str]] | None = None
     depth: DepthTracker | None = None
     should_defer: Callable[[], bool] | None = None

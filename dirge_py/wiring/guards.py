@@ -21,10 +21,10 @@ from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.parts import RunSettings
-from dirge_py.plugin_host.host import PluginHost
 from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
 from dirge_py.wiring.gates import GateServices, gates
 from dirge_py.wiring.guardrails import Guardrails
+from dirge_py.wiring.plugins import Plugins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class GuardParts:
     checks: Guardrails
     gates: GateServices
     spending: Spending
-    plugins: PluginHost
+    plugins: Plugins
     write_ahead: Sequence[Interceptor] = ()
     last: Sequence[Bundle] = ()
 
@@ -114,6 +114,7 @@ class Guards:
             # A gate stays silent when anybody before it has something to say.
             *gates(loop.gates, parts.gates, is_fork=is_silent),
             parts.checks.bundle(),
+            *run.further,
             *parts.last,
         ]
 

@@ -1,0 +1,21 @@
+"""Functions whose module is loaded when they are first called: for what most starts do without.
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.repair import repair
+else:
+    repair = late("dirge_py.agent_loop.repair", "repair")
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def late(module: str, name: str) -> Callable[..., Any]:
+    """A function that stands for `name` of `module`; a class will do as well."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
