@@ -18,6 +18,23 @@ def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     return [_as_guidance(message) for message in messages if _is_for_models(message)]
 
 
+class Converter:
+    """`default_convert_to_llm` for a history that grows: what was converted before stays so."""
+
+    def __init__(self) -> None:
+        self._given: tuple[Message, ...] = ()
+        self._converted: list[Message] = []
+
+    def convert(self, messages: Sequence[Message]) -> Sequence[Message]:
+        given = tuple(messages)
+        known = len(self._given)
+        if given[:known] != self._given:
+            known, self._converted = 0, []
+        self._converted += default_convert_to_llm(given[known:])
+        self._given = given
+        return tuple(self._converted)
+
+
 def _is_for_models(message: Message) -> bool:
     if isinstance(message, AssistantMessage):
         return bool(message.content) and not message.withheld

@@ -8,7 +8,7 @@ from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.answers import checked
-from dirge_py.agent_loop.convert import default_convert_to_llm
+from dirge_py.agent_loop.convert import Converter
 from dirge_py.agent_loop.hooks import (
     HOOK_NAMES,
     AfterToolCallResult,
@@ -41,7 +41,7 @@ def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
     | hook                             | rule                                          | one that raises       |
     |----------------------------------|-----------------------------------------------|-----------------------|
     | transform_context, convert_to_llm, after_tool_call | chain: each sees what the previous returned | unchanged |
-    | before_tool_call                 | edits chain, validated after each; the first Answer or Defer ends it | blocks the call |
+    | before_tool_call                 | edits chain, validated after each; the first Answer or Defer ends it, but a call that was allowed is not deferred | blocks the call |
     | prepare_next_turn                | merged field by field, later wins             | no change             |
     | should_stop_after_turn           | the first StopRun or True                     | no                    |
     | get_steering_messages            | concatenated                                  | nothing from it       |
@@ -65,6 +65,7 @@ class MergedHooks:
     def __init__(self, bundles: Sequence[Bundle], validate: ToolValidator | None) -> None:
         self._bundles = bundles
         self._validate = validate
+        self._converter = Converter()
 
     def _each(self, name: str) -> Iterator[tuple[Bundle, Hook]]:
         for bundle in self._bundles:
@@ -87,7 +88,7 @@ class MergedHooks:
             current = messages if converted is None else converted
             answer = await _ask("convert_to_llm", bundle, hook, info, current)
             converted = converted if answer is None else answer
-        return default_convert_to_llm(messages) if converted is None else converted
+        return self._converter.convert(messages) if converted is None else converted
 
     async def before_tool_call(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
         edit: EditArgs | None = None
@@ -101,11 +102,14 @@ class MergedHooks:
             except Exception as error:
                 _report(bundle, hook, info, error, "the call is blocked")
                 return _blocked_by(bundle, error)
+            if isinstance(answer, Defer) and _is_allowed(info, call):
+                continue  # this was decided; who comes after still has a word in it
             if isinstance(answer, (Answer, Defer)):
                 return answer
             if isinstance(answer, EditArgs):
-                edit = answer
                 call = with_arguments(call, answer.args, self._validate)
+                # What the next hooks judge, not what the last one may still have in its hands.
+                edit = EditArgs(call.arguments)
         return edit
 
     async def after_tool_call(
@@ -214,6 +218,11 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
     if "content" in fields:
         fields["content"] = tuple(fields["content"])
     return replace(result, **fields)
+
+
+def _is_allowed(info: TurnInfo, call: ToolCall) -> bool:
+    decision = info.decisions.get(call.id)
+    return decision is not None and decision.allow
 
 
 def _overlaid(below: Any, above: Any) -> Any:

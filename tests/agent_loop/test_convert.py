@@ -1,0 +1,35 @@
+"""History as a model sees it, whole or piece by piece."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.convert import Converter, default_convert_to_llm
+from dirge_py.messages import AssistantMessage, CustomMessage, TextBlock, user_text
+
+messages = st.lists(
+    st.one_of(
+        st.builds(user_text, st.text(max_size=3), st.sampled_from(["user", "steering", "harness"])),
+        st.builds(
+            AssistantMessage,
+            content=st.sampled_from([(), (TextBlock("a"),)]),
+            withheld=st.sampled_from(["", "", "guard"]),
+        ),
+        st.builds(CustomMessage, kind=st.just("note")),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(messages, max_size=5), st.booleans())
+def test_a_history_that_grows_or_changes_is_converted_as_if_anew(pieces, is_growing):
+    converter, history = Converter(), []
+    for piece in pieces:
+        history = [*history, *piece] if is_growing else piece
+        assert list(converter.convert(history)) == default_convert_to_llm(history)
+
+
+def test_what_was_converted_is_the_same_object_in_the_next_turn():
+    converter, typed = Converter(), user_text("look there", "steering")
+    (first,) = converter.convert([typed])
+    again, _ = converter.convert([typed, user_text("and here", "steering")])
+    assert again is first
