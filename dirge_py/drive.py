@@ -49,7 +49,7 @@ _logger = logging.getLogger(__name__)
 class Order:
     """What a run is to do. No `prompts`: it goes on from where the conversation stands.
 
-    `bundles` are composed behind those of the configuration, so they have the last word.
+    `bundles` are asked behind those of the configuration; only permission comes after them.
     """
 
     prompts: Sequence[Message] | None = None
@@ -193,15 +193,14 @@ class Drive:
                 max_turns=parts.max_turns,
                 is_recorded=parts.recorder is not None,
                 single_turn=order.single_turn,
+                further=order.bundles,
             )
         )
-        last = list(order.bundles)
-        if order.single_turn:
-            turns, usage = (0, None) if order.prompts else self._ledger.since_prompt()
-            last.append(
-                single_turn(turns_before=turns, usage_before=usage, max_turns=parts.max_turns)
-            )
-        return compose(*last, config=config) if last else config
+        if not order.single_turn:
+            return config
+        turns, usage = (0, None) if order.prompts else self._ledger.since_prompt()
+        rests = single_turn(turns_before=turns, usage_before=usage, max_turns=parts.max_turns)
+        return compose(rests, config=config)
 
     # -- the hooks of the conversation
 

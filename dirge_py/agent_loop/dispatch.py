@@ -3,8 +3,11 @@
 import asyncio
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs, StopRun
 from dirge_py.agent_loop.merge import changed_result
@@ -48,10 +51,15 @@ async def execute_tool_calls(run: Run, blocks: Sequence[ToolCallBlock]) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """One call's way through the batch."""
+    """One call's way through the batch.
+
+    `arguments` are those it runs with once it may: nobody else has them in hand, so what was judged
+    cannot be changed afterwards.
+    """
 
     block: ToolCallBlock
     call: ToolCall
+    arguments: Any = None
     result: LoopToolResult | None = None
     is_started: bool = False
     is_running: bool = False
@@ -160,6 +168,7 @@ class _Batch:
             slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
         if slot.call.problem is not None:
             self._end(slot, problem_result(slot.call))
+        slot.arguments = _own_copy(slot.call.arguments)
         return None
 
     def _defer_from(self, first: _Slot, deferral: Defer) -> None:
@@ -237,7 +246,7 @@ class _Batch:
             assert tool is not None
             try:
                 return await tool.execute(
-                    call.id, call.arguments, self._run.signal, self._updates_of(slot)
+                    call.id, slot.arguments, self._run.signal, self._updates_of(slot)
                 )
             except SystemExit as error:
                 raise RuntimeError(f"The tool tried to exit ({error.code}).") from error
@@ -296,3 +305,9 @@ class _Batch:
             is_error=slot.result.is_error,
         )
         self._run.inject((message,))
+
+
+def _own_copy(arguments: Any) -> Any:
+    with suppress(Exception):  # what cannot be copied is not what a model wrote
+        return deepcopy(arguments)
+    return arguments

@@ -2,7 +2,7 @@
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +57,15 @@ def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
     merged = MergedHooks((config, *bundles), config.validate)
     hooks: dict[str, Any] = {name: getattr(merged, name) for name in HOOK_NAMES}
     return replace(config, **hooks)
+
+
+def merged_hooks(config: LoopConfig) -> "MergedHooks":
+    """The hooks of `config` as one set; those that `compose` made are one already."""
+    owners = {getattr(getattr(config, name), "__self__", None) for name in HOOK_NAMES}
+    owner = owners.pop()
+    if not owners and isinstance(owner, MergedHooks):
+        return owner
+    return MergedHooks((config,), config.validate)
 
 
 class MergedHooks:
@@ -155,7 +164,7 @@ class MergedHooks:
     async def get_api_key(self, provider: str) -> str | None:
         for bundle, hook in self._each("get_api_key"):
             try:
-                key: str | None = checked("get_api_key", await _invoke(hook, provider))
+                key: str | None = await _call("get_api_key", hook, provider, signal=None)
             except (StopRun, DirgeError):
                 raise
             except Exception as error:
@@ -195,21 +204,27 @@ async def _ask(name: str, bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any
         return None
 
 
-async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal) -> Any:
-    return checked(name, await until_aborted(_invoke(hook, *args), signal))
-
-
-async def _invoke(hook: Hook, *args: Any) -> Any:
+async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal | None) -> Any:
     try:
         answer = hook(*args)
         if inspect.isawaitable(answer):
-            answer = await answer
+            # Only what waits needs a task of its own: there are dozens of hooks in a turn.
+            waiting = _awaited(answer)
+            answer = await (waiting if signal is None else until_aborted(waiting, signal))
     except SystemExit as error:
         # Only a person may end the program.
         raise RuntimeError(f"It tried to exit ({error.code}).") from error
     if isinstance(answer, StopRun):
         raise answer
-    return answer
+    return checked(name, answer)
+
+
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    try:
+        return await answer
+    except SystemExit as error:
+        # Only a person may end the program; in a task this would end the event loop first.
+        raise RuntimeError(f"It tried to exit ({error.code}).") from error
 
 
 def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopToolResult:

@@ -236,6 +236,7 @@ class _Assembly:
                 *guards.bundles(run.model),
                 *(hooks if isinstance(hooks, Bundle) else hooks() for hooks in plan.bundles),
                 guardrails.bundle(),
+                *run.further,
                 authorizer.bundle(),
                 config=LoopConfig(
                     model=run.model,

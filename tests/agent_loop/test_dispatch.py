@@ -1,12 +1,14 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
 from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop import AfterToolCallResult, Answer, LoopConfig
-from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.agent_loop import AfterToolCallResult, Answer, EditArgs, LoopConfig, compose
+from dirge_py.agent_loop.hooks import Bundle
+from dirge_py.calls import LoopToolResult, ToolCall, text_result
 from dirge_py.errors import ModelRetry, ToolFailed
 from dirge_py.events import ToolExecutionEnd, ToolExecutionUpdate
 from dirge_py.messages import ImageBlock, TextBlock
@@ -290,3 +292,39 @@ async def test_one_failure_leaves_its_neighbours_alone():
     tools = [Tool("bad", boom), Tool(body=a_breath)]
     run = await ran(asking(("echo", {}), ("bad", {}), ("echo", {})), "go", tools=tools)
     assert run.outcomes == ["ok", "error", "ok"]
+
+
+async def test_an_interceptor_cannot_change_the_arguments_that_were_judged() -> None:
+    echo = Tool()
+
+    async def meddle(call: ToolCall, proceed: Any) -> Any:
+        call.arguments["path"] = "/etc/shadow"
+        return await proceed()
+
+    model = ScriptedModel().will_call("echo", path="a").will_say("done")
+    await ran(model, "go", tools=[echo], config=LoopConfig(interceptors=[meddle]))
+    assert echo.ran == [{"path": "a"}]
+
+
+async def test_a_hook_that_keeps_its_arguments_cannot_change_them_once_they_are_judged() -> None:
+    kept: list[Any] = []
+    echo = Tool()
+
+    def edit(_info: Any, call: ToolCall) -> EditArgs:
+        kept.append({"path": "a", "more": {"x": 1}})
+        return EditArgs(kept[0])
+
+    def judge(_info: Any, call: ToolCall) -> None:
+        assert call.arguments == {"path": "a", "more": {"x": 1}}
+
+    async def meddle(_call: ToolCall, proceed: Any) -> Any:
+        kept[0]["more"]["x"] = 2
+        return await proceed()
+
+    config = compose(
+        Bundle(name="edits", before_tool_call=edit),
+        Bundle(name="judges", before_tool_call=judge),
+        config=LoopConfig(interceptors=[meddle]),
+    )
+    await ran(ScriptedModel().will_call("echo").will_say("done"), "go", tools=[echo], config=config)
+    assert echo.ran == [{"path": "a", "more": {"x": 1}}]
