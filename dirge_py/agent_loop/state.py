@@ -16,7 +16,7 @@ from dirge_py.agent_loop.hooks import (
     TurnInfo,
     TurnUpdate,
 )
-from dirge_py.agent_loop.merge import MergedHooks
+from dirge_py.agent_loop.merge import merged_hooks
 from dirge_py.agent_loop.turns import is_turn, last_words
 from dirge_py.calls import LoopTool
 from dirge_py.errors import ProviderError
@@ -64,7 +64,7 @@ class Run:
     ) -> None:
         self.id = config.new_id()
         self.config = config
-        self.hooks = MergedHooks((config,), config.validate)
+        self.hooks = merged_hooks(config)
         self.signal = signal
         self.stream_fn = stream_fn
         self.decisions: Mapping[str, CallDecision] = {item.tool_call_id: item for item in decisions}
