@@ -12,6 +12,7 @@ from dirge_py.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
 from dirge_py.headless.result import usage_object
 from dirge_py.messages import (
     AssistantMessage,
+    CompactionBlock,
     ImageBlock,
     Message,
     TextBlock,
@@ -188,6 +189,8 @@ def _block(block: object) -> dict[str, Any]:
         case ImageBlock(asset_id=asset_id, media_type=media_type):
             source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
             return {"type": "image", "source": source}
+        case CompactionBlock(text=text):
+            return {"type": "compaction", "content": text}
         case _:
             return {"type": "other", "text": str(block)}
 
@@ -231,4 +234,6 @@ def _plain(value: Any) -> Any:
         return {"kind": type(value).__name__, **named}
     if isinstance(value, Usage):
         return dict(usage_object(value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
     return value

@@ -10,6 +10,8 @@ from dirge_py.agent_loop.turns import last_words
 from dirge_py.conversation import Conversation
 from dirge_py.errors import FileError, UsageError
 from dirge_py.events import (
+    ContextCompacted,
+    EscalationActivated,
     LoopEvent,
     MessageEnd,
     PermissionAnswered,
@@ -141,8 +143,13 @@ class Printer:
         elif isinstance(event, SystemNotice):
             complain(event.content)
         elif isinstance(event, RetryNotice):
-            delay_s = event.delay_ms / 1000
-            complain(f"retrying in {delay_s:g} s (attempt {event.attempt}): {event.error}")
+            wait = f" in {event.delay_ms / 1000:g} s" if event.delay_ms else ""
+            complain(f"retrying{wait} (attempt {event.attempt}): {event.error}")
+        elif isinstance(event, EscalationActivated):
+            complain(event.message)
+        elif isinstance(event, ContextCompacted) and self.conversation.is_running:
+            # Between runs it was asked for, and the answer tells.
+            complain(event.message)
         if self._lines is not None:
             self._lines.sink(event)
 

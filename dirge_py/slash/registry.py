@@ -142,11 +142,11 @@ class Registry:
         if command is None:
             raise unknown_command(self, typed.name)
         waits = command.while_running == "no" or (command.while_running == "listing" and typed.args)
-        if conversation.is_running and waits:
-            raise UsageError(
-                f"/{command.name} has to wait: a run is active.",
-                hint="Esc interrupts it.",
-            )
+        busy = "a run is active" if conversation.is_running else ""
+        if waits and not busy and conversation.is_compacting:
+            busy = "the context is being compacted"
+        if waits and busy:
+            raise UsageError(f"/{command.name} has to wait: {busy}.", hint="Esc interrupts it.")
         await command.run(typed.args, conversation, front)
 
 

@@ -187,9 +187,11 @@ class DirgeApp(App[int]):
         self.standing_changed()
 
     def _key_hint(self) -> str:
+        name = self.keymap.name_of
+        if self.talk.state == "compacting":
+            return f"{name('screen', 'interrupt')} interrupts"
         if not self.talk.is_running or self.talk.is_asking:
             return ""
-        name = self.keymap.name_of
         parts = [
             f"{name('screen', 'interrupt')} interrupts",
             f"{name('composer', 'submit')} steers",

@@ -8,7 +8,7 @@ from dirge_py.errors import DirgeError
 from dirge_py.messages import TextBlock, UserMessage
 from dirge_py.outcomes import Cancelled
 from dirge_py.slash.base import FrontEnd, Tone
-from dirge_py.slash.registry import Registry, as_prompt
+from dirge_py.slash.registry import Registry, Typed, as_prompt
 from dirge_py.ui.panels.queue import Waiting
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dirge_py.events import Sink
     from dirge_py.runs import Run
 
-State = Literal["starting", "ready", "working", "asking", "interrupting"]
+State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
 
 
 class Stage(Protocol):
@@ -44,6 +44,8 @@ class Talk:
         self._runs = 0
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
+        self._command: asyncio.Task[None] | None = None
+        self._has_held = False
 
     @property
     def state(self) -> State:
@@ -53,6 +55,8 @@ class Talk:
             return "interrupting"
         if self.is_asking:
             return "asking"
+        if self.conversation.is_compacting:
+            return "compacting"
         return "working" if self.is_running else "ready"
 
     @property
@@ -88,8 +92,7 @@ class Talk:
         try:
             typed = self._registry.read(text)
             if typed is not None:
-                await self._registry.run(typed, conversation, self._front)
-                self._watch_what_began(conversation)
+                await self._run_command(typed, conversation)
             else:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
@@ -104,11 +107,39 @@ class Talk:
         # One at a time: reading an attachment takes a while, and prompts keep their order.
         async with self._sending:
             message = await conversation.attach(text)
-            if not conversation.is_running:
+            if conversation.is_compacting:
+                # No run can start meanwhile; `_run_command` sends it when that is over.
+                how, self._has_held = "later", True
+            elif not conversation.is_running:
                 self._watch(conversation, conversation.send(message))
                 return
             queue = conversation.steer if how == "now" else conversation.follow_up
             self._typed[queue(message).id] = text
+
+    async def _run_command(self, typed: Typed, conversation: "Conversation") -> None:
+        command = asyncio.ensure_future(self._registry.run(typed, conversation, self._front))
+        if self._command is None:
+            self._command = command
+        try:
+            await asyncio.wait({command})
+        finally:
+            command.cancel()
+            if self._command is command:
+                self._command = None
+        if command.cancelled():
+            self._stage.say("Interrupted.")
+        self._watch_what_began(conversation)
+        if self._has_held and not conversation.is_compacting:
+            self._has_held = False
+            self._send_late(conversation)
+        if not command.cancelled():
+            command.result()
+
+    def _send_late(self, conversation: "Conversation") -> None:
+        """Start a run with what was queued when nobody took it up any more, or could."""
+        late = conversation.resume_queued() if conversation is self.conversation else None
+        if late is not None:
+            self._watch(conversation, late)
 
     # -- runs
 
@@ -135,16 +166,23 @@ class Talk:
             self._stage.give_back("\n".join(typed_text(message) for message in run.unsent))
         if isinstance(outcome, Cancelled):
             self.take_queue_back()
-        elif conversation is self.conversation:
+        else:
             # Typed in the last moment, when the loop had already looked into its queues.
-            late = conversation.resume_queued()
-            if late is not None:
-                self._watch(conversation, late)
+            self._send_late(conversation)
         self._stage.standing_changed()
 
     def interrupt(self) -> bool:
-        """Stop the run; what is queued goes back to the input. False when nothing runs."""
-        if self.conversation is None or not self.is_running:
+        """Stop the run, or a compaction; what is queued goes back to the input.
+
+        False when there is nothing to stop.
+        """
+        if self.conversation is None:
+            return False
+        if self.conversation.is_compacting and self._command is not None:
+            self.take_queue_back()
+            self._command.cancel()
+            return True
+        if not self.is_running:
             return False
         self.take_queue_back()
         self._is_interrupting = True

@@ -21,7 +21,7 @@ async def shown(line: str, **conversation: Any) -> PrintFront:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
-    talk: Any = SimpleNamespace(is_running=False, **conversation)
+    talk: Any = SimpleNamespace(is_running=False, is_compacting=False, **conversation)
     await COMMANDS.run(typed, talk, front)
     return front
 

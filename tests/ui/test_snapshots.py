@@ -37,6 +37,8 @@ CHANGE = PermissionRequest(
 @pytest.fixture
 def finished(room: Room) -> Room:
     """A project and a run that reads, changes and fails in it."""
+    # The words of gates have tests of their own.
+    room.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
     (room.project / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
     room.model.will(
         Reply(

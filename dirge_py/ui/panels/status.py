@@ -10,6 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.lib.clean import clean
+from dirge_py.lib.figures import thousands
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
@@ -87,13 +88,6 @@ def _fill(standing: Standing) -> str:
 def _fill_style(standing: Standing, ink: Ink) -> Style:
     full = standing.window_tokens and standing.context_tokens >= standing.window_tokens * 3 / 4
     return ink.warning if full else ink.dim
-
-
-def thousands(tokens: int) -> str:
-    """`950`, `12k`, `1.2M`."""
-    if tokens < 1000:
-        return str(tokens)
-    return f"{tokens // 1000}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
 
 
 def place_of(cwd: Path) -> str:

@@ -97,6 +97,15 @@ class Answer:
         for text in self._texts.values():
             text.finish()
 
+    def withdraw(self) -> None:
+        """Take everything that was streamed off the page again."""
+        for text in self._texts.values():
+            for block in text.blocks:
+                self._page.remove_block(block)
+        for thought in self._thoughts.values():
+            self._page.remove_block(thought)
+        self._texts, self._thoughts = {}, {}
+
     def _thought(self, index: int) -> ThinkingBlock:
         if index not in self._thoughts:
             self._thoughts[index] = ThinkingBlock(is_shown=self._show_thinking)

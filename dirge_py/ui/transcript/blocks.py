@@ -86,6 +86,41 @@ class UserBlock(BlockBase):
         return guess_lines(self._text, width) + len(self._attached) + bool(self._label)
 
 
+_LINES_OF_ASIDE = 3
+
+
+class AsideBlock(BlockBase):
+    """What dirge or a plugin wrote in a conversation: to the model, or in its place.
+
+    Dim and signed, so that nobody takes it for the person's or the model's words. What is long is
+    cut until it is asked for.
+    """
+
+    def __init__(self, text: str, *, source: str, is_whole: bool = False) -> None:
+        super().__init__()
+        self._text = clean(text).strip("\n")
+        self._source = clean(source)
+        self._is_whole = is_whole
+
+    @property
+    def can_expand(self) -> bool:
+        return not self._is_whole
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        head = wrap([(f"» {self._source}", ink.accent)], width)
+        rest: Sequence[Span] = [("  ", ink.dim)]
+        body = wrap([(self._text, ink.dim)], width, first=rest, rest=rest) if self._text else []
+        hidden = 0 if expanded or self._is_whole else len(body) - _LINES_OF_ASIDE
+        if hidden > 1:
+            more = f"… {hidden} more lines"
+            body = body[:_LINES_OF_ASIDE] + wrap([(more, ink.dim)], width, first=rest)
+        return head + body
+
+    def guess_height(self, width: int) -> int:
+        lines = guess_lines(self._text, width)
+        return 1 + (lines if self._is_whole else min(lines, _LINES_OF_ASIDE + 1))
+
+
 _COLUMN = re.compile(r" +\S+(?: \S+)* {2,}|  +")
 """What a line of two columns has before the second, or what any line is indented by."""
 
@@ -120,6 +155,19 @@ class NoticeBlock(BlockBase):
 
     def guess_height(self, width: int) -> int:
         return guess_lines(self._text, width)
+
+
+class DetailBlock(NoticeBlock):
+    """A line for who wants to know everything: not there until all is shown."""
+
+    gap = False
+    gathers = False
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        return super().paint(width, ink, expanded=expanded) if expanded else []
+
+    def guess_height(self, width: int) -> int:
+        return 0
 
 
 class ThinkingBlock(BlockBase):

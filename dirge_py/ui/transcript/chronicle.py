@@ -5,12 +5,17 @@ from typing import Any, Protocol
 
 from dirge_py.events import (
     AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    EscalationActivated,
     LoopEvent,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     PermissionAnswered,
     PermissionAsked,
+    RepairStats,
     RetryNotice,
     SystemNotice,
     ToolExecutionEnd,
@@ -57,6 +62,8 @@ class Chronicle:
         self._answer: Answer | None = None
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
+        self._is_in_run = False
+        self._activity: shown.Block | None = None
 
     def notice(self, text: str, *, tone: Tone = "plain") -> None:
         self._page.add(shown.NoticeBlock(text, tone=tone))
@@ -79,9 +86,12 @@ class Chronicle:
     def hear(self, event: LoopEvent) -> None:
         """Write what an event says. Events that change nothing to be seen are passed over."""
         match event:
+            case AgentStart():
+                self._is_in_run = True
             case TurnStart(turn=turn):
                 self._turn = turn
             case MessageStart(message=AssistantMessage()):
+                self._end_activity()
                 self._answer = Answer(self._page, show_thinking=self._show_thinking)
             case MessageUpdate():
                 self._update(event)
@@ -98,6 +108,12 @@ class Chronicle:
                 self.notice(f"Try {event.attempt + 1}{wait}: {event.error}", tone="warning")
             case SystemNotice(content=content):
                 self.notice(content)
+            case CompactionStarted() | ContextCompacted():
+                self._compaction(event)
+            case EscalationActivated():
+                self.notice(event.message)
+            case RepairStats():
+                self._page.add(shown.DetailBlock(event.message))
             case AgentEnd():
                 self._end(event)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
@@ -107,6 +123,24 @@ class Chronicle:
         """Draw the text heard since the last time; called once for a batch of events."""
         if self._answer is not None:
             self._answer.settle()
+
+    # -- what dirge does by itself
+
+    def _compaction(self, event: CompactionStarted | ContextCompacted) -> None:
+        """Tell of a compaction in a run. Between runs it was asked for, and its answer tells."""
+        self._end_activity()
+        if not self._is_in_run:
+            return
+        if isinstance(event, ContextCompacted):
+            self.notice(event.message)
+            return
+        self._activity = shown.NoticeBlock(event.message)
+        self._page.add(self._activity)
+
+    def _end_activity(self) -> None:
+        if self._activity is not None:
+            self._page.remove_block(self._activity)
+            self._activity = None
 
     # -- answers
 
@@ -122,7 +156,11 @@ class Chronicle:
     def _end_answer(self, message: AssistantMessage) -> None:
         answer = self._answer or Answer(self._page, show_thinking=self._show_thinking)
         self._answer = None
-        answer.finish(message)
+        if message.withheld or message.origin == "harness":
+            answer.withdraw()
+            self._words_of_dirge(message)
+        else:
+            answer.finish(message)
         called = {call.id for call in message.calls}
         for call_id, block in list(self._tools.items()):
             # The model began a call that did not come to be; it never ran.
@@ -130,7 +168,17 @@ class Chronicle:
                 self._page.remove_block(block)
                 del self._tools[call_id]
 
+    def _words_of_dirge(self, message: AssistantMessage) -> None:
+        """What stands in the place of an answer, or ends a run that the model did not end."""
+        if message.withheld:
+            self.notice(f"The answer was withheld by {message.withheld}.", tone="warning")
+        elif message.text.strip():
+            self._page.add(shown.AsideBlock(message.text, source="from dirge", is_whole=True))
+
     def _stored_answer(self, message: AssistantMessage) -> None:
+        if message.withheld or message.origin == "harness":
+            self._words_of_dirge(message)
+            return
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.text:
                 self._page.add(
@@ -143,11 +191,13 @@ class Chronicle:
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
 
     def _user(self, message: UserMessage, *, is_live: bool) -> None:
+        sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
+        if message.origin in sources:
+            self._page.add(shown.AsideBlock(message.text, source=sources[message.origin]))
+            return
         labels = {
             "steering": "steered in" + (f", delivered at turn {self._turn}" if is_live else ""),
             "follow_up": "queued, delivered when the agent was done",
-            "harness": "from dirge",
-            "plugin": "from a plugin",
         }
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
         label = labels.get(message.origin, "")
@@ -200,6 +250,8 @@ class Chronicle:
                 self._touch_tool(call_id)
         self._tools.clear()
         self._answer = None
+        self._is_in_run = False
+        self._end_activity()
         text, tone = words_for(event)
         if text:
             self.notice(text, tone=tone)

@@ -19,6 +19,8 @@ from dirge_py.slash.base import Tone
 def words_for(event: AgentEnd) -> tuple[str, Tone]:
     """A line for the end of a run; empty when its last words say enough."""
     match event.outcome:
+        case Done(stopped_by="storm"):
+            return "Stopped by the storm guard: the same calls came again and again.", "warning"
         case Done(stopped_by=guard) if guard:
             return f"Stopped by the {guard} guard.", "warning"
         case Done():
@@ -31,17 +33,27 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
         case LimitExceeded() as limit:
             return f"Stopped: {limit.message}. /continue goes on.", "warning"
         case NeedsMoreTurns():
-            return "One turn was asked for; more is to do.", "plain"
+            return "One turn was asked for; more is to do. /continue goes on.", "plain"
         case Cancelled():
             return "Interrupted.", "plain"
         case Refused(reason=reason):
             return f"Refused: {reason}", "error"
+        case HookTerminated(point="before_prompt", reason=reason):
+            return f"Not sent: {reason}.", "warning"
+        case HookTerminated() if _was_withheld(event):
+            return "", "plain"
         case HookTerminated(point=point, reason=reason):
             return f"Stopped at {point}: {reason}", "warning"
         case AwaitingConfirmation(description=description):
             return f"Waits for a decision. {description}".strip(), "warning"
         case Failed(message=message, hint=hint):
             return "\n".join(part for part in (message, hint) if part), "error"
+
+
+def _was_withheld(event: AgentEnd) -> bool:
+    """Whether the run ended with an answer that a guardrail withheld, which says so itself."""
+    answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
+    return bool(answers) and bool(answers[-1].withheld)
 
 
 def _said_nothing(event: AgentEnd) -> bool:

@@ -73,6 +73,10 @@ class Layout:
         for later in range(index, len(self._blocks)):
             self._forget(later)
         del self._blocks[index], self._heights[index], self._is_exact[index]
+        if index < len(self._blocks):
+            # Another one stands above it now, and with that the blank line may come or go.
+            self._is_exact[index] = False
+            self._heights[index] = self._guess(index)
         self._stale_from(index)
 
     def clear(self) -> None:

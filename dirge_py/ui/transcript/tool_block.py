@@ -13,7 +13,22 @@ from dirge_py.ui.transcript.blocks import BlockBase
 from dirge_py.ui.transcript.diff import count_changes, paint_diff
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
-State = Literal["running", "asking", "waiting", "ok", "failed", "denied", "aborted"]
+State = Literal[
+    "running",
+    "asking",
+    "waiting",
+    "ok",
+    "failed",
+    "again",
+    "denied",
+    "withheld",
+    "aborted",
+    "repeated",
+    "unrun",
+]
+"""`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
+
+_UNRUN: frozenset[State] = frozenset({"repeated", "unrun"})
 
 _LINES_COLLAPSED = 4
 _LINES_LIVE = 6
@@ -27,7 +42,12 @@ _LIVE_OUTPUT = 8_000
 _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
 _BODY: str = "  "
 
-_STATE_BY_OUTCOME: dict[str, State] = {"ok": "ok", "denied": "denied", "aborted": "aborted"}
+_STATE_BY_OUTCOME: dict[str, State] = {
+    "ok": "ok",
+    "denied": "denied",
+    "aborted": "aborted",
+    "suppressed": "unrun",
+}
 
 
 def main_argument(args: Any) -> str:
@@ -77,9 +97,7 @@ class ToolBlock(BlockBase):
     ) -> None:
         """The call has its result."""
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
-        self.state = _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
-        if outcome == "failed_command":
-            self.state = "failed"
+        self.state = _state_after(outcome, details, is_error=is_error)
         self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
         shown = text[:_LONGEST_OUTPUT]
         if len(text) > len(shown):
@@ -94,6 +112,9 @@ class ToolBlock(BlockBase):
         if self._diff and self.state == "ok":
             lines = paint_diff(self._diff, width, ink, indent=indent)
             return strips + _capped(lines, len(lines) if expanded else _DIFF_LINES, width, ink)
+        if self.state in _UNRUN and not expanded:
+            # What the model was told instead is no output, and nothing failed.
+            return strips
         if expanded or not self._output:
             return strips + self._paint_output(self._output.split("\n"), width, ink)
         lines_of_text = self._output.split("\n")
@@ -110,6 +131,8 @@ class ToolBlock(BlockBase):
     def guess_height(self, width: int) -> int:
         if self._diff:
             return min(_DIFF_LINES, self._diff.count("\n")) + 2
+        if self.state in _UNRUN:
+            return 1
         return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
     def _paint_header(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
@@ -121,6 +144,10 @@ class ToolBlock(BlockBase):
             "failed": ("●", ink.error),
             "denied": ("⊘", ink.warning),
             "aborted": ("◌", ink.dim),
+            "again": ("↻", ink.warning),
+            "withheld": ("⊘", ink.warning),
+            "repeated": ("≡", ink.dim),
+            "unrun": ("◌", ink.dim),
         }[self.state]
         head: list[Span] = [(f"{mark} ", style), (self._name, ink.tool), (" ", ink.text)]
         subject = clean(main_argument(self._args))
@@ -140,7 +167,15 @@ class ToolBlock(BlockBase):
         return wrap(head, width)
 
     def _tail_words(self) -> str:
-        words = {"asking": "waits for your answer", "denied": "denied", "aborted": "interrupted"}
+        words = {
+            "asking": "waits for your answer",
+            "denied": "denied",
+            "aborted": "interrupted",
+            "again": "asks for another try",
+            "withheld": "ran, its result withheld",
+            "repeated": "not run",
+            "unrun": "not run",
+        }
         parts = [words.get(self.state, ""), self._note]
         if self._diff:
             added, removed = count_changes(self._diff)
@@ -170,8 +205,24 @@ class ToolBlock(BlockBase):
         return [part for line in lines for part in fold([(line, style)], width, prefix=prefix)]
 
 
+def _state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> State:
+    if details.get("storm"):
+        return "repeated"
+    if details.get("withheld"):
+        return "withheld"
+    if details.get("retry"):
+        return "again"
+    if outcome == "failed_command":
+        return "failed"
+    return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
+
+
 def _note(details: Mapping[str, Any], took_ms: int) -> str:
     parts = []
+    if details.get("retry") and details.get("attempts"):
+        parts.append(f"{details.get('attempt')}/{details['attempts']}")
+    if details.get("storm"):
+        parts.append(f"the same call ×{details['storm'].get('count')}")
     if details.get("exit_code") not in (None, 0):
         parts.append(f"exit {details['exit_code']}")
     if details.get("outcome") == "timeout":
