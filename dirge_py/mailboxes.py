@@ -225,6 +225,11 @@ class Mailboxes:
             mailbox.has_changed.set()
         self._boxes.clear()
 
+    def room(self) -> Awaitable[None] | None:
+        """`wait_for_room`, or nothing to wait for, which is what it nearly always is."""
+        is_full = any(mailbox.is_full for mailbox in self._boxes)
+        return self.wait_for_room() if is_full else None
+
     async def wait_for_room(self) -> None:
         """Return when no mailbox is full; those that stay so cost at most their grace, once."""
         if not any(mailbox.is_full for mailbox in self._boxes):
