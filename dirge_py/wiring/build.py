@@ -62,6 +62,8 @@ from dirge_py.wiring.toolset import chosen_tools
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.judge import Diff
+    from dirge_py.context.report import ContextReport
+    from dirge_py.messages import Message
     from dirge_py.wiring.working_tree import WorkingTree
 else:
     WorkingTree = late("dirge_py.wiring.working_tree", "WorkingTree")
@@ -182,7 +184,7 @@ class _Site:
             time_limit_s=self.config.limits.time_s,
             prompt_checks=(*self.plugins.prompt_checks, *self.checks.prompt_checks),
             compact=partial(guards.context.compact, emit=self.relay),
-            context_report=guards.context.report,
+            context_report=partial(self._report, guards, room),
             plugins=self.plugins,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self._bound, room),
@@ -219,6 +221,13 @@ class _Site:
             toolbox=toolbox,
         )
         return room, notices
+
+    def _report(
+        self, guards: Guards, room: _Room, messages: "Sequence[Message]"
+    ) -> "ContextReport":
+        tools = room.toolbox.loop_tools
+        prompt = self.prompt.text([tool.name for tool in tools])
+        return guards.context.report(messages, system_prompt=prompt, tools=tools)
 
     def _bound(self, room: _Room, tools: Sequence[Tool[Any]]) -> Sequence[LoopTool]:
         services = self._services(room.folders, room.todo)
