@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.calls import LoopTool
-from dirge_py.config.models import role_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
@@ -50,7 +48,7 @@ from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.gates import GateServices
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
-from dirge_py.wiring.judges import Judges, unusable_roles
+from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins, plugin_tools
@@ -301,7 +299,7 @@ class _Site:
             config,
             window_of=self.models.window_tokens,
             summarise=self.plugins.summarising(asked),
-            summary_model=_summary_model(config),
+            summary_model=usable_model(config, "summarize"),
             read_file=file_reader(self.workspace),
             relay=relay_to(OutputStore(room.folders.output)),
             redact=self.redactor.redact,
@@ -388,10 +386,3 @@ def _take_up(gate: Gate, loaded: Loaded) -> None:
     """Give the gate back what the session had allowed."""
     for rule in loaded.grants:
         gate.add_grant(rule)
-
-
-def _summary_model(config: Config) -> str:
-    try:
-        return role_model(config, "summarize").name
-    except ConfigError:
-        return ""  # the person was told at the start: `unusable_roles`

@@ -86,3 +86,11 @@ def unusable_roles(config: Config) -> list[str]:
         except ConfigError as error:
             notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
     return notices
+
+
+def usable_model(config: Config, role: str) -> str:
+    """`alias/id` of the model that a role stands for; empty where that cannot be used."""
+    try:
+        return role_model(config, role).name
+    except ConfigError:
+        return ""  # the person was told at the start: `unusable_roles`
