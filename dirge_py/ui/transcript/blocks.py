@@ -166,9 +166,6 @@ class DetailBlock(NoticeBlock):
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         return super().paint(width, ink, expanded=expanded) if expanded else []
 
-    def guess_height(self, width: int) -> int:
-        return 0
-
 
 class ThinkingBlock(BlockBase):
     """What the model said to itself: one line, until the person wants to see it."""
