@@ -40,12 +40,14 @@ class StormBreaker:
 
     Calls are the same when name and arguments are, as the model wrote them, whether or not they
     could run. What counts is repetition *without progress*: a different result forgets the calls
-    before it, a successful edit every other call, and a compaction everything. After a timeout the
-    second call is answered. Cycles of a few calls are answered when they come round for the
-    `threshold`-th time.
+    before it, a successful edit every other call, and a compaction everything. A command that was
+    not asked for before and succeeds may have been an edit, too: it forgets all but what timed out.
+    After a timeout the second call is answered. Cycles of a few calls are answered when they come
+    round for the `threshold`-th time.
 
     When every call of a turn is answered, the model is asked to reflect and change its approach;
-    when that happens again before the agent rests, the run ends in words that ask for a hint.
+    when that happens again before it edits something or rests, the run ends in words that ask for a
+    hint.
 
     `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
     something, besides tools that claim to edit or execute.
@@ -112,12 +114,16 @@ class _Rules:
 
 @dataclass(slots=True, eq=False)
 class _Passed:
-    """A call that was let through. `digest` is of its result, None until (or if never) it ran."""
+    """A call that was let through. `digest` is of its result, None until (or if never) it ran.
+
+    `is_new`: nobody asked for the same lately.
+    """
 
     call_id: str
     turn: int
     signature: str
     kind: Kind
+    is_new: bool = True
     digest: str | None = None
 
 
@@ -158,6 +164,7 @@ class _Memory:
         repetition = known + 1 if known + 1 >= allowed else 0
         if not repetition and self._comes_round(passing.signature):
             repetition = self._rules.threshold
+        passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
         self._follow(passing)
         if not repetition:
             self._remember(passing)
@@ -174,7 +181,13 @@ class _Memory:
         if outcome == "timeout":
             self._timed_out.add(entry.signature)
         self._window = [item for item in self._window if not _is_outdated(item, entry)]
-        if entry.kind == "edit" and outcome == "ok" and not result.is_error:
+        if outcome != "ok" or result.is_error:
+            return
+        if entry.kind == "edit":
+            self._timed_out &= {entry.signature}
+            self.has_pivoted = False
+            self._forget_before(entry)
+        elif entry.kind == "execute" and entry.is_new:
             self._forget_before(entry)
 
     def _remember(self, passing: _Passed) -> None:
@@ -189,14 +202,16 @@ class _Memory:
         self._trail = [*self._trail, passing][-longest:]
 
     def _forget_before(self, edit: _Passed) -> None:
-        """After a change the same call is a new question; calls after the edit were made after."""
+        """After a change the same call is a new question; calls after the edit were made after.
+
+        What takes too long takes too long again, until a file was changed.
+        """
         place = self._window.index(edit) if edit in self._window else len(self._window)
         self._window = [
             item
             for n, item in enumerate(self._window)
-            if n >= place or item.signature == edit.signature
+            if n >= place or item.signature in {edit.signature, *self._timed_out}
         ]
-        self._timed_out &= {edit.signature}
 
     def _comes_round(self, latest: str) -> bool:
         """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""

@@ -260,6 +260,26 @@ def test_g2_in_one_batch_too():
         assert answers == [None, None]
 
 
+def test_g2_editing_by_commands_and_testing_in_turns_is_never_answered():
+    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    for n in range(5):
+        assert watched.passes("bash", {"command": f"sed -i {n}"}, text_result(""))
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+
+
+def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
+    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    for n in range(2):
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+        assert watched.passes("bash", {"command": f"no such {n}"}, failed)
+    assert not watched.passes("bash", {"command": "pytest"}, failed)
+    watched = Watched()
+    for _ in range(2):
+        assert watched.passes("bash", {"command": "sed -i x"}, text_result(""))
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+    assert not watched.passes("bash", {"command": "sed -i x"}, text_result(""))
+
+
 def test_an_edit_that_fails_changes_nothing():
     watched = Watched()
     failed = text_result("no such text", outcome="error", is_error=True)
@@ -424,6 +444,14 @@ async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
     assert isinstance(last, AssistantMessage) and last.origin == "harness"
     assert run.outcome.result.response == last.text and "`read`" in last.text
     assert_balanced(run.new)
+
+
+async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more():
+    model = reading(3, reading(3).will_call("edit", path="a")).will_say("done")
+    tools = [Acting("read", op="read"), Acting("edit", op="edit")]
+    run = await ran(model, "go", tools=tools, config=guarded())
+    assert run.outcomes.count("suppressed") == 2
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
 
 
 async def test_what_was_queued_is_still_delivered_and_starts_afresh():
