@@ -29,7 +29,7 @@ def last_words(messages: Sequence[Message]) -> str:
     for message in messages:
         if _begins_anew(message):
             said.clear()
-        elif isinstance(message, AssistantMessage) and _ends_with_words(message):
+        if isinstance(message, AssistantMessage) and _ends_with_words(message):
             if was_cut and said:
                 said[-1] += message.text
             elif message.text not in said:
@@ -47,8 +47,7 @@ def _begins_anew(message: Message) -> bool:
         return message.origin != "harness"
     if not isinstance(message, AssistantMessage):
         return False
-    # The harness' own words are the end of a run that did not come to one by itself.
-    return bool(message.withheld) or message.origin == "harness"
+    return bool(message.withheld)
 
 
 def _ends_with_words(message: AssistantMessage) -> bool:

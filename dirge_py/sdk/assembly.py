@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dirge_py import __version__
-from dirge_py.agent_loop.guards.limits import Limits, limits
+from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -117,6 +117,7 @@ class _Assembly:
         undo.callback(self.workspace.close)
         self.runner = Runner(EnvironmentPolicy())
         self.late_notices: list[str] = []
+        self.spending = Spending()
 
     def parts(self, thread: str | None, waiting: Waiting) -> Parts:
         plan = self.plan
@@ -135,7 +136,15 @@ class _Assembly:
         asset_dir = _asset_dir(plan.store, recorder)
         retrying = retrying_stream_fn(inner, RecoveryPolicy(), sleep=plan.clock.sleep)
         relay = Relay()
-        guards = OwnGuards(retrying, models, model, recorder=recorder, loaded=loaded, relay=relay)
+        guards = OwnGuards(
+            retrying,
+            models,
+            model,
+            recorder=recorder,
+            loaded=loaded,
+            relay=relay,
+            spending=self.spending,
+        )
         return Parts(
             cwd=plan.cwd,
             model=model,
@@ -232,6 +241,7 @@ class _Assembly:
                     _most(plan.limits, run.max_turns),
                     cost_of=lambda usage, model: models.cost_usd(model, usage),
                     clock=plan.clock,
+                    spending=self.spending,
                 ),
                 *guards.bundles(run.model),
                 *(hooks if isinstance(hooks, Bundle) else hooks() for hooks in plan.bundles),

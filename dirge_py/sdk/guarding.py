@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.guards.retries import retries
@@ -37,11 +38,13 @@ class OwnGuards:
         recorder: Recorder | None,
         loaded: Loaded,
         relay: Relay,
+        spending: Spending,
     ) -> None:
         async def ask(_role: str, system: str, prompt: str) -> str:
             context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
             answer = await complete(stream_fn, context, StreamOptions(model=model), AbortSignal())
             if answer.usage:
+                spending.add(answer.usage, model)
                 relay(UsageReported(usage=answer.usage, model=model))
             return answer.text
 

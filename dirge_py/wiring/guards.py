@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dirge_py.agent_loop.guards.depth import DepthTracker
 from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
-from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
+from dirge_py.agent_loop.guards.limits import Limits, Meter, Spending
 from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.guards.retries import retries
@@ -100,9 +100,16 @@ class Guards:
         """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
         parts, loop = self._parts, self._parts.config.loop
         is_silent = self._is_fork or run.single_turn
+        meter = self._meter(run)
+        # A run that is done must not end at a limit because of what a gate asks besides.
+        asked_to = parts.gates.should_defer
+        services = replace(
+            parts.gates,
+            should_defer=lambda: meter.is_last_turn or (asked_to is not None and asked_to()),
+        )
         return [
             run.bundle,
-            self._limits(run),
+            meter.bundle(),
             self._storm.bundle(),
             retries(parts.config.tools.retries),
             self.context.bundle(run.model),
@@ -112,15 +119,15 @@ class Guards:
             escalate(self._escalation_model, self._escalations, home=run.chosen_model),
             *parts.plugins.bundles(),
             # A gate stays silent when anybody before it has something to say.
-            *gates(loop.gates, parts.gates, is_fork=is_silent),
+            *gates(loop.gates, services, is_fork=is_silent),
             parts.checks.bundle(),
             *run.further,
             *parts.last,
         ]
 
-    def _limits(self, run: RunSettings) -> Bundle:
+    def _meter(self, run: RunSettings) -> Meter:
         most = self._parts.config.limits
-        return limits(
+        return Meter(
             Limits(
                 turns=run.max_turns,
                 requests=most.requests,

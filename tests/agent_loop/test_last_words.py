@@ -25,7 +25,7 @@ def said(text, **more):
         ([PROMPT, said("report"), NUDGE, AssistantMessage(stop_reason="error")], "report"),
         ([PROMPT, said("half", stop_reason="length"), NUDGE, said(" and half")], "half and half"),
         ([PROMPT, said("wait", stop_reason="pause_turn"), said("done")], "done"),
-        ([PROMPT, said("a"), NUDGE, said("I stop here.", origin="harness")], "I stop here."),
+        ([PROMPT, said("a"), NUDGE, said("Stopped.", origin="harness")], "a\n\nStopped."),
         ([PROMPT, said("a"), NUDGE, said("secret", withheld="x")], ""),
         ([PROMPT, AssistantMessage(content=(TextBlock("look"), CALL))], "look"),
     ],

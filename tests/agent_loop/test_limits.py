@@ -226,6 +226,23 @@ async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most
     assert run.recorder.of(TurnEnd)[-1].message is None
 
 
+async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
+    spending = Spending()
+
+    def judge(*_):
+        spending.add(Usage(input=500, output=50), "judge/m")
+        return False
+
+    model = restless(3)
+    config = compose(
+        Bundle(name="judge", should_stop_after_turn=judge),
+        limits(Limits(tokens=549), spending=spending),
+    )
+    run = await ran(model, "go", tools=[Tool()], config=config)
+    assert run.outcome == LimitExceeded(name="tokens", used=550, max=549)
+    assert len(model.seen) == 1
+
+
 async def test_a46_an_unknown_price_never_trips_the_limit():
     bundle = limits(Limits(cost_usd=0.001), cost_of=lambda *_: None)
     model = restless(3, usage=Usage(input=10**6)).will_say("done")

@@ -126,6 +126,22 @@ def test_as_many_turns_as_allowed_are_no_error(product: Product) -> None:
     assert product.ask("--max-turns", "2", "x").exit_code == 0
 
 
+def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: Product) -> None:
+    """The run is done in its last turn, with its report; nobody has tested the code since."""
+    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, Say(text="The report."))
+    ran = product.ask("--max-turns", "2", "x")
+    assert (ran.exit_code, ran.json["result"]) == (0, "The report.")
+
+
+def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> None:
+    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, Say(text="The report."), LOOK)
+    ran = product.ask("--max-turns", "3", "x")
+    assert ran.exit_code == 53
+    assert ran.json["result"].startswith("The report.\n\nI had to stop here, after 3 turns")
+
+
 @pytest.mark.parametrize(
     ("flag", "most", "name"), [("--max-tokens", "1500", "tokens"), ("--max-cost", "0.004", "cost")]
 )

@@ -69,7 +69,12 @@ def limits(
     clock: Callable[[], float] = time.monotonic,
     spending: Spending | None = None,
 ) -> Bundle:
-    """Hooks that hold one run to `most`. Make them anew for every run: they count.
+    """Hooks that hold one run to `most`: the bundle of a fresh `Meter`."""
+    return Meter(most, cost_of=cost_of, clock=clock, spending=spending).bundle()
+
+
+class Meter:
+    """Holds one run to `most`. Made anew for every run: it counts.
 
     Turns and requests stop a run that wants more, before waiting input is taken from its queue; a
     turn that such input opened is stopped before its model call. Tokens, cost and time stop when
@@ -78,57 +83,20 @@ def limits(
 
     The end of the run tells which limit it was; only `turns` is told before, with the last words.
     """
-    meter = _Meter(most, cost_of, clock, spending or Spending())
 
-    def before_model(info: TurnInfo) -> None:
-        _judged(lambda: meter.before_model(info))
-
-    def before_call(info: TurnInfo, _call: ToolCall) -> None:
-        _judged(lambda: meter.before_call(info))
-
-    def after_turn(info: TurnInfo) -> bool:
-        _judged(lambda: meter.after_turn(info))
-        return False
-
-    return Bundle(
-        name="limits",
-        transform_context=before_model,
-        before_tool_call=before_call,
-        should_stop_after_turn=after_turn,
-    )
-
-
-def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
-    """The outcome of a run that its owner may have aborted with the reason `TIMEOUT`."""
-    if isinstance(outcome, Cancelled) and outcome.reason == TIMEOUT:
-        return LimitExceeded(name="time", used=used_s, max=max_s)
-    return outcome
-
-
-def _judged(judge: Callable[[], None]) -> None:
-    try:
-        judge()
-    except StopRun:
-        raise
-    except Exception as error:
-        # Going on would be to have no limit.
-        text = f"The limits of this run cannot be judged: {error!r}"
-        raise StopRun(Failed(kind="bug", message=text)) from error
-
-
-class _Meter:
     def __init__(
         self,
         most: Limits,
-        cost_of: CostOf | None,
-        clock: Callable[[], float],
-        spending: Spending,
+        *,
+        cost_of: CostOf | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        spending: Spending | None = None,
     ) -> None:
         self._most = most
         self._cost_of = cost_of
         self._clock = clock
-        self._spending = spending
-        self._heard = len(spending)
+        self._spending = spending if spending is not None else Spending()
+        self._heard = len(self._spending)
         self._began = clock()
         self._turns = 0
         self._uncounted = 0
@@ -140,21 +108,46 @@ class _Meter:
         self._cost_usd = 0.0
         self._is_price_unknown = False
 
-    def before_model(self, info: TurnInfo) -> None:
+    def bundle(self) -> Bundle:
+        def before_model(info: TurnInfo) -> None:
+            _judged(lambda: self._before_model(info))
+
+        def before_call(info: TurnInfo, _call: ToolCall) -> None:
+            _judged(lambda: self._before_call(info))
+
+        def after_turn(info: TurnInfo) -> bool:
+            _judged(lambda: self._after_turn(info))
+            return False
+
+        return Bundle(
+            name="limits",
+            transform_context=before_model,
+            before_tool_call=before_call,
+            should_stop_after_turn=after_turn,
+        )
+
+    @property
+    def is_last_turn(self) -> bool:
+        """Whether the model cannot be asked again: nobody should send on a run that is done."""
+        turns, requests = self._most.turns, self._most.requests
+        has_no_turn = turns is not None and self._turns >= turns
+        return has_no_turn or (requests is not None and self._requests >= requests)
+
+    def _before_model(self, info: TurnInfo) -> None:
         self._check_spent(info)
         self._check_turns(info)
         self._turns += 1
         self._requests += 1
         self._asked_in_turn = info.turn
 
-    def before_call(self, info: TurnInfo) -> None:
+    def _before_call(self, info: TurnInfo) -> None:
         if self._batch_turn == info.turn:
             return
         self._batch_turn = info.turn
         self._calls += len(info.calls)
         _check("tool_calls", self._calls, self._most.tool_calls)
 
-    def after_turn(self, info: TurnInfo) -> None:
+    def _after_turn(self, info: TurnInfo) -> None:
         # A continued run may begin with the calls of an answer that was paid for before.
         if self._asked_in_turn == info.turn and info.message is not None:
             self._take_back_uncounted(info.message)
@@ -202,6 +195,24 @@ class _Meter:
         elif not self._is_price_unknown:
             self._is_price_unknown = True
             info.emit(SystemNotice(f"The price of {model} is unknown: not counted."))
+
+
+def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
+    """The outcome of a run that its owner may have aborted with the reason `TIMEOUT`."""
+    if isinstance(outcome, Cancelled) and outcome.reason == TIMEOUT:
+        return LimitExceeded(name="time", used=used_s, max=max_s)
+    return outcome
+
+
+def _judged(judge: Callable[[], None]) -> None:
+    try:
+        judge()
+    except StopRun:
+        raise
+    except Exception as error:
+        # Going on would be to have no limit.
+        text = f"The limits of this run cannot be judged: {error!r}"
+        raise StopRun(Failed(kind="bug", message=text)) from error
 
 
 def _check(name: LimitName, used: float, most: float | None) -> None:
