@@ -32,8 +32,9 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     known = front.commands.plugins
     order = known.order() if known is not None else ()
     width = max((len(point) for point, _ in order), default=0)
-    lines = [f"{point:<{width}}  {' → '.join(labels)}" for point, labels in order]
-    front.show("\n".join(lines) or "Nobody stands at any hook yet.")
+    rows = [f"  {point:<{width}}  {' → '.join(labels)}" for point, labels in order]
+    lines = ["Who is asked at each hook, in order", *rows]
+    front.show("\n".join(lines) if rows else "Nobody stands at any hook yet.")
 
 
 async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:

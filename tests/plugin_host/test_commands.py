@@ -15,7 +15,9 @@ from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
 from tests.plugin_host.desk import Desk, run_with
 
-CONVERSATION: Any = SimpleNamespace(is_running=False, tool_names=["echo", "read"])
+CONVERSATION: Any = SimpleNamespace(
+    is_running=False, is_compacting=False, tool_names=["echo", "read"]
+)
 
 
 def front_with(host: PluginHost) -> PrintFront:
@@ -169,8 +171,9 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk)
     last = Bundle(name="permission", before_tool_call=guard, transform_context=guard)
     host.note_order([first, *host.bundles(), last])
     assert (await typed(front_with(host), "/hooks")).splitlines() == [
-        "transform_context  permission",
-        "before_tool_call   storm → a.guard → permission",
+        "Who is asked at each hook, in order",
+        "  transform_context  permission",
+        "  before_tool_call   storm → a.guard → permission",
     ]
 
 

@@ -232,3 +232,24 @@ def test_every_theme_has_every_color():
     wanted = set(load_theme("dark").colors)
     for name in theme_names():
         assert set(load_theme(name).colors) == wanted
+
+
+def test_a_list_stands_apart_from_the_lines_around_it():
+    page = Page(INK, 40)
+    for text in ("one", "two", "a list\n  of lines", "three"):
+        page.add(NoticeBlock(text))
+
+    assert page.text == "· one\n· two\n\n· a list\n    of lines\n\n· three"
+
+
+def test_what_is_below_a_removed_block_keeps_its_blank_line():
+    page = Page(INK, 40)
+    first, second = NoticeBlock("a\nlist"), NoticeBlock("one")
+    for block in (first, second, NoticeBlock("two")):
+        page.add(block)
+    assert page.text == "· a\n  list\n\n· one\n· two"
+
+    page.remove_block(second)
+
+    assert page.text == "· a\n  list\n\n· two"
+    assert page.height == 4

@@ -19,8 +19,8 @@ from dirge_py.ui.transcript.lines import Line, Span, clip, wrap
 class Block(Protocol):
     """One piece of the transcript.
 
-    `gap`: a blank line stands before it, unless it `gathers`: it stands close to one of its kind
-    above. `is_open` overrides the transcript's "expand all" once the
+    `gap`: a blank line stands before it, unless it and the one above are of one kind and both
+    `gathers`. `is_open` overrides the transcript's "expand all" once the
     person has clicked on this block; None until then.
     """
 
@@ -128,13 +128,12 @@ _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "err
 
 
 class NoticeBlock(BlockBase):
-    """A line from the program itself."""
-
-    gathers = True
+    """A line from the program itself, or several: a list stands apart."""
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__()
         self._text = clean(text)
+        self.gathers = "\n" not in self._text
         self._tone: Tone = tone
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
@@ -161,7 +160,6 @@ class DetailBlock(NoticeBlock):
     """A line for who wants to know everything: not there until all is shown."""
 
     gap = False
-    gathers = False
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         return super().paint(width, ink, expanded=expanded) if expanded else []

@@ -199,7 +199,8 @@ class Layout:
         if index == 0:
             return 0
         above, block = self._blocks[index - 1], self._blocks[index]
-        return 0 if not block.gap or (block.gathers and type(above) is type(block)) else 1
+        is_close = block.gathers and above.gathers and type(above) is type(block)
+        return 0 if is_close or not block.gap else 1
 
     def _is_open(self, block: Block) -> bool:
         return self._expanded if block.is_open is None else block.is_open
