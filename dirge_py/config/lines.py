@@ -92,7 +92,10 @@ def _path(key: str) -> Path:
 def _unquoted(part: str) -> str:
     if part[0] not in "\"'":
         return part
-    return str(tomllib.loads(f"key = {part}")["key"])
+    try:
+        return str(tomllib.loads(f"key = {part}")["key"])
+    except tomllib.TOMLDecodeError:
+        return part  # reading the file will say what is wrong with it
 
 
 def _end(match: re.Match[str] | None) -> int:

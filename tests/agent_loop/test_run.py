@@ -262,7 +262,8 @@ class TestStopping:
 
         assert run.new[-1].origin == "harness"
         assert [event.message.text for event in run.recorder.of(TurnEnd)] == ["a", "I give up."]
-        assert (run.outcome.stopped_by, run.outcome.result.response) == ("storm", "I give up.")
+        assert run.outcome.stopped_by == "storm"
+        assert run.outcome.result.response == "a\n\nI give up."
 
     async def test_follow_ups_are_delivered_after_a_finalizing_stop(self):
         stops = [StopRun(Done(stopped_by="storm"), say="Stop.", finalize=True)]

@@ -1,6 +1,6 @@
 import tomllib
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.lines import dotted, key_lines, line_of
@@ -49,6 +49,7 @@ def test_paths_are_written_as_in_the_file():
 
 
 @settings(max_examples=200, deadline=None)
+@example('"\\1"=')
 @given(st.text(alphabet="ab.=[]{}\"'#\n \\1,", max_size=60))
 def test_any_text_ends(text):
     key_lines(text)

@@ -78,7 +78,8 @@ def test_case_i07_nothing_of_an_untrusted_project_is_opened(user: Path, tmp_path
 
 def test_without_plugins_nothing_is_added(user: Path):
     host = host_for(settings(user))
-    assert (host.report(), host.bundles(), host.interceptors, host.order()) == ([], [], [], [])
+    assert not [*host.report(), *host.bundles(), *host.interceptors, *host.order()]
+    assert not isinstance(host, PluginHost)
 
 
 def test_the_settings_of_a_plugin_turn_it_off_or_reach_it(user: Path):
