@@ -38,6 +38,7 @@ from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.streams import StreamFn, ThinkingLevel
+from dirge_py.telemetry.log_records import keep_off_the_screen
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.function_tool import AppServices
 from dirge_py.tools.toolbox import Toolbox
@@ -97,6 +98,7 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
         ConfigError: the model cannot be used, or a rule is none.
         SessionError: the thread cannot be opened.
     """
+    keep_off_the_screen()
     waiting = Waiting(thread)
     with ExitStack() as undo:
         conversation = Conversation(_Assembly(plan, undo).parts(thread, waiting))

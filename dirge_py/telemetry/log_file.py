@@ -65,6 +65,9 @@ class LogFile:
         self._write({"kind": kind, **self._recording.ids(), **fields})
 
     def close(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             with suppress(OSError):
@@ -109,7 +112,7 @@ class LogFile:
         self._note(f"Logging to {self.path}")
 
     def _rotate(self) -> None:
-        self.close()
+        self._let_go()
         self.path.replace(self.path.with_name(f"{self.path.name}.1"))
 
     def _append(self, line: bytes) -> None:
@@ -123,7 +126,7 @@ class LogFile:
     def _give_up(self, reason: str) -> None:
         if not self._is_broken:
             self._is_broken = True
-            self.close()
+            self._let_go()
             self._note(f"The log {self.path} cannot be written: {reason}. Logging ended.")
 
 

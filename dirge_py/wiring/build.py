@@ -30,7 +30,7 @@ from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn
-from dirge_py.telemetry.log_file import LogFile
+from dirge_py.telemetry.log_records import Log, keep_off_the_screen
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
@@ -83,6 +83,7 @@ def build(
     """
     # What it takes to get here has been imported; what comes now also goes.
     begin_collecting()
+    keep_off_the_screen()
     with ExitStack() as undo:
         site = _Site(config, asker, options or BuildOptions(), stream_fn, undo)
         conversation = site.conversation()
@@ -260,7 +261,11 @@ class _Site:
         )
         spending = Spending()
         judges = Judges(
-            config=config, stream_fn=self.stream_fn, tell=self.relay, spent=spending.add
+            config=config,
+            stream_fn=self.stream_fn,
+            tell=self.relay,
+            spent=spending.add,
+            redact=self.redactor.redact,
         )
         parts = GuardParts(
             config=config,
@@ -358,18 +363,17 @@ class _Site:
         tools = [*chosen_tools(self.config, known), *others]
         return Toolbox(tools, services, str(self.cwd))
 
-    def _log(self, recorder: Recorder | None) -> LogFile | None:
+    def _log(self, recorder: Recorder | None) -> Log | None:
         if not self.options.log:
             return None
         folder = state_dir(self.config.origin.environment) / "log"
         session_id = recorder.session_id if recorder else None
-        log = LogFile(folder / "dirge.jsonl", self.redactor.redact, session_id=session_id)
+        log = Log(folder / "dirge.jsonl", self.redactor.redact, session_id=session_id)
         log.record("session", model=self.models.main.name, cwd=str(self.cwd))
+        self.undo.callback(log.close)
         return log
 
-    def _let_go(
-        self, recorder: Recorder | None, log: LogFile | None
-    ) -> Callable[[], Awaitable[None]]:
+    def _let_go(self, recorder: Recorder | None, log: Log | None) -> Callable[[], Awaitable[None]]:
         async def let_go() -> None:
             await self.runner.shutdown()
             await self.client.aclose()

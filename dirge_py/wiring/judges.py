@@ -22,7 +22,8 @@ Tell: TypeAlias = Callable[[UsageReported], None]
 class Judges:
     """Asks the models of `[roles]`, each within `[timeouts] judge_s`.
 
-    `stream_fn` routes by `options.model`. `tell` hears of usage that nobody else was named for,
+    `stream_fn` routes by `options.model`; what is asked passes `redact`, as such a model may be
+    with somebody else than the main one. `tell` hears of usage that nobody else was named for,
     `spent` of all of it, for limits.
     """
 
@@ -30,6 +31,7 @@ class Judges:
     stream_fn: StreamFn
     tell: Tell = lambda event: None
     spent: Callable[[Usage, str], None] = lambda usage, model: None
+    redact: Callable[[str], str] = lambda text: text
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
         """The answer of the role's model, or of the main one where none is set.
@@ -57,6 +59,7 @@ class Judges:
         return judge
 
     async def _answer(self, choice: ModelChoice, system: str, prompt: str, tell: Tell) -> str:
+        prompt = self.redact(prompt)
         context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
         options = StreamOptions(model=choice.name, thinking_level=choice.level)
         # Whoever asks from inside a run is cancelled with it; nothing else aborts the call.

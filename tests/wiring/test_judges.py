@@ -95,3 +95,14 @@ async def test_a_failed_answer_without_words_names_the_model(config):
     judge = Judges(config=config(), stream_fn=Script([Reply(events=[broken])]).stream)
     with pytest.raises(ProviderError, match="fake/critical gave no answer"):
         await judge.judge("critic")("s", "p")
+
+
+async def test_no_secret_reaches_a_model_that_judges(config):
+    script = Script([Reply(text="MET")])
+    judges = Judges(
+        config=config(),
+        stream_fn=script.stream,
+        redact=lambda text: text.replace("hunter2", "[redacted]"),
+    )
+    await judges.ask("critic", "system", "the password is hunter2")
+    assert script.seen[0].messages[0].text == "the password is [redacted]"
