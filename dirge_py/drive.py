@@ -8,7 +8,6 @@ from dataclasses import replace
 from dirge_py.agent_loop.guards.limits import TIMEOUT
 from dirge_py.agent_loop.guards.single_turn import single_turn
 from dirge_py.agent_loop.hooks import (
-    AfterToolCallResult,
     Answer,
     Bundle,
     CallDecision,
@@ -144,9 +143,15 @@ class Drive:
         if order.prompts is not None:
             self._pass_over()
         names = [tool.name for tool in parts.tools]
+        # Plugins may have a word in it, and take their time.
+        writing = asyncio.to_thread(parts.system_prompt, names)
+        try:
+            system_prompt = await until_aborted(writing, run.signal)
+        except Aborted:
+            self._close(Cancelled(reason=run.signal.reason))
+            return
         context = Context(
-            # Plugins may have a word in it, and take their time.
-            system_prompt=await asyncio.to_thread(parts.system_prompt, names),
+            system_prompt=system_prompt,
             messages=list(self._ledger.messages),
             tools=parts.tools,
         )
@@ -212,14 +217,13 @@ class Drive:
         choices, mailboxes = self._choices, self._run.mailboxes
         told = (choices.model, choices.thinking)
 
-        async def before_model(_info: TurnInfo) -> None:
-            await mailboxes.wait_for_room()
+        def before_model(_info: TurnInfo) -> Awaitable[None] | None:
+            return mailboxes.room()
 
-        async def after_call(
+        def after_call(
             _info: TurnInfo, _call: ToolCall, _result: LoopToolResult
-        ) -> AfterToolCallResult | None:
-            await mailboxes.wait_for_room()
-            return None
+        ) -> Awaitable[None] | None:
+            return mailboxes.room()
 
         async def before_next(_info: TurnInfo) -> TurnUpdate | None:
             nonlocal told

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.guards.limits import timed_out
+from dirge_py.agent_loop.guards.limits import TIMEOUT, timed_out
 from dirge_py.agent_loop.queues import QueuedInput
 from dirge_py.agent_loop.turns import is_turn, last_words
 from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.mailboxes import EventStream, Mailboxes, Patience
 from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
-from dirge_py.outcomes import AgentResult, Done, Outcome
+from dirge_py.outcomes import AgentResult, Cancelled, Done, Outcome
 from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 
 
@@ -50,6 +50,7 @@ class Run:
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.mailboxes = Mailboxes(patience, on_detached=on_notice)
         self._conversation = conversation
+        self._is_over = False
         self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
 
     def __await__(self) -> Generator[Any, None, Outcome]:
@@ -100,6 +101,9 @@ class Run:
     def judge(self, event: AgentEnd, time_limit_s: float | None) -> Outcome:
         """The outcome as the loop saw it, told with what only the run knows."""
         outcome = event.outcome
+        if isinstance(outcome, Done) and self.signal.aborted and self.signal.reason != TIMEOUT:
+            # Its work was done, but not what was to be asked about it: whoever said stop is heard.
+            outcome = Cancelled(reason=self.signal.reason)
         if time_limit_s is not None:
             used_s = round(time.monotonic() - self.started_at, 3)
             outcome = timed_out(outcome, used_s=used_s, max_s=time_limit_s)
@@ -114,7 +118,10 @@ class Run:
         return outcome
 
     def hear(self, event: LoopEvent, journal_seq: int | None = None) -> None:
-        self.mailboxes.put(event, journal_seq)
+        """Tell whoever reads the events of this run. What comes after its end is not of it."""
+        if not self._is_over:
+            self._is_over = isinstance(event, AgentEnd)
+            self.mailboxes.put(event, journal_seq)
 
     def hold_back(self, message: UserMessage) -> None:
         """Keep what was taken from a queue until it is history."""
@@ -134,4 +141,3 @@ class Run:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
         self.mailboxes.close()
-

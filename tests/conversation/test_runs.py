@@ -1,13 +1,15 @@
 """One run at a time: beginning, watching, ending."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
 
+from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.errors import DirgeError
 from dirge_py.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate, ToolExecutionStart
-from dirge_py.messages import ToolResultMessage, Usage
+from dirge_py.messages import Message, ToolResultMessage, Usage
 from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from tests.conversation.room import Room, when
@@ -214,3 +216,38 @@ async def test_the_clock_of_one_run_does_not_end_the_next(room: Room) -> None:
         outcomes = [await talk.send("first"), await talk.send("second")]
 
     assert [type(outcome) for outcome in outcomes] == [Done, Done]
+
+
+async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(room: Room) -> None:
+    room.model.will_say("The report.")
+
+    async def forever(_info: object, _so_far: object) -> list[Message]:
+        talk.abort("SIGINT")
+        await asyncio.Event().wait()
+        return []
+
+    async with room.open() as talk:
+        judge = Bundle(name="judge", get_followup_messages=forever)
+        outcome = await talk.send("go", bundles=[judge])
+
+        assert outcome == Cancelled(reason="SIGINT")
+        assert talk.messages[-1].text == "The report."
+
+
+async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(room: Room) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write(_names: object) -> str:
+        begun.set()
+        go_on.wait(20)
+        return "never sent"
+
+    async with room.open() as talk:
+        talk._parts = replace(talk._parts, system_prompt=write)
+        run = talk.send("go")
+        await asyncio.to_thread(begun.wait, 20)
+        talk.abort()
+        assert isinstance(await run, Cancelled)
+        go_on.set()
+        assert [message.text for message in run.unsent] == ["go"]
+    assert room.model.seen == []
