@@ -79,8 +79,10 @@ class Judges:
 
 
 def unusable_roles(config: Config) -> list[str]:
-    """What to tell the person of roles that name a model which does not exist."""
+    """What to tell the person of roles that name no model, or one which does not exist."""
     notices = []
+    if config.loop.gates.goal and not config.roles.critic:
+        notices.append("[loop.gates] goal: nobody judges it. Name a model as [roles] critic.")
     for role, spec in config.roles:
         if not spec or role == "main":
             continue

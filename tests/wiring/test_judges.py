@@ -106,3 +106,10 @@ async def test_no_secret_reaches_a_model_that_judges(config):
     )
     await judges.ask("critic", "system", "the password is hunter2")
     assert script.seen[0].messages[0].text == "the password is [redacted]"
+
+
+def test_a_goal_that_nobody_judges_is_told(config):
+    goal = '[loop.gates]\ngoal = "the tests pass"\n'
+    [notice] = unusable_roles(config(goal))
+    assert "goal" in notice and "[roles] critic" in notice
+    assert unusable_roles(config(CRITIC + goal)) == []
