@@ -28,7 +28,7 @@ from dirge_py.headless.writer import Stdout, on_signals
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Outcome
+from dirge_py.outcomes import AwaitingConfirmation, HookTerminated, Outcome
 from dirge_py.runs import Run
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
@@ -93,7 +93,7 @@ class Printer:
 
     async def _end(self, run: Run) -> int:
         outcome = await run
-        for message in run.unsent:
+        for message in () if _is_held_back(outcome) else run.unsent:
             complain(f"not delivered: {message.text}")
         ending = ending_of(outcome)
         more = self._more(run, outcome)
@@ -168,6 +168,11 @@ class Printer:
             complain(f"{path} was not written: {error.strerror}.")
             return False
         return True
+
+
+def _is_held_back(outcome: Outcome) -> bool:
+    """Whether a check stopped the prompt. It is not repeated then: this may be a log, it a key."""
+    return isinstance(outcome, HookTerminated) and outcome.point == "before_prompt"
 
 
 def _lines_for(

@@ -79,6 +79,10 @@ def ending_of(outcome: Outcome) -> Ending:
             )
         case Refused(reason=reason):
             return _failed("refused", reason, "")
+        case HookTerminated(point="before_prompt", reason=reason):
+            return _failed("hook", f"the prompt was not sent: {reason}", "")
+        case HookTerminated(point="output", reason=reason):
+            return _failed("hook", f"the answer was withheld: {reason}", "")
         case HookTerminated(point=point, reason=reason):
             return _failed("hook", f"a hook ended the run at {point}: {reason}", "")
         case Failed(kind=kind, message=message, hint=hint):

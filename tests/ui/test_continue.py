@@ -16,6 +16,7 @@ async def test_it_starts_a_run_that_the_screen_follows(room: Room):
         await d.until(lambda: "All done." in d.text)
         await d.idle()
         assert d.sent == ["look around", "Go on."]
+        assert "» from dirge, to the model\n  Go on." in d.text
 
 
 async def test_the_end_of_the_turns_is_told_once(room: Room):

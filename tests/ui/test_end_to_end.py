@@ -1,5 +1,6 @@
 """One conversation as a person has it: the installed program, a terminal, a model service."""
 
+import json
 import shlex
 import sys
 import time
@@ -158,6 +159,45 @@ def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int,
             tmux.press("Space", "y")
         tmux.sees("It is made.")
         tmux.sees("ready")
+
+
+STORM = "[providers.s]\ntype = 'scripted'\nscript = 'r.json'\nmodel = 'm'\n[loop]\nmax_turns = 5\n"
+GUARD = "[[guardrail]]\non = ['input', 'output']\nname = 'words'\npattern = 'hush'\n"
+
+
+def test_what_dirge_does_by_itself_is_signed_and_leaves_nothing_behind(tmux: Tmux, tmp_path: Path):
+    look = {"calls": [{"name": "list_dir", "arguments": {"path": "."}}]}
+    slow = {"text": "The word is hush.", "chunk_chars": 4, "pause_s": 0.1}
+    replies = [look, look, look, look, slow, look, {"text": "Seen it."}]
+    (tmp_path / "r.json").write_text(json.dumps({"replies": replies}))
+    (tmp_path / "config.toml").write_text(STORM + GUARD)
+    places = f"DIRGE_CONFIG_DIR={tmp_path} DIRGE_STATE_DIR={tmp_path}/state PYTHONPATH={ROOT}"
+    tmux.enter(f"clear; env {places} {sys.executable} -m dirge_py")
+    tmux.sees("ready")
+
+    tmux.enter("look")
+    tmux.sees("not run, the same call ×3")
+    tmux.sees("Stopped by the storm guard")
+    assert "» from dirge\n   I kept repeating `list_dir`" in tmux.screen
+
+    tmux.enter("say hush")
+    tmux.sees("! Not sent: guardrail `words`")
+    tmux.sees("❯ say hush")
+    tmux.press("C-u")
+    tmux.enter("which word?")
+    tmux.sees("The word")
+    tmux.sees("The answer was withheld by guardrail `words`")
+    assert "The word" not in tmux.screen
+
+    tmux.enter("/hooks")
+    tmux.sees("limits → storm → permission")
+    tmux.enter("/context")
+    tmux.sees("compactions so far: 0")
+    tmux.enter("and now?")
+    tmux.sees("Seen it.")
+    tmux.sees("ready")
+    tmux.enter("/quit")
+    tmux.sees("To come back: dirge -r ")
 
 
 def test_the_demo_mends_its_project_and_says_how_it_went(tmux: Tmux):

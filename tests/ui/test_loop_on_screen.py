@@ -8,6 +8,7 @@ from dirge_py.events import (
     AgentStart,
     CompactionStarted,
     ContextCompacted,
+    ContextReplaced,
     EscalationActivated,
     MessageEnd,
     RepairStats,
@@ -305,6 +306,22 @@ async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(room: R
         assert "Not sent: guardrail `words`" in d.text
         assert d.app.composer.text == "hush and hurry"
         assert d.sent == ["build it"]
+
+
+async def test_after_a_limit_the_run_can_be_carried_on(room: Room):
+    room.configure("[limits]\nrequests = 1\n")
+    room.model.will_call("list_dir", path=".").will_say("All done.")
+    async with desk(room) as d:
+        await d.send("look")
+        await d.until(lambda: "request limit exceeded: 2 > 1. /continue goes on." in d.text)
+        await d.idle()
+        assert d.text.count("limit exceeded") == 1
+        await d.send("/continue")
+        await d.until(lambda: "All done." in d.text)
+
+
+def test_another_history_for_the_model_is_told() -> None:
+    assert "shown another history" in seen(START, ContextReplaced(messages=()))
 
 
 def test_a_limit_is_told_with_the_way_on() -> None:

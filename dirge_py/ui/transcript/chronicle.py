@@ -8,6 +8,7 @@ from dirge_py.events import (
     AgentStart,
     CompactionStarted,
     ContextCompacted,
+    ContextReplaced,
     EscalationActivated,
     LoopEvent,
     MessageEnd,
@@ -110,6 +111,8 @@ class Chronicle:
                 self.notice(content)
             case CompactionStarted() | ContextCompacted():
                 self._compaction(event)
+            case ContextReplaced():
+                self.notice("From here on the model is shown another history than this one.")
             case EscalationActivated():
                 self.notice(event.message)
             case RepairStats():
