@@ -104,6 +104,23 @@ def test_what_does_not_fit_is_folded_and_asked_again(product: Product) -> None:
     assert len(product.sent_text(-1)) < len(product.sent_text(-3))
 
 
+def test_a_fold_that_was_asked_for_is_told_once(product: Product) -> None:
+    product.configure("[context]\nwindow_tokens = 40000\n")
+    for n in range(3):
+        product.will(Say(text=f"tale {n} " + "word " * 3000))
+        assert product.run("-c", "-p", f"tell {n}").exit_code == 0
+    product.will(SUMMARY, Say(text="The end."))
+    ran = product.run("-c", "-p", "/compact the heroes")
+    after = product.run("-c", "-p", "and then?")
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert re.match(r"Compacted\. [\d,]+ → [\d,]+ tokens \(estimated\)\.", ran.stdout)
+    assert "the heroes" in product.sent_text(-2)
+    assert after.stdout == "The end.\n"
+    assert "Tell more." in product.sent_text()
+    assert journal(product).count("tale 0") >= 1
+
+
 def test_without_compaction_the_error_of_the_service_ends_the_run(product: Product) -> None:
     product.will(TOO_LONG)
     ran = product.run("-p", "hello")
@@ -248,11 +265,11 @@ def test_what_an_input_guardrail_stops_is_sent_to_nobody(product: Product) -> No
 
 def test_a_withheld_answer_is_printed_nowhere(product: Product) -> None:
     product.configure(NO_WORD.format("output"))
-    product.will(Say(text="The word is hush."), Say(text="The word is hush."))
+    product.will(*[Say(text="The word is hush.", delta_chars=4)] * 3)
     text = product.run("-p", "which word?")
     lines = product.run("-p", "--output-format", "stream-json", "which word?")
 
-    for ran in (text, lines):
+    for ran in (text, lines, native(product, "which word?")):
         assert ran.exit_code == 1
         assert "is hush" not in ran.stdout + ran.stderr
     assert text.stderr == ("dirge: the answer was withheld: guardrail `words`: it matches `hush`\n")
