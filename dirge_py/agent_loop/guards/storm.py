@@ -7,11 +7,13 @@ from typing import Any, Literal
 from dirge_py.agent_loop.guards.signature import result_digest, short_signature, signature
 from dirge_py.agent_loop.hooks import Answer, Bundle, StopRun, TurnInfo
 from dirge_py.calls import LoopToolResult, ToolCall
+from dirge_py.messages import Message, UserMessage
 from dirge_py.outcomes import Done
 
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 """Tools that are asked again and again by design; others say so with a true `polls`."""
 
+_PERSONAL = frozenset({"user", "steering", "follow_up"})
 _AFTER_TIMEOUT = 2
 _SHOWN_CHARS = 120
 
@@ -40,10 +42,10 @@ class StormBreaker:
 
     Calls are the same when name and arguments are, as the model wrote them, whether or not they
     could run. What counts is repetition *without progress*: a different result forgets the calls
-    before it, a successful edit every other call, and a compaction everything. A command that was
-    not asked for before and succeeds may have been an edit, too: it forgets all but what timed out.
-    After a timeout the second call is answered. Cycles of a few calls are answered when they come
-    round for the `threshold`-th time.
+    before it, a successful edit every other call, a compaction or a person's word everything. A
+    command that was not asked for before and succeeds may have been an edit, too: it forgets all
+    but what timed out. After a timeout the second call is answered. Cycles of a few calls are
+    answered when they come round for the `threshold`-th time.
 
     When every call of a turn is answered, the model is asked to reflect and change its approach;
     when that happens again before it edits something or rests, the run ends in words that ask for a
@@ -239,6 +241,7 @@ class _Watch:
         self._memory = _Memory(rules)
         self._abandoned: dict[str, None] = {}
         self._outer_turn = 0
+        self._heard = 0
         self._turn = 0
         self._plan = _Plan()
 
@@ -295,7 +298,9 @@ class _Watch:
         return plan
 
     def _take_notice(self, info: TurnInfo) -> None:
-        if self._outer_turn != info.outer_turn:
+        since = info.new_messages[self._heard :]
+        self._heard = len(info.new_messages)
+        if self._outer_turn != info.outer_turn or any(map(_is_said_by_a_person, since)):
             self._outer_turn = info.outer_turn
             self._memory = _Memory(self._rules)
         if self._seen_compactions != self._compactions():
@@ -307,6 +312,11 @@ def _rest(calls: Sequence[ToolCall]) -> StopRun:
     names = list(dict.fromkeys(f"`{call.name}`" for call in calls))
     tools = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return StopRun(Done(stopped_by="storm"), say=_CLOSING.format(tools=tools), finalize=True)
+
+
+def _is_said_by_a_person(message: Message) -> bool:
+    """Whoever steers may have changed what calls give, or want to see it again."""
+    return isinstance(message, UserMessage) and message.origin in _PERSONAL
 
 
 def _operations(call: ToolCall) -> set[str]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Answer, Context, LoopConfig, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.guards.storm import StormBreaker
-from dirge_py.agent_loop.queues import InputQueue, followups_from_queue
+from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
 from dirge_py.calls import ToolCall, text_result
 from dirge_py.claims import Claim, Command
 from dirge_py.messages import AssistantMessage, ToolResultMessage
@@ -452,6 +452,19 @@ async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more()
     run = await ran(model, "go", tools=tools, config=guarded())
     assert run.outcomes.count("suppressed") == 2
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
+
+
+async def test_what_a_person_says_in_between_makes_calls_worth_repeating():
+    queue = InputQueue("steering")
+    model = reading(2)
+    model.will(lambda _: queue.put("I mended it, look again") and Reply(calls=[("odd", {})]))
+    run = await ran(
+        reading(2, model).will_say("done"),
+        "go",
+        tools=[Acting("read", op="read"), Acting("odd")],
+        config=guarded(get_steering_messages=steering_from_queue(queue)),
+    )
+    assert run.outcomes == ["ok"] * 5
 
 
 async def test_what_was_queued_is_still_delivered_and_starts_afresh():
