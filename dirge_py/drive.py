@@ -246,7 +246,7 @@ class Drive:
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
         """The answer to a call that somebody decided against while the run was down."""
-        for decision in self._order.decisions:
+        for decision in self._order.decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
                 reason = decision.reason or "User rejected"
                 info.emit(

@@ -57,7 +57,8 @@ class TurnInfo:
 
     `calls` is the whole batch, also while one call of it is looked at. `wants_more`: the model will
     be asked again. `ended_by` is `natural`, a guard's `stopped_by`, `limit` or `stop`.
-    `usage_total` is this run's. `decisions` are those given to a continued run, by call id.
+    `usage_total` is this run's. `decisions` are those given to a continued run, by call id, for the
+    calls that it begins with.
     """
 
     run_id: str

@@ -120,6 +120,9 @@ class Run:
     def begin_turn(self, messages: Sequence[Message] = ()) -> None:
         """Open a turn with messages that enter history first."""
         self.turn += 1
+        if self.turn > 1:
+            # Some services give later calls the same ids: those nobody has decided about.
+            self.decisions = {}
         self.message, self.results, self.error = None, [], None
         self.turn_tools = self.tools
         self._turn_is_open = True

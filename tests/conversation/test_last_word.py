@@ -2,11 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from dirge_py.agent_loop import EditArgs
 from dirge_py.agent_loop.hooks import Bundle, CallDecision, Defer
 from dirge_py.calls import ToolCall
-from dirge_py.messages import ToolResultMessage
+from dirge_py.messages import ToolCallBlock, ToolResultMessage
 from dirge_py.outcomes import AwaitingConfirmation, Done
+from dirge_py.providers.scripted import Reply
+from dirge_py.questions import PermissionAnswer
 from tests.conversation.room import Room
 
 DENIED = '[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "deny"\n'
@@ -44,3 +48,27 @@ async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(ro
 
         assert outcomes(talk.messages) == ["denied"]
     assert not (room.project / "a").exists()
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_a_decision_is_about_one_call_and_not_about_a_later_one_with_its_id(
+    room: Room, is_allowed: bool
+) -> None:
+    """Some services begin to count anew in every answer."""
+    for name in ("a", "b"):
+        call = ToolCallBlock(id="c0", name="bash", arguments={"command": f"touch {name}"})
+        room.model.will(Reply(calls=[call]))
+    room.model.will_say("done")
+    room.person.answer = PermissionAnswer(effect="defer")
+
+    async with room.open() as talk:
+        await talk.send("go")
+        room.person.answer = PermissionAnswer(effect="deny" if is_allowed else "allow")
+        await talk.continue_run([CallDecision(tool_call_id="c0", allow=is_allowed)])
+
+    assert [request.preview.text for request in room.person.asked if request.preview] == [
+        "touch a",
+        "touch b",
+    ]
+    assert (room.project / "a").exists() == is_allowed
+    assert (room.project / "b").exists() != is_allowed
