@@ -1,5 +1,6 @@
 """Sends a run back that edited code and did not see it pass."""
 
+import os
 from collections.abc import Sequence
 
 from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge
@@ -52,5 +53,10 @@ def _unverified(verification: Verification) -> str:
 def _files(verification: Verification) -> str:
     shown = verification.edited[:SHOWN_FILES]
     more = len(verification.edited) - len(shown)
-    names = ", ".join(f"`{path}`" for path in shown)
+    names = ", ".join(f"`{_shorter(path)}`" for path in shown)
     return f"{names} and {more} more" if more else names
+
+
+def _shorter(path: str) -> str:
+    """As the model most likely wrote it: from the folder we work in, if it lies below."""
+    return path.removeprefix(os.getcwd() + os.sep)

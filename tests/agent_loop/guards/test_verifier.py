@@ -191,3 +191,12 @@ def test_code_is_known_by_its_extension():
     assert [path for path in ("a.py", "x/b.TSX", "C:\\d.rs", "e.sh") if not is_code(path)] == []
     others = ("README.md", "a.toml", "b.json", "c.yaml", "d.txt", "py", ".py", "x.py/notes", "")
     assert [path for path in others if is_code(path)] == []
+
+
+async def test_files_of_the_folder_we_work_in_are_named_as_the_model_names_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    model = editing(str(tmp_path / "src" / "a.py")).will_say("done").will_say("no tests")
+    texts, _ = await said(model)
+    assert "`src/a.py`" in texts[0]
