@@ -193,10 +193,8 @@ def test_code_is_known_by_its_extension():
     assert [path for path in others if is_code(path)] == []
 
 
-async def test_files_of_the_folder_we_work_in_are_named_as_the_model_names_them(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    model = editing(str(tmp_path / "src" / "a.py")).will_say("done").will_say("no tests")
+async def test_files_of_the_folder_we_work_in_are_named_as_the_model_names_them(monkeypatch):
+    monkeypatch.setattr("os.getcwd", lambda: "/w")
+    model = editing("src/a.py").will_say("done").will_say("no tests")
     texts, _ = await said(model)
     assert "`src/a.py`" in texts[0]
