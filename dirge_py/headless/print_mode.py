@@ -21,13 +21,20 @@ from dirge_py.events import (
 from dirge_py.headless.front import PrintFront
 from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.headless.prompt import Prompt, with_piped
-from dirge_py.headless.result import ending_of, exit_code_of, nothing_ran, result_object
+from dirge_py.headless.result import (
+    ending_of,
+    exit_code_of,
+    nothing_ran,
+    result_object,
+    usage_object,
+)
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.waiting import keep_continuation, turn_members
 from dirge_py.headless.writer import Stdout, on_signals
+from dirge_py.ledger import Ledger
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, UserMessage
+from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, HookTerminated, Outcome
 from dirge_py.runs import Run
 from dirge_py.session.store import Store
@@ -269,7 +276,10 @@ async def _print_command(printer: Printer, text: str) -> int:
     front = PrintFront(printer.commands)
     typed = printer.commands.read(text)
     assert typed is not None
+    spent = Ledger((), Usage(), 0.0)
+    forget = printer.conversation.subscribe(lambda event: spent.take_in(event, None))
     await printer.commands.run(typed, printer.conversation, front)
+    forget()
     shown = "\n".join(front.shown)
     if printer.conversation.run is not None:
         if shown:
@@ -278,11 +288,14 @@ async def _print_command(printer: Printer, text: str) -> int:
     if printer.options.output == "text":
         printer.stdout.write(shown + "\n" if shown else "")
     else:
-        printer.stdout.write(one_line(_command_result(printer.conversation, shown, front.failed)))
+        result = _command_result(printer.conversation, shown, front.failed, spent)
+        printer.stdout.write(one_line(result))
     return 1 if front.failed else 0
 
 
-def _command_result(conversation: Conversation, shown: str, failed: bool) -> dict[str, Any]:
+def _command_result(
+    conversation: Conversation, shown: str, failed: bool, spent: Ledger
+) -> dict[str, Any]:
     provider, _, model = conversation.model.partition("/")
     result: dict[str, Any] = {
         **nothing_ran(),
@@ -294,6 +307,9 @@ def _command_result(conversation: Conversation, shown: str, failed: bool) -> dic
         "session_id": conversation.session_id if conversation.messages else None,
         "model": model,
         "provider": provider,
+        # A command may ask a model, too: for a summary.
+        "usage": usage_object(spent.usage),
+        "total_cost_usd": None if spent.cost_usd is None else round(spent.cost_usd, 6),
     }
     if failed:
         result["error"] = {"kind": "command", "message": shown, "hint": ""}

@@ -259,3 +259,14 @@ def test_an_own_name_of_a_command_works_in_print_mode(product: Product) -> None:
     assert ran.exit_code == 0
     assert "git push" in ran.stdout
     assert product.service.requests == []
+
+
+def test_what_a_command_asks_of_a_model_is_told_with_its_result(product: Product) -> None:
+    for n in range(3):
+        product.will(Say(text=f"tale {n} " + "word " * 3000))
+        product.run("-c", "-p", f"tell {n}")
+    product.will(Say(text="## Goal\nTell more.", usage=(1000, 50, 0, 0)))
+    result = product.ask("-c", "/compact").json
+    assert result["usage"]["input_tokens"] == 1000
+    assert result["usage"]["output_tokens"] == 50
+    assert result["total_cost_usd"] == round((1000 * 2.5 + 50 * 10) / 1e6, 6)
