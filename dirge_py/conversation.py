@@ -21,7 +21,7 @@ from dirge_py.choices import Choices
 from dirge_py.contributions import Plugins
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
-from dirge_py.events import ContextCompacted, LoopEvent, Sink, SystemNotice, UsageReported
+from dirge_py.events import AgentEnd, ContextCompacted, LoopEvent, Sink, SystemNotice, UsageReported
 from dirge_py.ledger import Ledger
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Outcome
@@ -49,6 +49,7 @@ class Conversation(Choices):
         self._task: asyncio.Task[None] | None = None
         self._is_compacting = False
         self._closed = False
+        self._is_gone = asyncio.Event()
         self.run: Run | None = None
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
@@ -235,18 +236,22 @@ class Conversation(Choices):
         return self._parts.list_sessions()
 
     async def close(self) -> None:
-        """Stop what runs, flush, and let everything go. May be called twice."""
+        """Stop what runs, flush, and let everything go. Whoever calls it again waits for that."""
         if self._closed:
+            await self._is_gone.wait()
             return
         self._closed = True
         self.abort("closed")
         if self.run is None and self._parts.recorder is not None:
             # At once, before anything is waited for: who comes next may have the session.
             self._parts.recorder.close()
-        if self._task is not None:
-            await asyncio.wait([self._task])
-        for close in self._parts.on_close:
-            await close()
+        try:
+            if self._task is not None:
+                await asyncio.wait([self._task])
+            for close in self._parts.on_close:
+                await close()
+        finally:
+            self._is_gone.set()
 
     # -- inside
 
@@ -291,6 +296,8 @@ class Conversation(Choices):
     def _emit(self, run: Run | None, event: LoopEvent) -> None:
         if isinstance(event, UsageReported) and event.cost_usd is None:
             event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
+        if isinstance(event, AgentEnd):
+            self._tell_notices(run)  # those of a run come before its end
         self._ledger.take_in(event, run)
         self.journal_seq = None
         if self._parts.recorder is not None:
@@ -298,6 +305,9 @@ class Conversation(Choices):
             self.journal_seq = self._parts.recorder.written_seq
         self._tell(run, event)
         self.journal_seq = None
+        self._tell_notices(run)
+
+    def _tell_notices(self, run: Run | None) -> None:
         while self._parts.late_notices:
             self._tell(run, SystemNotice(self._parts.late_notices.pop(0)))
 

@@ -109,8 +109,9 @@ def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
     """Tokens, cost and model turns.
 
     The `usage` record behind a message repeats its tokens and adds the price; a crash between the
-    two leaves a message whose tokens are counted and whose price stays unknown. Other `usage`
-    records tell of models that were asked on the side: paid for, but no turns.
+    two leaves a message whose tokens are counted and whose price stays unknown, as it does where
+    the service told no tokens. Other `usage` records tell of models that were asked on the side:
+    paid for, but no turns.
     """
     usage = Usage()
     cost: float | None = 0.0
@@ -118,9 +119,11 @@ def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
     unpriced = Usage()
     for record in records:
         if record.type == "message" and _is_from_model(record.data):
-            turns += record.data.get("stop_reason") not in (*UNFINISHED,)
+            turns += _is_turn(record.data)
             usage, cost = usage + unpriced, None if unpriced else cost
             unpriced = decode_usage(record.data.get("usage"))
+            if record.data.get("content") and not unpriced:
+                cost = None
         elif record.type == "usage" and isinstance(record.data, dict):
             told = decode_usage(record.data.get("usage"))
             usage += told
@@ -129,6 +132,12 @@ def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
             cost = None if cost is None or known is None else cost + known
             unpriced = Usage() if told == unpriced else unpriced
     return usage + unpriced, None if unpriced else cost, turns
+
+
+def _is_turn(answer: Mapping[str, Any]) -> bool:
+    """Whether it counts: not if it was broken off to be asked again, or asked again, smaller."""
+    is_final = answer.get("stop_reason") not in (*UNFINISHED,)
+    return is_final and answer.get("error_kind") != "context_length"
 
 
 def _is_from_model(data: Any) -> bool:

@@ -51,7 +51,10 @@ def _made_up(call: ToolCallBlock, text: str, **details: str) -> ToolResultMessag
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """An answer made up for a call that has none; `asked_in` is the record that holds the call."""
+    """An answer made up for a call that has none; `asked_in` is the record that holds the call.
+
+    Where a record holds many messages, their place in it follows, as in `r7#2`.
+    """
 
     result: ToolResultMessage
     asked_in: str
@@ -151,8 +154,9 @@ class _Reading:
         """Let these messages stand for all that was read so far."""
         self._entries, self._unanswered, self._compactions = [], {}, []
         self._last_said = None
-        for encoded in messages:
-            self._take_message(encoded, record_id)
+        for place, encoded in enumerate(messages):
+            # One record holds them all, and ids of calls may occur twice in it.
+            self._take_message(encoded, record_id, asked_in=f"{record_id}#{place}")
 
     def _take_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
         # It names messages by their number. Where one was lost, or will be made up, those are
@@ -162,7 +166,7 @@ class _Reading:
         if is_whole and count == len(self._entries) + len(slots):
             self._compactions.append(compaction)
 
-    def _take_message(self, encoded: Any, record_id: str) -> None:
+    def _take_message(self, encoded: Any, record_id: str, *, asked_in: str = "") -> None:
         try:
             message = decode_message(encoded)
         except ValueError:
@@ -174,7 +178,7 @@ class _Reading:
         entry = _Entry(message, record_id)
         self._entries.append(entry)
         if isinstance(message, AssistantMessage):
-            entry.slots = [_Slot(call, record_id) for call in message.calls]
+            entry.slots = [_Slot(call, asked_in or record_id) for call in message.calls]
             for slot in entry.slots:
                 self._unanswered.setdefault(slot.call.id, []).append(slot)
         if isinstance(message, UserMessage | AssistantMessage):

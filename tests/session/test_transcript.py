@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dirge_py.errors import SessionError
@@ -214,6 +214,10 @@ def test_a_compaction_that_is_given_back_is_about_messages_that_are_there(script
     assert all(compaction["last"] <= len(read.messages) for compaction in read.compactions)
 
 
+TWICE_IN_ONE_RECORD = [encode_message(asks("a")), encode_message(asks("a"))]
+
+
+@example([("context", {"messages": TWICE_IN_ONE_RECORD}), deferred("a")])
 @given(events)
 def test_recording_the_made_up_answers_makes_them_history(script):
     first = read_transcript(chain(*script))

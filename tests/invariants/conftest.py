@@ -1,0 +1,5 @@
+"""A room to talk in."""
+
+from tests.conversation.conftest import room
+
+__all__ = ["room"]

@@ -1,0 +1,108 @@
+"""Whatever happens to a conversation of the product: its runs, requests and journal hold together.
+
+`INVARIANT_EXAMPLES=2000` tries that many stories instead of a few.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+
+from dirge_py.config.schema import Config
+from dirge_py.events import MessageEnd, RetryNotice, ToolExecutionEnd
+from dirge_py.messages import AssistantMessage, ToolResultMessage, UserMessage
+from dirge_py.outcomes import AwaitingConfirmation
+from dirge_py.testing import assert_balanced, assert_event_grammar
+from tests.agent_loop.strict import faults
+from tests.invariants.stage import Seen, Stage
+from tests.invariants.stories import Story, stories
+
+EXAMPLES = int(os.environ.get("INVARIANT_EXAMPLES", "25"))
+RAN = ("ok", "failed_command", "timeout")
+SLOW_S = 5.0
+"""Far more than the end of an aborted run takes, on a machine that is busy with other things."""
+
+
+def played(story: Story) -> Stage:
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Stage(story, Path(folder))
+        asyncio.run(stage.play())
+    return stage
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(stories)
+def test_a_conversation_holds_together(story: Story) -> None:
+    check(played(story))
+
+
+def check(stage: Stage) -> None:
+    for seen in stage.seen:
+        a_run_has_its_form(seen)
+        limits_hold(seen, stage.config)
+    requests_are_valid(stage)
+    nothing_typed_is_lost(stage)
+    the_journal_agrees(stage)
+
+
+def a_run_has_its_form(seen: Seen) -> None:
+    assert_event_grammar(seen.events)
+    assert seen.slowness_s < SLOW_S
+    new = [event.message for event in seen.events if isinstance(event, MessageEnd)]
+    asked = [call.id for m in new if isinstance(m, AssistantMessage) for call in m.calls]
+    answered = [m.tool_call_id for m in new if isinstance(m, ToolResultMessage)]
+    left = Counter(asked)
+    left.subtract(answered)
+    if isinstance(seen.outcome, AwaitingConfirmation):
+        # What waits may have been asked for in the run before.
+        assert all(left[call_id] >= 0 for call_id in seen.outcome.call_ids)
+    else:
+        assert not +left
+    assert all("outcome" in m.details for m in new if isinstance(m, ToolResultMessage))
+
+
+def limits_hold(seen: Seen, config: Config) -> None:
+    assert seen.run.turns <= config.loop.max_turns
+    retries = sum(isinstance(event, RetryNotice) for event in seen.events)
+    assert seen.requests - retries <= (config.limits.requests or seen.requests)
+    ran = [
+        event
+        for event in seen.events
+        if isinstance(event, ToolExecutionEnd) and event.result.details["outcome"] in RAN
+    ]
+    assert len(ran) <= (config.limits.tool_calls or len(ran))
+
+
+def requests_are_valid(stage: Stage) -> None:
+    assert stage.late_calls == []
+    for context in stage.sent:
+        assert faults(context.messages) == []
+
+
+def nothing_typed_is_lost(stage: Stage) -> None:
+    recorded = [
+        event.message.text
+        for seen in stage.seen
+        for event in seen.events
+        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage)
+    ]
+    queued = [item.message.text for item in stage.conversation.queued()]
+    places = Counter([*recorded, *queued, *stage.unsent])
+    assert {text: places[text] for text in stage.typed} == dict.fromkeys(stage.typed, 1)
+
+
+def the_journal_agrees(stage: Stage) -> None:
+    then, now, records = stage.conversation, stage.again, stage.records
+    assert_balanced(then.messages, open_calls_allowed=True)
+    assert list(now.messages) == list(then.messages)
+    assert stage.shown_after == stage.shown_before
+    assert now.usage == then.usage == records.usage
+    assert now.cost_usd == then.cost_usd
+    assert records.turns == sum(seen.run.turns for seen in stage.seen)
