@@ -47,14 +47,19 @@ class Run:
         self.turns = 0
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
-        self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.mailboxes = Mailboxes(patience, on_detached=on_notice)
         self._conversation = conversation
         self._is_over = False
         self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
 
     def __await__(self) -> Generator[Any, None, Outcome]:
-        return asyncio.shield(self.outcome).__await__()
+        return self.outcome.__await__()
+
+    @property
+    def outcome(self) -> "asyncio.Future[Outcome]":
+        """How it ends. Who stops waiting for it stops neither the run nor others who wait."""
+        return asyncio.shield(self._outcome)
 
     @property
     def unsent(self) -> Sequence[UserMessage]:
@@ -138,6 +143,6 @@ class Run:
                 self.cost_usd = None
 
     def finish(self, outcome: Outcome) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
         self.mailboxes.close()

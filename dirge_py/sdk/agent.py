@@ -1,5 +1,6 @@
 """`Agent`: what an embedder holds."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -149,13 +150,13 @@ class Agent:
         return self._started(given, thread, single_turn=False)
 
     async def run(self, given: str | AgentInput, *, thread: str | None = None) -> AgentResult:
-        """The result of a whole run.
+        """The result of a whole run. Cancel this, and the run is aborted, its calls answered.
 
         Raises:
             LoopError: it ended in any other way; `outcome` says how.
         """
         try:
-            outcome = await self.start(given, thread=thread)
+            outcome = await _owned(self.start(given, thread=thread))
         finally:
             await self._threads.settle(thread)
         if isinstance(outcome, Done) and outcome.result is not None:
@@ -183,7 +184,7 @@ class Agent:
             DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
         """
         try:
-            return await self._started(given, thread, single_turn=True)
+            return await _owned(self._started(given, thread, single_turn=True))
         finally:
             await self._threads.settle(thread)
 
@@ -233,6 +234,16 @@ class Agent:
             raise
         self._threads.watch(thread, run)
         return run
+
+
+async def _owned(run: Run) -> Outcome:
+    """How a run ended that nobody else has in hand: without whoever waits for it, it stops."""
+    try:
+        return await run
+    except asyncio.CancelledError:
+        run.abort("cancelled")
+        await asyncio.wait([run.outcome])
+        raise
 
 
 def _begun(

@@ -29,6 +29,7 @@ from dirge_py.outcomes import (
     Outcome,
     Refused,
 )
+from dirge_py.providers.scripted import Reply
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.streams import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
@@ -118,6 +119,41 @@ async def test_a_run_can_be_stopped(
 
     assert await run.outcome == Cancelled(reason=reason)
     assert_balanced(agent.messages())
+
+
+@pytest.mark.parametrize("way", ["run", "run_turn"])
+async def test_whoever_cancels_a_whole_run_has_stopped_it(
+    agent: Agent, model: ScriptedModel, way: str
+) -> None:
+    begun = asyncio.Event()
+
+    async def forever() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    model.will(Reply(text="never", wait=forever)).will_say("here")
+    run = asyncio.ensure_future(getattr(agent, way)("go"))
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert_balanced(agent.messages())
+    assert (await agent.run("again")).response == "here"
+
+
+async def test_who_stops_waiting_for_a_run_takes_its_outcome_from_nobody(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    go_on = asyncio.Event()
+    model.will(Reply(text="done", wait=go_on.wait))
+    run = agent.start("go")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run.outcome, 0)
+    go_on.set()
+
+    assert isinstance(await run.outcome, Done)
+    assert isinstance(await run, Done)
 
 
 async def test_a48_an_abort_before_the_start_asks_no_model_and_keeps_the_prompt(
