@@ -163,6 +163,8 @@ def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
     )
     product.will(Say(text="done")).ask("x")
     assert product.sent()[0]["content"].endswith("Sing in tune.")
+
+
 def test_the_choice_of_tools_knows_those_of_plugins(product: Product) -> None:
     plugin(product, "store", LOOKUP)
     product.will(Say(text="done")).ask("--tools", "read,lookup", "x")
