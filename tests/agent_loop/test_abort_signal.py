@@ -1,4 +1,5 @@
 import asyncio
+import threading
 
 from dirge_py.abort import AbortSignal
 
@@ -22,3 +23,22 @@ async def test_waiting_for_what_is_done_already_ends_at_once() -> None:
     answer.set_result(1)
 
     await AbortSignal().wait(unless=answer)
+
+
+async def test_case_43_only_the_first_abort_counts_and_a_waiter_hears_it_from_any_thread() -> None:
+    signal = AbortSignal()
+    heard: list[str] = []
+    signal.on_abort(lambda: heard.append("once"))
+    waiting = asyncio.ensure_future(signal.wait())
+    await asyncio.sleep(0)
+
+    thread = threading.Thread(target=signal.abort, args=("first",))
+    thread.start()
+    await waiting
+    thread.join()
+    signal.abort("second")
+
+    assert (signal.aborted, signal.reason, heard) == (True, "first", ["once"])
+    await signal.wait()
+    signal.on_abort(lambda: heard.append("late"))
+    assert heard == ["once", "late"]

@@ -1,6 +1,7 @@
 """Random scripts, tools, aborts, steering and raising hooks: what must hold whatever happens."""
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 
 from hypothesis import given, settings
@@ -15,8 +16,16 @@ from dirge_py.agent_loop import (
     LoopConfig,
     StopRun,
     TurnUpdate,
+    compose,
     run_agent_loop,
 )
+from dirge_py.agent_loop.guards.after_failure import resume_after_failure
+from dirge_py.agent_loop.guards.depth import DepthTracker, depth
+from dirge_py.agent_loop.guards.failures import failures
+from dirge_py.agent_loop.guards.limits import Limits, limits
+from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.agent_loop.guards.retries import retries
+from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
 from dirge_py.calls import text_result
 from dirge_py.errors import ProviderError
@@ -26,7 +35,9 @@ from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from tests.agent_loop.kit import Tool, a_breath, boom
 
-BAD = ["raise", "stop", "finalize", "garbage", "abort", "interject"]
+BAD = ["raise", "stop", "finalize", "garbage", "abort", "interject", "hang"]
+SLOW_S = 3.0
+"""Far more than a run needs to end once it was aborted."""
 tool_names = st.sampled_from(["echo", "seq", "boom", "nope"])
 arguments = st.sampled_from([{}, {"n": 1}, '{"cut', "[1]", None])
 replies = st.builds(
@@ -54,7 +65,9 @@ class Plan:
     typed: list[tuple[str, str]]
     abort_at: int | None
     recovers: bool
+    is_guarded: bool
     signal: AbortSignal = field(default_factory=AbortSignal)
+    aborted_at: float | None = None
     heard: EventRecorder = field(default_factory=EventRecorder)
     steering: InputQueue = field(default_factory=lambda: InputQueue("steering"))
     follow_ups: InputQueue = field(default_factory=lambda: InputQueue("follow_up"))
@@ -87,6 +100,10 @@ class Plan:
                     self.signal.abort()
                 case "interject":
                     self.signal.interject()
+                case "hang":
+                    # Somebody loses patience, but not before it hangs.
+                    asyncio.get_running_loop().call_soon(self.signal.abort)
+                    await asyncio.Event().wait()
             return well_behaved(*given)
 
         return hook
@@ -107,7 +124,28 @@ class Plan:
             "get_api_key": lambda _: None,
         }
         hooks = {name: self.hook(name, hook) for name, hook in behaved.items()}
-        return LoopConfig(tool_execution=mode, max_parallel=2, **hooks)
+        config = LoopConfig(tool_execution=mode, max_parallel=2, **hooks)
+        return compose(*guards(), config=config) if self.is_guarded else config
+
+    def note_abort(self):
+        self.aborted_at = time.monotonic()
+
+    @property
+    def slowness_s(self):
+        return 0.0 if self.aborted_at is None else time.monotonic() - self.aborted_at
+
+
+def guards():
+    """Those that need nothing from outside, in the order of the program."""
+    return [
+        limits(Limits(turns=5, tool_calls=9)),
+        StormBreaker(4, 2).bundle(),
+        retries(1),
+        recover(2),
+        depth(DepthTracker(), 2),
+        failures(2),
+        resume_after_failure(2),
+    ]
 
 
 plans = st.builds(
@@ -121,6 +159,7 @@ plans = st.builds(
     ),
     abort_at=st.none() | st.integers(1, 60),
     recovers=st.booleans(),
+    is_guarded=st.booleans(),
 )
 
 
@@ -142,6 +181,7 @@ def test_every_run_keeps_its_promises(plan, script, mode):
         return script.stream(context, options, signal)
 
     async def body():
+        plan.signal.on_abort(plan.note_abort)
         async with asyncio.timeout(5):
             return await run_agent_loop(
                 [user_text("start")],
@@ -156,6 +196,7 @@ def test_every_run_keeps_its_promises(plan, script, mode):
 
     new = asyncio.run(body())
 
+    assert plan.slowness_s < SLOW_S
     assert_event_grammar(plan.heard.events)
     is_waiting = isinstance(plan.heard.outcome, AwaitingConfirmation)
     assert_balanced(new, open_calls_allowed=is_waiting)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dirge_py.events import AgentEnd, LoopEvent, ToolExecutionStart
+from dirge_py.events import AgentEnd, LoopEvent, MessageUpdate, ToolExecutionStart
 from dirge_py.messages import UserMessage
 from dirge_py.outcomes import Cancelled, Done, Failed
 from tests.conversation.room import Room, users, when
@@ -178,3 +178,14 @@ async def test_one_at_a_time_delivers_one_at_a_time(room: Room) -> None:
         await talk.send("start")
 
     assert [len(users(context)) for context in room.model.seen] == [2, 3]
+
+
+async def test_case_50_what_comes_during_a_last_answer_is_answered_too(room: Room) -> None:
+    room.model.will_say("a").will_say("b")
+
+    async with room.open() as talk:
+        talk.subscribe(when(MessageUpdate, lambda: talk.steer("and this")))
+        await talk.send("start")
+
+    assert len(room.model.seen) == 2
+    assert "and this" in room.heard()[-1]

@@ -36,6 +36,7 @@ def test_headers_tell_how_long_to_wait(headers, seconds):
         ("Please try again in 20ms.", 0.02),
         ("Please try again in 1.5s.", 1.5),
         ("Please try again in 6m0s.", 360.0),
+        ("İstanbul: Retry-After: 4", 4.0),
         ("überlastet – retry-after: 2", 2.0),
         ("nothing of the kind", None),
     ],

@@ -1,16 +1,19 @@
 import contextlib
 import copy
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
 from dirge_py.agent_loop.repair import repair
 from dirge_py.calls import text_result
 from dirge_py.events import RepairStats, ToolExecutionStart
 from dirge_py.files.workspace import Workspace
 from dirge_py.messages import TextBlock
+from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
@@ -345,6 +348,30 @@ async def test_case_83_and_89_kinds_are_counted_once_a_call_and_told_before_the_
     ]
     assert run.recorder.types[-2:] == ["repair_stats", "agent_end"]
     assert run.recorder.of(ToolExecutionStart)[0].args == {"a": "x", "b": "y", "n": "5"}
+
+
+@pytest.mark.parametrize("ending", ["error", "stop", "abort"])
+async def test_what_was_mended_is_told_however_a_run_ends(ending):
+    signal = AbortSignal()
+
+    def after_turn(_info):
+        if ending == "stop":
+            raise StopRun(Done(stopped_by="x"))
+        if ending == "abort":
+            signal.abort()
+        return False
+
+    model = ScriptedModel().will_call("t", n="5").will_fail("odd")
+    run = await ran(
+        model,
+        "go",
+        tools=[Tool("t", parameters=shaped([], n=INTEGER))],
+        config=replace(CHECKED, should_stop_after_turn=after_turn),
+        signal=signal,
+    )
+
+    assert run.outcomes == ["ok"]
+    assert run.recorder.types[-2:] == ["repair_stats", "agent_end"]
 
 
 async def test_case_89_nothing_to_tell_is_not_told():
