@@ -330,3 +330,11 @@ async def test_t1_whatever_ends_a_run_no_call_is_left_open(mode: Any) -> None:
         run = await ran(model, "start", tools=[Tool()], config=config, signal=signal)
         assert len(run.results) == 3
         assert_balanced(run.new)
+
+
+async def test_a101_an_answer_that_promises_calls_and_has_none_is_the_last() -> None:
+    run = await ran(ScriptedModel().will(Reply(text="done", stop_reason="toolUse")), "go")
+
+    assert isinstance(run.outcome, Done)
+    assert isinstance(answer := run.new[-1], AssistantMessage)
+    assert answer.stop_reason == "stop"
