@@ -256,7 +256,8 @@ class _Assembly:
                     thinking_level=run.thinking,
                     validate=validate,
                     asset_dir=asset_dir,
-                    interceptors=[*plan.interceptors, *written],
+                    # What an embedder does around a call happens after the call was written down.
+                    interceptors=[*written, *plan.interceptors],
                     clock=plan.clock,
                 ),
             )
