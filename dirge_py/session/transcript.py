@@ -162,9 +162,23 @@ class _Reading:
         # It names messages by their number. Where one was lost, or will be made up, those are
         # others now: better to send too much than the summary of something else.
         slots = [slot for entry in self._entries for slot in entry.slots]
-        is_whole = all(slot.result is not None for slot in slots)
-        if is_whole and count == len(self._entries) + len(slots):
+        answered = [slot for slot in slots if slot.result is not None]
+        if count == len(self._entries) + len(answered) and self._only_waits():
             self._compactions.append(compaction)
+
+    def _only_waits(self) -> bool:
+        """Whether no answer is missing but those behind everything else, which are waited for."""
+        last = self._entries[-1] if self._entries else None
+        for entry in self._entries:
+            is_missing = False
+            for slot in entry.slots:
+                is_waiting = entry is last and self._is_waiting(entry, slot)
+                if slot.result is None and not is_waiting:
+                    return False
+                if slot.result is not None and is_missing:
+                    return False  # the missing one would come before it, and move it on
+                is_missing = slot.result is None
+        return True
 
     def _take_message(self, encoded: Any, record_id: str, *, asked_in: str = "") -> None:
         try:

@@ -15,15 +15,23 @@ from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
+from dirge_py.errors import ModelRetry
 from dirge_py.events import (
     AgentEnd,
+    CompactionStarted,
     ContextCompacted,
     LoopEvent,
     SystemNotice,
     UsageReported,
 )
 from dirge_py.messages import Usage, user_text
-from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Done,
+    HookTerminated,
+    NeedsMoreTurns,
+    Outcome,
+)
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.questions import PermissionAnswer
 from dirge_py.runs import Run
@@ -36,6 +44,7 @@ from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.invariants.stories import HOOKS, Story
 
+BETWEEN_RUNS = (SystemNotice, UsageReported, CompactionStarted, ContextCompacted)
 PATIENCE_S = 20.0
 _CLINGS_S = 0.1
 
@@ -137,14 +146,23 @@ class Stage:
         return hooks._view.shown(hooks._budget.apply(tuple(conversation.messages)))
 
     async def _runs(self) -> None:
+        self._is_single = False
         self.conversation.subscribe(self._hear)
         self.conversation.subscribe(_break)
         while self.story.prompts and not self.conversation._closed:
             prompt = self.story.prompts.pop()
             self.typed.append(prompt)
-            self._begin(self.conversation.send(prompt, bundles=[self._bundle()]))
+            way = self.story.ways.pop() if self.story.ways else ""
+            if way == "compact":
+                await self.conversation.compact()
+            self._is_single = way == "single"
+            self._begin(
+                self.conversation.send(
+                    prompt, single_turn=self._is_single, bundles=[self._bundle()]
+                )
+            )
             await self._end()
-            while isinstance(self.seen[-1].outcome, AwaitingConfirmation) and self._goes_on():
+            while self._goes_on():
                 await self._end()
 
     def _begin(self, run: Run) -> None:
@@ -158,30 +176,41 @@ class Stage:
         self.unsent += [message.text for message in seen.run.unsent]
 
     def _goes_on(self) -> bool:
-        waiting = open_calls(self.conversation.messages)
-        if not self.story.goes_on or waiting is None or self.conversation._closed:
+        if self.conversation._closed:
             return False
-        match self.story.goes_on.pop():
-            case "prompt":
-                return False
-            case "continue":
+        match self.seen[-1].outcome:
+            case NeedsMoreTurns():
                 decisions = []
-            case how:
+            case AwaitingConfirmation() if self.story.goes_on:
+                how = self.story.goes_on.pop()
+                waiting = open_calls(self.conversation.messages)
+                if how == "prompt" or waiting is None:
+                    return False
                 decisions = [
                     CallDecision(tool_call_id=call.id, allow=how == "allow")
                     for call in waiting.calls
+                    if how != "continue"
                 ]
-        self._begin(self.conversation.continue_run(decisions, bundles=[self._bundle()]))
+            case _:
+                return False
+        self._begin(
+            self.conversation.continue_run(
+                decisions, single_turn=self._is_single, bundles=[self._bundle()]
+            )
+        )
         return True
 
     def _note_abort(self) -> None:
         self.seen[-1].aborted_at = asyncio.get_running_loop().time()
 
     def _hear(self, event: LoopEvent) -> None:
+        if not self.seen:
+            assert isinstance(event, BETWEEN_RUNS)
+            return
         seen = self.seen[-1]
         if seen.is_over:
             # Between runs nobody but the harness speaks.
-            assert isinstance(event, SystemNotice | UsageReported | ContextCompacted)
+            assert isinstance(event, BETWEEN_RUNS)
             return
         seen.events.append(event)
         count = sum(len(each.events) for each in self.seen)
@@ -304,7 +333,7 @@ class Stage:
 
         def again() -> str:
             """Ask for other arguments."""
-            raise dirge.retry("use another date") if hasattr(dirge, "retry") else ValueError("x")
+            raise ModelRetry("use another date")
 
         async def steps() -> str:
             """Take a few steps."""

@@ -85,7 +85,8 @@ class Story:
 
     `prompts` are the runs. `typed` comes in while they go on, at every so many events; `ends_at` is
     an event at which somebody ends it all, in the way of `ends_by`. `hooks` and `plugin` say what
-    happens at a hook when it is called. `goes_on` is how a run that waits is gone on with.
+    happens at a hook when it is called. `ways` are those of the runs, `goes_on` is how one that
+    waits is gone on with.
     """
 
     config: str
@@ -100,6 +101,7 @@ class Story:
     hooks: dict[str, list[str]]
     before: list[Any]
     plugin: dict[str, list[str]]
+    ways: list[str]
     goes_on: list[str]
 
 
@@ -228,5 +230,6 @@ stories = st.builds(
         Answer("no"), EditArgs({"path": "a.py"}), EditArgs({"n": object()}), Defer("?"), most=2
     ),
     plugin=deeds(PLUGIN_POINTS, PLUGIN_DEEDS),
+    ways=st.lists(st.sampled_from(["", "single", "compact"]), min_size=3, max_size=3),
     goes_on=some("allow", "reject", "continue", "prompt", most=3),
 )

@@ -17,11 +17,11 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
+from dirge_py.outcomes import AwaitingConfirmation, Done
 from dirge_py.session.history import replay
 from dirge_py.session.record import json_text
 from dirge_py.session.recorder import Recorder
-from tests.session.test_transcript import asks, chain, deferred, started
+from tests.session.test_transcript import answer, asks, chain, deferred, started
 
 ONE = Usage(input=10, output=5)
 
@@ -97,6 +97,24 @@ def test_a_compaction_is_left_out_once_its_messages_are_others(start, store):
 
     assert [m.text for m in loaded.messages] == ["one", "three"]
     assert loaded.compactions == ()
+
+
+def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start, store):
+    recorder = start()
+    run(recorder, user_text("one"), said("two"), user_text("three"), asks("a", "b"), answer("a"))
+    recorder.sink(AgentEnd(messages=(), outcome=AwaitingConfirmation(call_ids=("b",))))
+    recorder.note_compaction(compaction(0, 2))
+    recorder.close()
+
+    assert store.read("s").compactions == (compaction(0, 2),)
+
+    recorder = start()
+    run(recorder, answer("b"), said("four"))
+    recorder.close()
+
+    loaded = store.read("s")
+    assert len(loaded.messages) == 7
+    assert loaded.compactions == (compaction(0, 2),)
 
 
 def test_a_replaced_context_stands_for_all_before_it(start, store):
