@@ -42,6 +42,9 @@ from dirge_py.messages import (
 from dirge_py.outcomes import AgentResult, Cancelled, Done, Failed, Outcome, Refused
 from dirge_py.streams import StreamFn, ThinkingLevel
 
+MOST_RESULT_CHARS = 200_000
+"""The most text that one result is sent with, whatever nobody cut before."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -82,7 +85,8 @@ class Run:
         self.results: list[ToolResultMessage] = []
         self.error: ProviderError | None = None
         self.repairs: Counter[str] = Counter()
-        self.healer = Healer()
+        # How much of a result is sent is the view's to decide; this only bounds the absurd.
+        self.healer = Healer(result_chars=MOST_RESULT_CHARS)
         self._emit = emit
         self._turn_is_open = False
         self._view: tuple[Message, ...] | None = None

@@ -338,3 +338,14 @@ async def test_a101_an_answer_that_promises_calls_and_has_none_is_the_last() -> 
     assert isinstance(run.outcome, Done)
     assert isinstance(answer := run.new[-1], AssistantMessage)
     assert answer.stop_reason == "stop"
+
+
+async def test_case_113_a_long_result_is_whole_when_the_model_first_sees_it():
+    long = "x" * 60_000
+
+    async def body(*_: Any) -> LoopToolResult:
+        return text_result(long)
+
+    model = ScriptedModel().will_call("echo").will_say("done")
+    await ran(model, "go", tools=[Tool(body=body)])
+    assert model.seen[1].messages[-1].text == long
