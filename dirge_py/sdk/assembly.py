@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -295,16 +295,7 @@ def bound(
 
 
 def _most(given: Limits, max_turns: int | None) -> Limits:
-    return Limits(
-        turns=max_turns if given.turns is None else given.turns,
-        requests=given.requests,
-        tool_calls=given.tool_calls,
-        input_tokens=given.input_tokens,
-        output_tokens=given.output_tokens,
-        tokens=given.tokens,
-        cost_usd=given.cost_usd,
-        time_s=given.time_s,
-    )
+    return given if given.turns is not None else replace(given, turns=max_turns)
 
 
 def _asset_dir(store: Store | None, recorder: Recorder | None) -> str | None:

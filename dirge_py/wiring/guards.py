@@ -15,15 +15,14 @@ from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.calls import Interceptor, ToolValidator
-from dirge_py.config.models import role_model
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.parts import RunSettings
 from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
 from dirge_py.wiring.gates import GateServices, gates
 from dirge_py.wiring.guardrails import Guardrails
+from dirge_py.wiring.judges import usable_model
 from dirge_py.wiring.plugins import Plugins
 
 
@@ -64,7 +63,7 @@ class Guards:
             enabled=storm.enabled,
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
-        self._escalation_model = _escalation_model(config)
+        self._escalation_model = usable_model(config, "escalate") if config.roles.escalate else None
         self.context = ContextHooks(
             replace(parts.context, on_compacted=self._storm.note_compaction), model=model
         )
@@ -141,12 +140,3 @@ class Guards:
             cost_of=self._parts.cost_of,
             spending=self._parts.spending,
         )
-
-
-def _escalation_model(config: Config) -> str | None:
-    if not config.roles.escalate:
-        return None
-    try:
-        return role_model(config, "escalate").name
-    except ConfigError:
-        return None  # the person was told at the start: `judges.unusable_roles`
