@@ -1,11 +1,11 @@
-# make run | test | check | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | security | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 XDIST ?= -n 2
 
-.PHONY: run test check bench clean
+.PHONY: run test check security bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -26,6 +26,10 @@ check: $(VENV)/.checked
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(MAKE) test
+
+# The tests of what must not happen, in their full size.
+security: $(VENV)/.tested
+	SECURITY_SIZE=full $(BIN)/python -m pytest -m security -p no:xdist $(ARGS)
 
 bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py

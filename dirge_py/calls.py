@@ -86,12 +86,31 @@ class Previews(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What a call makes of one file. `path` is absolute as asked; None: there is no file.
+
+    Texts are the file's own, line ends and byte-order mark included. `before_sha256` is the digest
+    of the bytes `before` was read from, so that a later version is told from it.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+    before_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What to show beside a question: a unified diff, a command, or plain text."""
+    """What to show beside a question: a unified diff, a command, or plain text.
+
+    `changes` is what the diff was made of, one entry per file, so that a person can take a part of
+    it or change it.
+    """
 
     kind: Literal["diff", "command", "text"]
     text: str
     path: str = ""
+    changes: tuple[FileChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

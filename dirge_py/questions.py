@@ -1,9 +1,9 @@
-"""Questions the program asks a person, and the Protocol of whoever answers."""
+"""Questions the program asks a person, and the Protocols of whoever answers."""
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-from dirge_py.calls import Preview
+from dirge_py.calls import FileChange, Preview
 from dirge_py.lib.lean_dataclass import dataclass
 
 
@@ -23,26 +23,38 @@ class PermissionRequest:
     """One tool call that may not run before somebody says so.
 
     `grant` are the rules (`op:pattern`) that "allow for this session" would store, exactly as
-    stored; empty when this request cannot be granted for longer than once. `suggestion` is the
-    `--allow` rule that would have allowed it, for those who cannot be asked.
+    stored; empty when this request cannot be granted for longer than once. `wider` are rules that
+    would match more than this call (`execute:git push *`), where such a family makes sense.
+    `can_keep`: they may also be written to the person's own settings. `suggestion` is the
+    `--allow` rule that would have allowed it, for those who cannot be asked. `warning` is what
+    somebody who looked at the call first has against it.
     """
 
     call_id: str
     tool_name: str
     claims: tuple[AskedClaim, ...]
     grant: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
+    can_keep: bool = False
     suggestion: str = ""
+    warning: str = ""
     preview: Preview | None = None
     cwd: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAnswer:
-    """`allow` once, or for the `session`; or `deny` with an optional comment for the model."""
+    """`allow` once, for the `session` or `always`; or `deny` with a comment for the model.
+
+    `is_wide`: what is remembered are the request's `wider` rules. `changes` is what the person made
+    of the preview's changes, one entry per file they touched; None: they took all as it was shown.
+    """
 
     effect: Literal["allow", "deny", "defer", "abort"]
-    remember: Literal["once", "session"] = "once"
+    remember: Literal["once", "session", "always"] = "once"
+    is_wide: bool = False
     comment: str = ""
+    changes: tuple[FileChange, ...] | None = None
 
 
 class Asker(Protocol):
@@ -50,3 +62,75 @@ class Asker(Protocol):
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
         """One answer per request, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionOption:
+    """One answer that is offered."""
+
+    label: str
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Something the model wants to know. `header` is one or two words.
+
+    `is_multiple`: several options may be chosen. `is_open`: words of one's own may be given, too.
+    """
+
+    question: str
+    header: str = ""
+    options: tuple[QuestionOption, ...] = ()
+    is_multiple: bool = False
+    is_open: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswer:
+    """The labels that were chosen, in the order offered, and words of the person's own."""
+
+    chosen: tuple[str, ...] = ()
+    text: str = ""
+
+
+@runtime_checkable
+class AnswersForms(Protocol):
+    """An asker behind whom a person sits: only with such a one is the tool `question` offered."""
+
+    async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        """One answer per question, in order; None if the person would rather not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActingFile:
+    """A file that a project brings along and that would act: be read as settings, or run.
+
+    `path` is relative to the project. `state`: new, or changed since it was trusted.
+    """
+
+    path: str
+    kind: str
+    size: int
+    sha256: str
+    state: Literal["new", "changed", "trusted"] = "new"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustOffer:
+    """What would be loaded from `project` (a physical path) if it were trusted.
+
+    `digest` stands for all of `files` together.
+    """
+
+    project: str
+    files: tuple[ActingFile, ...]
+    digest: str
+
+
+@runtime_checkable
+class AnswersTrust(Protocol):
+    """Somebody who can be asked whether a project may bring its own things along."""
+
+    async def trust(self, offer: TrustOffer) -> bool:
+        """Whether exactly these files are trusted. False leaves the project restricted."""

@@ -12,6 +12,7 @@ from dirge_py import __version__
 from dirge_py.errors import UsageError
 
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
+SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 
 EPILOG = """\
@@ -203,6 +204,7 @@ def _model_flags(group: Any) -> None:
     add("--system-prompt-file", metavar="FILE", help="the same, from FILE")
     add("--append-system-prompt", metavar="TEXT", help="in addition to them")
     add("--append-system-prompt-file", metavar="FILE", help="the same, from FILE")
+    add("--prompt", metavar="NAME", dest="prompt_name", help="a prompt of yours, kept in a file")
     add("--no-context-files", action="store_true", help="do not send AGENTS.md and CLAUDE.md")
 
 
@@ -217,6 +219,7 @@ def _permission_flags(group: Any) -> None:
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(git *)")
     add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="likewise")
     add("--on-ask", choices=("deny", "defer", "abort"), help="headless: what a question gets")
+    add("--sandbox", metavar="MODE", choices=SANDBOX_MODES, help="off, preferred, required")
     add("--tools", metavar="A,B", help="only these tools")
     add("--no-tools", action="store_true", help="no tools at all")
     add("--add-dir", metavar="DIR", action="append", default=[], help="another folder to work in")

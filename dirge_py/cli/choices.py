@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
 assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 
+_SANDBOX_NAMES = {"bwrap": "required"}
+
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
     """The settings, with what the flags say in their place. Raises ConfigError."""
@@ -46,6 +48,7 @@ def build_options(flags: Namespace) -> "BuildOptions":
         disallowed_tools=tuple(flags.disallowedTools),
         system_prompt=_text(flags.system_prompt, flags.system_prompt_file),
         append_system_prompt=_text(flags.append_system_prompt, flags.append_system_prompt_file),
+        prompt=flags.prompt_name,
         log=flags.verbose or bool(os.environ.get("DIRGE_LOG")),
     )
 
@@ -69,6 +72,7 @@ def _overrides(flags: Namespace, api_key: str | None) -> "Overrides":
         no_tools=flags.no_tools,
         no_context_files=flags.no_context_files,
         no_session=flags.no_session,
+        sandbox=_SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
     )
 
 

@@ -106,6 +106,7 @@ def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
     named: dict[str, tuple[Any, str]] = {
         "permission.mode": (given.permission_mode, "--permission-mode"),
         "loop.max_turns": (given.max_turns, "--max-turns"),
+        "sandbox.mode": (given.sandbox, "--sandbox"),
         "limits.cost_usd": (given.max_cost_usd, "--max-cost"),
         "limits.tokens": (given.max_tokens, "--max-tokens"),
         "limits.time_s": (given.timeout_s, "--timeout"),

@@ -112,6 +112,9 @@ class Tools(Table):
     retries: Annotated[int, Field(ge=0, le=100)] = Field(
         default=3, description="Times a tool may ask the model to try again in one run."
     )
+    environment: list[str] = Field(
+        default_factory=list, description="Further variables that commands get; never keys."
+    )
 
 
 class PermissionRule(Table):
@@ -131,6 +134,54 @@ class Permission(Table):
         default="standard", description="The preset that decides where no rule does."
     )
     rule: list[PermissionRule] = Field(default_factory=list, description="Rules, in order.")
+    loop_guard: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=3, description="Denials of one call after which it is no longer asked about; 0: no."
+    )
+    judge: Literal["deny", "warn"] = Field(
+        default="deny", description="What a no of [roles] approve does to a call that would ask."
+    )
+
+
+class Sandbox(Table):
+    """What commands are shut into."""
+
+    mode: Literal["off", "preferred", "required"] = Field(
+        default="off", description="Whether commands run in a sandbox."
+    )
+    network: bool = Field(default=False, description="Let every command reach the network.")
+    hosts: list[str] = Field(
+        default_factory=list, description="Hosts that commands reach without it; `*.` is allowed."
+    )
+    writable: list[str] = Field(
+        default_factory=list, description="Folders to write in besides the workspace."
+    )
+    readable: list[str] = Field(
+        default_factory=list, description="Places below your home folder to show to commands."
+    )
+
+
+class Web(Table):
+    """How `webfetch` and `websearch` reach the web."""
+
+    search: Literal["duckduckgo", "searxng", "brave", "exa", "tavily"] | None = Field(
+        default=None, description="Who answers `websearch`; absent: there is no such tool."
+    )
+    search_url: str | None = Field(
+        default=None, description="Its address, where it is not the usual one."
+    )
+    search_key_env: str | None = Field(
+        default=None, description="The environment variable with its key."
+    )
+    private_hosts: list[str] = Field(
+        default_factory=list, description="Hosts of your own network that may be fetched from."
+    )
+    timeout_s: PositiveNumber = Field(default=15.0, description="For one page, in seconds.")
+    max_bytes: Positive = Field(
+        default=5 * 1024 * 1024, description="The most of one page, after unpacking."
+    )
+    proxy: str | None = Field(
+        default=None, description="The proxy to use; those of the environment are not."
+    )
 
 
 class Timeouts(Table):
@@ -145,6 +196,9 @@ class Timeouts(Table):
     )
     bash_s: Annotated[float, Field(gt=0, le=3600)] = Field(
         default=120.0, description="For a command, unless the call asks otherwise."
+    )
+    quiet_s: PositiveNumber = Field(
+        default=60.0, description="Without output after which a command is said to be quiet."
     )
     tool_s: PositiveNumber = Field(default=300.0, description="For any other tool.")
     tools: dict[str, Annotated[float, Field(ge=0)]] = Field(
@@ -206,6 +260,8 @@ class Config(Table):
     limits: Limits = _EMPTY
     context: Context = _EMPTY
     timeouts: Timeouts = _EMPTY
+    sandbox: Sandbox = _EMPTY
+    web: Web = _EMPTY
     session: Session = _EMPTY
     ui: Ui = _EMPTY
     guardrail: list[Guardrail] = Field(default_factory=list, description="Checks, all of them.")

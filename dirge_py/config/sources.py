@@ -26,6 +26,7 @@ class Overrides:
     no_tools: bool = False
     no_context_files: bool = False
     no_session: bool = False
+    sandbox: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

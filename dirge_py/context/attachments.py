@@ -1,6 +1,5 @@
 """`@path` in a prompt: files, folders and images that the person sends along."""
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from dirge_py.errors import FileError
-from dirge_py.files.atomic import atomic_write
+from dirge_py.files.assets import AssetStore
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import ImageBlock, Origin, TextBlock, UserBlock, UserMessage
@@ -84,12 +83,7 @@ class Attacher:
             raise FileError(
                 f"@{written}: there is no place to keep images.", hint="Use a stored session."
             )
-        # By content: the same picture twice is one file, and the name says nothing of the person.
-        asset_id = hashlib.sha256(content).hexdigest()[:32]
-        self.asset_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (self.asset_dir / asset_id).exists():
-            atomic_write(self.asset_dir / asset_id, content, mode=0o600)
-        return ImageBlock(asset_id=asset_id, media_type=media_type)
+        return ImageBlock(asset_id=AssetStore(self.asset_dir).put(content), media_type=media_type)
 
 
 def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:

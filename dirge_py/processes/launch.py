@@ -3,10 +3,13 @@
 import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
+
+Permit = Literal["git", "network"]
+"""What a sandbox keeps from a command unless it was allowed: to change `.git`; to reach others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +19,7 @@ class LaunchSpec:
     cwd: str
     environment: Mapping[str, str]
     call_id: str
+    permits: frozenset[Permit] = frozenset()
 
 
 Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]

@@ -8,8 +8,16 @@ from functools import partial
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProcessError
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.launch import Launcher, LaunchSpec, Started, shell_arguments, start
+from dirge_py.processes.launch import (
+    Launcher,
+    LaunchSpec,
+    Permit,
+    Started,
+    shell_arguments,
+    start,
+)
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.output import Capture
 from dirge_py.processes.outputs import OutputStore
@@ -21,6 +29,17 @@ DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """What was decided about the command that a call will run."""
+
+    environment: Mapping[str, str]
+    permits: frozenset[Permit]
+
+
+_UNPREPARED = _Prepared(environment={}, permits=frozenset())
+
+
 class Runner:
     """Runs commands one call at a time or many at once, each a fresh process tree of its own."""
 
@@ -28,13 +47,21 @@ class Runner:
         """`launcher` may wrap every argument list, such as into a sandbox."""
         self._environment = environment
         self._launcher = launcher
-        self._prepared: dict[str, dict[str, str]] = {}
+        self._prepared: dict[str, _Prepared] = {}
         self._running: dict[asyncio.Task[Finished], RunningCommand] = {}
         self._is_shut_down = False
 
-    def prepare(self, call_id: str, extra_env: Mapping[str, str]) -> None:
-        """Add variables to the command that the call `call_id` will run next, once."""
-        self._prepared[call_id] = dict(extra_env)
+    def prepare(
+        self,
+        call_id: str,
+        extra_env: Mapping[str, str],
+        permits: frozenset[Permit] = frozenset(),
+    ) -> None:
+        """Add variables to the command that the call `call_id` will run next, once.
+
+        `permits` is what the launcher may let it do.
+        """
+        self._prepared[call_id] = _Prepared(environment=dict(extra_env), permits=permits)
 
     async def run(
         self,
@@ -57,14 +84,18 @@ class Runner:
         Raises:
             ProcessError: it could not be started.
         """
-        prepared = self._prepared.pop(call_id, {})
+        prepared = self._prepared.pop(call_id, _UNPREPARED)
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
         if signal is not None and signal.aborted:
             return Finished(aborted=True)
         adopt_orphans()
         started, tree = self._start(
-            command, cwd=cwd, call_id=call_id, extra_env={**prepared, **(extra_env or {})}
+            command,
+            cwd=cwd,
+            call_id=call_id,
+            extra_env={**prepared.environment, **(extra_env or {})},
+            permits=prepared.permits,
         )
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output)
@@ -92,13 +123,14 @@ class Runner:
         cwd: str,
         call_id: str,
         extra_env: Mapping[str, str],
+        permits: frozenset[Permit],
     ) -> tuple[Started, CommandTree]:
         # Call ids are the model's words and may come twice, so the marker is not made of them.
         marker = f"{os.getpid()}-{secrets.token_hex(8)}"
         environment = self._environment.build(marker, extra_env)
         arguments = shell_arguments(command) if isinstance(command, str) else list(command)
         if self._launcher is not None:
-            spec = LaunchSpec(cwd=cwd, environment=environment, call_id=call_id)
+            spec = LaunchSpec(cwd=cwd, environment=environment, call_id=call_id, permits=permits)
             arguments = self._launcher(arguments, spec)
         STRAYS.expect()
         started = start(arguments, cwd=cwd, environment=environment)

@@ -8,24 +8,38 @@ import asyncio
 import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+)
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult, OnUpdate, Preview, ToolExecutionMode
+from dirge_py.calls import LoopToolResult, OnUpdate, Preview, ToolExecutionMode, text_result
 from dirge_py.claims import Claim
 from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
+    from dirge_py.files.assets import AssetStore
     from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
+    from dirge_py.processes.shells import Shells
     from dirge_py.tools.planning.todo_list import TodoList
+    from dirge_py.web.service import Web
 
 
 def _spelled(path: str) -> str:
@@ -49,23 +63,60 @@ class ToolArgs(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
+class Memory(Protocol):
+    """What is remembered beyond a session. Raises ToolFailed with words for the model."""
+
+    async def recall(self, query: str) -> str: ...
+    async def remember(self, text: str) -> str: ...
+
+
+class Skills(Protocol):
+    """Instructions that are loaded when they are needed. Raises ToolFailed."""
+
+    def names(self) -> Sequence[str]: ...
+    async def load(self, name: str) -> str: ...
+
+
+AskPerson: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[QuestionAnswer] | None]]
+"""Puts questions to the person; None if they would rather not say. Absent: nobody is there."""
+
+SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
+"""`(path, before, after)`: what a change breaks in a file's syntax that was whole before, or ""."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """What tools may use. A tool whose `needs` names an absent one is not offered.
 
-    `command_timeout_s` is for commands whose call names no other.
+    `command_timeout_s` is for commands whose call names no other, `quiet_s` how long one may be
+    without output before that is said. `assets` keeps the pictures and documents of results. `app`
+    is something of the embedder's own.
     """
 
     files: Workspace
     processes: "Runner | None" = None
+    shells: "Shells | None" = None
     outputs: "OutputStore | None" = None
+    assets: "AssetStore | None" = None
     todo: "TodoList | None" = None
+    web: "Web | None" = None
+    syntax: SyntaxCheck | None = None
+    ask: AskPerson | None = None
+    memory: Memory | None = None
+    skills: Skills | None = None
     command_timeout_s: float = 120.0
+    quiet_s: float = 60.0
+    session_id: str = ""
+    budget_chars: int = 80_000
+    app: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """One call, as its tool sees it. `cwd` is the folder relative paths start from."""
+    """One call, as its tool sees it. `cwd` is the folder relative paths start from.
+
+    A tool that takes long looks at `signal`, and tells how far it is with `progress`.
+    """
 
     cwd: str
     services: Services
@@ -78,6 +129,26 @@ class ToolContext:
         """The files this call may use."""
         return self.services.files.at_call(self.call_id)
 
+    @property
+    def session_id(self) -> str:
+        """The stored session's id; empty where none is kept."""
+        return self.services.session_id
+
+    @property
+    def budget_chars(self) -> int:
+        """About how much of a result is sent on: more than this is cut in the middle."""
+        return self.services.budget_chars
+
+    @property
+    def app(self) -> Any:
+        """What the embedder gave as such; None without one."""
+        return self.services.app
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """Show how far it is, in words and, where known, as a share. From any thread, at once."""
+        update = text_result(text) if done is None else text_result(text, done=done, total=total)
+        self.on_update(update)
+
     def stop_if_aborted(self) -> None:
         """For the thread of a call: nothing is changed any more once the run was aborted."""
         if self.signal.aborted:
@@ -88,6 +159,16 @@ class ToolContext:
         return absolute(path, self.cwd)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hints:
+    """What calls of a tool are like; None where nobody says. The names are those of MCP."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
 Args = TypeVar("Args", bound=BaseModel)
 
 
@@ -96,7 +177,9 @@ class Tool(ABC, Generic[Args]):
 
     `mode="sequential"` makes the whole batch run one call after another. `needs` are names of
     `Services` fields without which the tool is hidden. The first required field of `args` is what
-    `dirge why TOOL INPUT` fills.
+    `dirge why TOOL INPUT` fills. `timeout_s` is the tool's own time limit, which settings override:
+    None is the usual one, 0 none. `hints` say what calls are like, for those who show or wrap them;
+    they grant nothing.
     """
 
     name: ClassVar[str]
@@ -104,6 +187,8 @@ class Tool(ABC, Generic[Args]):
     args: ClassVar[type[BaseModel]]
     mode: ClassVar[ToolExecutionMode | None] = None
     needs: ClassVar[tuple[str, ...]] = ()
+    timeout_s: ClassVar[float | None] = None
+    hints: ClassVar[Hints] = Hints()
 
     @property
     def description(self) -> str:
@@ -129,6 +214,10 @@ class Tool(ABC, Generic[Args]):
     def prepare(self, arguments: Any) -> Any:
         """Arguments as the model wrote them, turned into what `args` expects."""
         return arguments
+
+    def unavailable(self, services: Services) -> str:
+        """Why it cannot be used right now, or "". Asked before every model call and every run."""
+        return ""
 
 
 def renamed(arguments: Any, names: Mapping[str, str]) -> Any:

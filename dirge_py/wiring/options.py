@@ -24,8 +24,9 @@ class SessionChoice:
 class BuildOptions:
     """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling.
 
-    `notices` are shown before anything else. `prompt_edits` (`before_prompt_build`) see the
-    sections of the system prompt, one after the other, and may prepend, append or replace.
+    `prompt` names one of the prompts that are kept in files. `notices` are shown before anything
+    else. `prompt_edits` (`before_prompt_build`) see the sections of the system prompt, one after
+    the other, and may prepend, append or replace.
     """
 
     session: SessionChoice = SessionChoice()
@@ -35,6 +36,7 @@ class BuildOptions:
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     system_prompt: str | None = None
+    prompt: str | None = None
     append_system_prompt: str | None = None
     log: bool = False
     notices: tuple[str, ...] = ()

@@ -17,15 +17,14 @@ BUILT = set(
     -m --model --provider --base-url --thinking --api-key-file --api-key-stdin
     --permission-mode --yolo --accept-all --restrictive
     --allow --deny --allowedTools --disallowedTools --on-ask
-    --tools --no-tools --add-dir -C --cwd
+    --sandbox --tools --no-tools --add-dir -C --cwd
     --max-turns --max-cost --max-tokens --timeout
     --system-prompt --system-prompt-file --append-system-prompt --append-system-prompt-file
-    --config --no-context-files --no-color -v --verbose --version -h --help
+    --prompt --config --no-context-files --no-color -v --verbose --version -h --help
     """.split()  # noqa: SIM905
 )
 NOT_BUILT = [
-    *("--sandbox", "--prompt", "--agent", "--json-schema"),
-    *("--plan", "--line", "--record", "--api-key"),
+    *("--agent", "--json-schema", "--plan", "--line", "--record", "--api-key"),
 ]
 HIDDEN = {
     "--effort",

@@ -10,10 +10,12 @@ from tests.house.source import called, modules, name_of, tree_of
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
-    "socket": ("providers/",),
-    "httpx": ("providers/",),
+    "socket": ("providers/", "web/", "processes/sandbox/"),
+    "httpx": ("providers/", "web/"),
     "textual": ("ui/",),
-    "tree_sitter": ("permission/",),
+    "tree_sitter": ("permission/", "semantic/"),
+    "yaml": ("context/",),
+    "justhtml": ("web/",),
     "requests": (),
     "urllib.request": (),
     "http.client": (),
@@ -26,7 +28,6 @@ WRITERS = {
     "telemetry/": "the log",
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written",
-    "context/attachments.py": "pictures that were attached",
     "demo/": "the copy the demo works in",
     "headless/print_mode.py": "the file of `-o`",
     "tools/searching/": "file lists for ripgrep, gone when it ends",

@@ -1,0 +1,1 @@
+"""Shutting commands in: what they may see, change and reach."""

@@ -1,0 +1,1 @@
+"""What source text means, as far as its syntax tells."""

@@ -1,0 +1,1 @@
+"""Reaching the web without being led astray: addresses checked, sizes bounded."""

@@ -1,0 +1,5 @@
+"""The web as tools may use it."""
+
+
+class Web:
+    """Fetching pages and searching, for one conversation."""
