@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from dirge_py.sdk.agent import Agent
     from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
     from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
-    from dirge_py.tools.function_tool import CallContext, tool
+    from dirge_py.tools.base import Hints, ToolContext
+    from dirge_py.tools.function_tool import tool
 
 __version__ = "0.1.0"
 
@@ -50,7 +51,8 @@ _HOMES = {
     "sdk.agent": ("Agent",),
     "sdk.inputs": ("Blocks", "Continue", "Resume", "Text"),
     "sdk.steps": ("Compacted", "FinalResponse", "Step", "Steps", "Stopped", "ToolsExecuted"),
-    "tools.function_tool": ("CallContext", "tool"),
+    "tools.base": ("Hints", "ToolContext"),
+    "tools.function_tool": ("tool",),
 }
 _home_of = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -59,7 +61,6 @@ __all__ = [
     "AgentResult",
     "AwaitingConfirmation",
     "Blocks",
-    "CallContext",
     "Cancelled",
     "Compacted",
     "Continue",
@@ -68,6 +69,7 @@ __all__ = [
     "Done",
     "Failed",
     "FinalResponse",
+    "Hints",
     "HookTerminated",
     "LimitExceeded",
     "LoopError",
@@ -82,6 +84,7 @@ __all__ = [
     "Steps",
     "Stopped",
     "Text",
+    "ToolContext",
     "ToolFailed",
     "ToolsExecuted",
     "Trip",

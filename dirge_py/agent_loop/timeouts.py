@@ -11,15 +11,17 @@ from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall, text_
 def timeout_interceptor(
     default_s: float, per_tool: Mapping[str, float], *, exempt: Collection[str] = ("bash",)
 ) -> Interceptor:
-    """An interceptor that ends a call after `per_tool` seconds of its tool, else `default_s`.
+    """An interceptor that ends a call after a time: `per_tool`, the tool's own, or `default_s`.
 
     0 is no limit. `exempt` are tools that keep time themselves; a limit in `per_tool` holds for
-    them too. A tool that is out of time is cancelled, which stops what it started; one that
-    swallows that is left behind after a moment.
+    them too, and a tool's own is its attribute `timeout_s`. A tool that is out of time is
+    cancelled, which stops what it started; one that swallows that is left behind after a moment.
     """
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        limit_s = per_tool.get(call.name, 0.0 if call.name in exempt else default_s)
+        own_s = getattr(call.tool, "timeout_s", None)
+        usual_s = 0.0 if call.name in exempt else default_s
+        limit_s = per_tool.get(call.name, usual_s if own_s is None else own_s)
         if not limit_s:
             return await proceed()
         expiry = AbortSignal()

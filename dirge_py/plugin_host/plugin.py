@@ -16,6 +16,7 @@ from dirge_py.plugin_host.commands import as_body
 from dirge_py.plugin_host.points import AROUND_TOOL, PluginError, Registration, check_point
 from dirge_py.plugin_host.tools import as_tool
 from dirge_py.tools.base import Tool
+from dirge_py.tools.function_tool import Manner
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -140,17 +141,20 @@ class PluginApi:
         op: Operation = "plugin",
         resource: str | None = None,
         mode: ToolExecutionMode = "sequential",
+        **manner: Any,
     ) -> Any:
         """Offer a typed function to the model; its docstring is what the model reads.
 
         Whether it may run is decided like for every tool, by what it claims: `op` on its own name,
-        or on what the parameter `resource` holds.
+        or on what the parameter `resource` holds. `manner` is what `tools.function_tool.tool` takes
+        besides: `description`, `timeout_s`, `hints`, `available`, `around`.
         """
 
         def register(function: Fn) -> Registration:
             self._check_registering("tool")
             handle = Registration(self.name, "tool", function)
-            made = as_tool(handle, name=name, op=op, resource=resource, mode=mode)
+            known = Manner(name=name, op=op, resource=resource, mode=mode, **manner)
+            made = as_tool(handle, known)
             owner = self._taken.get(made.name) or self._own_tools.get(made.name)
             if owner:
                 raise PluginError(

@@ -4,30 +4,21 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dirge_py.calls import ToolExecutionMode
-from dirge_py.claims import Operation
 from dirge_py.errors import ToolFailed
 from dirge_py.plugin_host.calling import as_exception, is_async
 from dirge_py.plugin_host.output import as_plugin
 from dirge_py.plugin_host.points import Registration
 from dirge_py.tools.base import Tool
-from dirge_py.tools.function_tool import FunctionTool
+from dirge_py.tools.function_tool import FunctionTool, Manner
 
 
-def as_tool(
-    handle: Registration,
-    *,
-    name: str | None,
-    op: Operation,
-    resource: str | None,
-    mode: ToolExecutionMode,
-) -> Tool[Any]:
+def as_tool(handle: Registration, manner: Manner) -> Tool[Any]:
     """The function as `tools.function_tool.tool` would make one, with the manners of a plugin.
 
     Raises:
         TypeError: the function cannot be a tool.
     """
-    return FunctionTool(_mannered(handle), name=name, op=op, resource=resource, mode=mode)
+    return FunctionTool(_mannered(handle), manner)
 
 
 def _mannered(handle: Registration) -> Callable[..., Any]:

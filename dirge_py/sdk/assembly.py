@@ -15,6 +15,7 @@ from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.calls import Interceptor, LoopTool
 from dirge_py.conversation import Conversation
 from dirge_py.errors import ConfigError
@@ -40,7 +41,6 @@ from dirge_py.session.store import Store
 from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import keep_off_the_screen
 from dirge_py.tools.base import Services, Tool
-from dirge_py.tools.function_tool import AppServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.continuation import continuations
@@ -129,7 +129,7 @@ class _Assembly:
         loaded = recorder.load() if recorder is not None else Loaded()
         for rule in loaded.grants:
             gate.add_grant(rule)
-        services = AppServices(files=self.workspace, processes=self.runner, app=plan.app)
+        services = Services(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
             return bound(tools, services, str(plan.cwd))
@@ -257,7 +257,8 @@ class _Assembly:
                     validate=validate,
                     asset_dir=asset_dir,
                     # What an embedder does around a call happens after the call was written down.
-                    interceptors=[*written, *plan.interceptors],
+                    # No limit but a tool's own: how long others may take nobody has said.
+                    interceptors=[*written, *plan.interceptors, timeout_interceptor(0, {})],
                     clock=plan.clock,
                 ),
             )

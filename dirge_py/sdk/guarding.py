@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.guards.availability import availability
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.guards.recover import recover
@@ -64,6 +65,7 @@ class OwnGuards:
     def bundles(self, model: str) -> Sequence[Bundle]:
         """Fresh hooks for one run with `model`."""
         return [
+            availability(),
             self._storm.bundle(),
             retries(_RETRIES),
             self.context.bundle(model),

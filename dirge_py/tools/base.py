@@ -25,7 +25,14 @@ from typing import (
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult, OnUpdate, Preview, ToolExecutionMode, text_result
+from dirge_py.calls import (
+    Interceptor,
+    LoopToolResult,
+    OnUpdate,
+    Preview,
+    ToolExecutionMode,
+    text_result,
+)
 from dirge_py.claims import Claim
 from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.resolve import absolute, check_spelling
@@ -169,6 +176,9 @@ class Hints:
     open_world: bool | None = None
 
 
+NO_HINTS = Hints()
+
+
 Args = TypeVar("Args", bound=BaseModel)
 
 
@@ -179,7 +189,8 @@ class Tool(ABC, Generic[Args]):
     `Services` fields without which the tool is hidden. The first required field of `args` is what
     `dirge why TOOL INPUT` fills. `timeout_s` is the tool's own time limit, which settings override:
     None is the usual one, 0 none. `hints` say what calls are like, for those who show or wrap them;
-    they grant nothing.
+    they grant nothing. `polls`: the same call again and again is how it is meant. `around` stands
+    around its calls, the first one outermost.
     """
 
     name: ClassVar[str]
@@ -188,7 +199,9 @@ class Tool(ABC, Generic[Args]):
     mode: ClassVar[ToolExecutionMode | None] = None
     needs: ClassVar[tuple[str, ...]] = ()
     timeout_s: ClassVar[float | None] = None
-    hints: ClassVar[Hints] = Hints()
+    hints: ClassVar[Hints] = NO_HINTS
+    polls: ClassVar[bool] = False
+    around: ClassVar[Sequence[Interceptor]] = ()
 
     @property
     def description(self) -> str:
@@ -258,11 +271,15 @@ async def in_thread(
             answer.set_exception(error)
 
     def body() -> None:
-        result, failure = None, None
+        result: R | None = None
+        failure: BaseException | None = None
         try:
             result = work(*args, **kwargs)
         except Exception as error:
             failure = error
+        except BaseException as error:
+            # `sys.exit()` in a thread ends the thread alone, and nobody would ever hear of it.
+            failure = ToolFailed(f"It ended itself with {error!r}. Take another way.")
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, failure)
 

@@ -12,18 +12,27 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    overload,
+)
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult, OnUpdate, ToolExecutionMode, text_result
+from dirge_py.calls import Interceptor, LoopToolResult, ToolExecutionMode, text_result
 from dirge_py.claims import Claim, Command, Operation
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import Services, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import NO_HINTS, Hints, Services, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.schema import parameters_of
 
 P = ParamSpec("P")
@@ -33,59 +42,53 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _CONTEXT_NAMES = ("ctx", "_ctx")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppServices(Services):
-    """Services with something of the embedder's own, handed to functions as `CallContext.app`."""
-
-    app: Any = None
+Available: TypeAlias = Callable[[], bool | str]
+"""Whether a tool can be used right now; a text says why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallContext:
-    """One call, as a function sees it that has a parameter `ctx`; the model knows nothing of it.
+class Manner:
+    """How a function is offered as a tool; see `tool` for what each is for."""
 
-    `app` is what the agent was given as such. A function that takes long looks at `signal`.
-    """
-
-    call_id: str
-    cwd: str
-    signal: AbortSignal
-    on_update: OnUpdate
-    app: Any = None
-
-    def progress(self, text: str) -> None:
-        """Show how far it is. May be called from any thread, never waits."""
-        self.on_update(text_result(text))
+    op: Operation = "other"
+    resource: str | None = None
+    name: str | None = None
+    description: str | None = None
+    mode: ToolExecutionMode | None = None
+    timeout_s: float | None = None
+    hints: Hints = NO_HINTS
+    available: Available | None = None
+    around: Sequence[Interceptor] = ()
 
 
 class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
-    def __init__(
-        self,
-        function: Callable[P, R],
-        *,
-        op: Operation = "other",
-        resource: str | None = None,
-        name: str | None = None,
-        description: str | None = None,
-        mode: ToolExecutionMode | None = None,
-    ) -> None:
-        name = name or str(getattr(function, "__name__", ""))
+    def __init__(self, function: Callable[P, R], manner: Manner | None = None) -> None:
+        manner = manner or Manner()
+        name = manner.name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
         hints = _hints(function, name)
         self._function = function
         self._context_name = _context_name(function, hints)
-        self._op: Operation = op
-        self._resource = resource
-        self._description = description or inspect.cleandoc(function.__doc__ or "")
+        self._op: Operation = manner.op
+        self._resource = resource = manner.resource
+        self._description = manner.description or inspect.cleandoc(function.__doc__ or "")
+        self._available = manner.available
         args = _arguments(function, name, hints, self._context_name)
         if resource is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
         # Built-in tools are one class each and say this of the class; functions share a class.
-        label = name.replace("_", " ").capitalize()
-        vars(self).update(name=name, label=label, args=args, mode=mode)
+        vars(self).update(
+            name=name,
+            label=name.replace("_", " ").capitalize(),
+            args=args,
+            mode=manner.mode,
+            timeout_s=manner.timeout_s,
+            hints=manner.hints,
+            around=tuple(manner.around),
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)
@@ -97,13 +100,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
     async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
         given = {name: getattr(args, name) for name in type(args).model_fields}
         if self._context_name is not None:
-            given[self._context_name] = CallContext(
-                call_id=ctx.call_id,
-                cwd=ctx.cwd,
-                signal=ctx.signal,
-                on_update=ctx.on_update,
-                app=getattr(ctx.services, "app", None),
-            )
+            given[self._context_name] = ctx
         function: Callable[..., Any] = self._function
         if inspect.iscoroutinefunction(function):
             return _as_result(await function(**given))
@@ -114,6 +111,12 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         # In a thread, because nobody knows how long it takes.
         value = await in_thread(ctx.signal, work)
         return _as_result(await value if inspect.isawaitable(value) else value)
+
+    def unavailable(self, services: Services) -> str:
+        answer = self._available() if self._available is not None else True
+        if isinstance(answer, str):
+            return answer
+        return "" if answer else "it says so itself, without a reason"
 
     def claims(self, args: BaseModel, ctx: ToolContext) -> Sequence[Claim]:
         named = getattr(args, self._resource, None) if self._resource else None
@@ -141,19 +144,14 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     mode: ToolExecutionMode | None = None,
+    timeout_s: float | None = None,
+    hints: Hints = NO_HINTS,
+    available: Available | None = None,
+    around: Sequence[Interceptor] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    op: Operation = "other",
-    resource: str | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    mode: ToolExecutionMode | None = None,
-) -> Any:
+def tool(function: Callable[..., Any] | None = None, /, **manner: Any) -> Any:
     """Make a tool of a typed function, async or not.
 
     A call claims `op` on the tool's name, so that the rule `op:name` speaks of it; with `resource`,
@@ -161,18 +159,21 @@ def tool(
     host (network), else a name. The default `other` is asked about wherever reading is not.
 
     Parameters: `Annotated[str, "words"]` describes one, a default makes it optional, `ctx` gets the
-    `CallContext` and is not told to the model. A string that is returned is the result as it is, a
+    `ToolContext` and is not told to the model. A string that is returned is the result as it is, a
     `LoopToolResult` too; anything else becomes JSON. `ModelRetry` asks the model to call again,
     better; `ToolFailed` says what to do instead; any other error is told as it is.
+
+    `timeout_s` is the tool's own time limit (settings win; 0 is none). `hints` describe it and
+    grant nothing. `available()` is asked before every model call: the tool is not offered while it
+    says False, or a text with the reason. `around` are interceptors of this tool alone, the first
+    one outermost, within those that stand around every tool.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
     """
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(
-            function, op=op, resource=resource, name=name, description=description, mode=mode
-        )
+        return FunctionTool(function, Manner(**manner))
 
     return made if function is None else made(function)
 
@@ -186,7 +187,7 @@ def _hints(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
 
 def _context_name(function: Callable[..., Any], hints: Mapping[str, Any]) -> str | None:
     for name in inspect.signature(function).parameters:
-        if name in _CONTEXT_NAMES or hints.get(name) is CallContext:
+        if name in _CONTEXT_NAMES or hints.get(name) is ToolContext:
             return name
     return None
 

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -14,6 +14,8 @@ from dirge_py.calls import (
     LoopToolResult,
     OnUpdate,
     Preview,
+    Proceed,
+    ToolCall,
     ToolExecutionMode,
     text_result,
 )
@@ -33,6 +35,9 @@ class BoundTool:
         self.name = tool.name
         self.label = tool.label
         self.execution_mode: ToolExecutionMode | None = tool.mode
+        self.timeout_s = tool.timeout_s
+        self.polls = tool.polls
+        self.hints = tool.hints
         self._services = services
         self._cwd = cwd
 
@@ -43,6 +48,19 @@ class BoundTool:
     @cached_property
     def parameters(self) -> Mapping[str, Any]:
         return parameters_of(self.tool.args)
+
+    @property
+    def unavailable(self) -> str:
+        """Why it cannot be used right now, or "". A tool that cannot even say is not used."""
+        try:
+            return self.tool.unavailable(self._services)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    @property
+    def chain(self) -> Sequence[str]:
+        """What stands around its calls by its own wish, the outermost first."""
+        return [getattr(around, "__name__", type(around).__name__) for around in self.tool.around]
 
     def prepare_arguments(self, arguments: Any) -> Any:
         return self.tool.prepare(arguments)
@@ -86,14 +104,28 @@ class BoundTool:
             signal=signal,
             on_update=on_update,
         )
+
+        async def innermost() -> LoopToolResult:
+            return await self._run(arguments, ctx)
+
+        call = ToolCall(id=call_id, name=self.name, arguments=arguments, tool=self)
+        proceed: Proceed = innermost
+        for around in reversed(self.tool.around):
+            proceed = partial(around, call, proceed)
         try:
+            return await proceed()
+        finally:
+            self._services.files.release(call_id)
+
+    async def _run(self, arguments: Mapping[str, Any], ctx: ToolContext) -> LoopToolResult:
+        try:
+            if reason := self.unavailable:
+                raise ToolFailed(f"`{self.name}` is not available now: {reason}.")
             result = await self.tool.run(self._parse(arguments), ctx)
         except ModelRetry:
             raise
         except DirgeError as error:
             return _as_result(error)
-        finally:
-            self._services.files.release(call_id)
         return text_result(result) if isinstance(result, str) else result
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dirge_py.agent_loop.guards.availability import availability
 from dirge_py.agent_loop.guards.depth import DepthTracker
 from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
 from dirge_py.agent_loop.guards.limits import Limits, Meter, Spending
@@ -108,6 +109,7 @@ class Guards:
         )
         return [
             run.bundle,
+            availability(),
             meter.bundle(),
             self._storm.bundle(),
             retries(parts.config.tools.retries),

@@ -422,7 +422,7 @@ async def test_a54_every_ending_but_done_is_raised_with_its_outcome(model: Scrip
 
 async def test_progress_is_told_while_a_tool_runs(model: ScriptedModel) -> None:
     @tool(op="read")
-    def slow(ctx: dirge_py.CallContext) -> str:
+    def slow(ctx: dirge_py.ToolContext) -> str:
         ctx.progress(f"half of {ctx.app}")
         return "whole"
 

@@ -1,5 +1,7 @@
 """A typed function as a tool: its schema, its claims, its results."""
 
+import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -8,13 +10,18 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from dirge_py.agent_loop.guards.availability import availability
 from dirge_py.agent_loop.hooks import LoopConfig
-from dirge_py.calls import LoopTool, text_result
+from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.calls import LoopTool, LoopToolResult, Proceed, ToolCall, text_result
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import ModelRetry, ToolFailed
+from dirge_py.events import LoopEvent, ToolExecutionUpdate
 from dirge_py.files.workspace import Workspace
-from dirge_py.testing import ScriptedModel
-from dirge_py.tools.function_tool import AppServices, CallContext, FunctionTool, tool
+from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.function_tool import FunctionTool, tool
 from dirge_py.tools.toolbox import Toolbox
 from tests.agent_loop.kit import Ran, ran
 
@@ -26,7 +33,7 @@ def boxed(tmp_path: Path) -> Any:
     workspace = Workspace([tmp_path], tmp_path)
 
     def make(*tools: FunctionTool[..., Any], app: Any = None) -> Toolbox:
-        return Toolbox(tools, AppServices(files=workspace, app=app), str(tmp_path))
+        return Toolbox(tools, Services(files=workspace, app=app), str(tmp_path))
 
     yield make
     workspace.close()
@@ -167,7 +174,7 @@ async def test_a_plain_function_runs_in_a_thread(boxed: Boxed) -> None:
 
 async def test_the_context_is_handed_over_and_not_told(boxed: Boxed) -> None:
     @tool
-    async def greet(name: str, ctx: CallContext) -> str:
+    async def greet(name: str, ctx: ToolContext) -> str:
         ctx.progress("half-way")
         return f"{ctx.app} {name} {ctx.call_id}"
 
@@ -182,7 +189,7 @@ async def test_the_context_is_handed_over_and_not_told(boxed: Boxed) -> None:
 
 async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> None:
     @tool
-    def greet(call: CallContext) -> str:
+    def greet(call: ToolContext) -> str:
         return call.call_id
 
     run = await called(boxed(greet), "greet")
@@ -258,3 +265,113 @@ def test_a_resource_has_to_be_a_parameter() -> None:
 def test_a_name_that_services_refuse_is_refused() -> None:
     with pytest.raises(TypeError, match="cannot be named 'no spaces'"):
         tool(name="no spaces")(lookup)
+
+
+async def test_a26_a_tool_that_cannot_be_used_now_is_not_offered_and_says_why(boxed: Boxed) -> None:
+    state = {"ready": "its service is down"}
+    reached: list[str] = []
+
+    @tool(available=lambda: state["ready"] or True)
+    async def remote(key: str) -> str:
+        reached.append(key)
+        return key
+
+    box = boxed(remote, lookup)
+    model = ScriptedModel().will_call("remote", key="k").will_say("done")
+    config = LoopConfig(validate=box.validate)
+    run = await ran(
+        model, "go", tools=box.loop_tools, config=compose(availability(), config=config)
+    )
+
+    assert [tool.name for tool in model.seen[0].tools] == ["lookup"]
+    assert "its service is down" in run.results[0].text
+    assert reached == []
+
+    state["ready"] = ""
+    again = await called(box, "remote", key="k")
+    assert (again.outcomes, reached) == (["ok"], ["k"])
+
+
+async def test_a14_what_stands_around_one_tool_is_asked_in_order_and_for_no_other(
+    boxed: Boxed,
+) -> None:
+    trace: list[str] = []
+
+    async def outer(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        trace.append(f"outer {call.name}")
+        result = await proceed()
+        trace.append("outer ends")
+        return result
+
+    async def inner(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        trace.append("inner")
+        return await proceed()
+
+    @tool(around=[outer, inner])
+    async def echo(text: str) -> str:
+        trace.append("tool")
+        return text
+
+    box = boxed(echo, lookup)
+    await called(box, "echo", text="x")
+    await called(box, "lookup", key="k")
+
+    assert trace == ["outer echo", "inner", "tool", "outer ends"]
+    assert box.loop_tools[0].chain == ["outer", "inner"]
+
+
+async def test_a16_a_tool_has_a_time_limit_of_its_own(boxed: Boxed) -> None:
+    @tool(timeout_s=0.05)
+    async def slow() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    box = boxed(slow)
+    model = ScriptedModel().will_call("slow").will_say("done")
+    config = LoopConfig(validate=box.validate, interceptors=[timeout_interceptor(60, {})])
+    run = await ran(model, "go", tools=box.loop_tools, config=config)
+
+    assert run.outcomes == ["timeout"]
+    assert "0.05 s" in run.results[0].text
+
+
+async def test_a_function_that_ends_itself_is_an_error_of_the_call(boxed: Boxed) -> None:
+    @tool
+    def leave() -> str:
+        sys.exit(3)
+
+    run = await called(boxed(leave), "leave")
+
+    assert run.outcomes == ["error"]
+    assert "SystemExit(3)" in run.results[0].text
+
+
+async def test_a27_progress_is_told_while_the_tool_runs(boxed: Boxed) -> None:
+    go_on = threading.Event()
+    seen: list[object] = []
+
+    @tool
+    def count(ctx: ToolContext) -> str:
+        ctx.progress("half", 1, 2)
+        go_on.wait(10)
+        return f"{ctx.session_id}|{ctx.budget_chars}"
+
+    class Watching(EventRecorder):
+        def __call__(self, event: LoopEvent) -> None:
+            super().__call__(event)
+            if isinstance(event, ToolExecutionUpdate):
+                seen.append(event.partial_result.details)
+                go_on.set()
+
+    box = boxed(count)
+    model = ScriptedModel().will_call("count").will_say("done")
+    run = await ran(
+        model,
+        "go",
+        tools=box.loop_tools,
+        config=LoopConfig(validate=box.validate),
+        recorder=Watching(),
+    )
+
+    assert run.results[0].text == "|80000"
+    assert seen == [{"outcome": "ok", "done": 1, "total": 2}]
