@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dirge_py.calls import LoopTool
 from dirge_py.contributions import Command, HookReport, PluginReport
 from dirge_py.errors import UsageError
 from dirge_py.lib.nearest import nearest
@@ -40,7 +41,8 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
     if not words:
-        front.show("\n".join(conversation.tool_names) or "The model has no tools.")
+        rows = [_offered(tool) for tool in conversation.tools]
+        front.show("\n".join(rows) or "The model has no tools.")
         return
     name = words[0]
     if name not in conversation.tool_names:
@@ -49,7 +51,14 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         raise UsageError(f"There is no tool {name}.", hint=hint)
     known = front.commands.plugins
     around = known.chain(name) if known is not None else ()
-    front.show(" → ".join([*around, name]))
+    tool = next(tool for tool in conversation.tools if tool.name == name)
+    front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
+
+
+def _offered(tool: LoopTool) -> str:
+    """The tool's name, and why the model does not get it just now."""
+    reason = str(getattr(tool, "unavailable", ""))
+    return f"{tool.name}  (not now: {reason})" if reason else tool.name
 
 
 def _described(plugin: PluginReport) -> Sequence[str]:

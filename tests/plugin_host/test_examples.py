@@ -1,5 +1,6 @@
 """The example plugins do what their first lines say, in conversations of the product."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.events import PermissionAnswered
+from dirge_py.events import PermissionAnswered, ToolExecutionUpdate
 from dirge_py.outcomes import Done
 from tests.conversation.room import Room
 from tests.house.source import ROOT
@@ -39,9 +40,10 @@ def names() -> list[str]:
     return sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
-def test_there_are_five_and_each_fits_on_two_screens() -> None:
+def test_there_are_six_and_each_fits_on_two_screens() -> None:
     assert names() == [
         "confirm_destructive",
+        "count_words",
         "custom_tool",
         "notify",
         "protected_paths",
@@ -169,6 +171,27 @@ async def test_custom_tool_is_asked_about_outside_the_project(room: Room, folder
         answered: list[Any] = it.recorder.of(PermissionAnswered)
         assert [answer.effect for answer in answered] == ["allow"]
         assert it.results[-1].text == "    1 def far()"
+
+
+async def test_count_words_counts_tells_how_far_it_is_and_is_out_without_suffixes(
+    room: Room, folder: Path
+):
+    for name in ("a.md", "b.txt", "c.py"):
+        (room.project / name).write_text("one two two\n")
+    async with opened(room, folder) as it:
+        it.model.will_call("count_words").will_call("count_words", folder="none").will_say("done")
+        await it.conversation.send("count")
+        assert json.loads(it.results[0].text) == {"two": 4, "one": 2}
+        assert it.results[1].text == "none is no folder. Use `glob` to find one."
+        shares = [update.partial_result.details for update in it.recorder.of(ToolExecutionUpdate)]
+        assert [(each["done"], each["total"]) for each in shares] == [(1, 2), (2, 2)]
+        assert await it.type("/tools count_words") == "log_failures → count_words"
+
+    async with opened(room, folder, count_words={"suffixes": []}) as it:
+        it.model.will_say("done")
+        await it.conversation.send("count")
+        assert "count_words" not in [tool.name for tool in it.model.seen[-1].tools]
+        assert "suffixes" in await it.type("/tools")
 
 
 async def test_turn_timing_tells_each_turn_and_its_tools_in_time(room: Room, folder: Path):
