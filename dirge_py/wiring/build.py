@@ -1,16 +1,13 @@
 """From settings to a conversation: the one place where the parts meet."""
 
-import shutil
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.calls import LoopTool
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
@@ -31,7 +28,6 @@ from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
-from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.attach import GuardedAttacher
@@ -51,12 +47,12 @@ from dirge_py.wiring.guards import GuardParts, Guards
 from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
-from dirge_py.wiring.plugins import load_plugins, plugin_tools
+from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.rules import key_variables, open_gate
 from dirge_py.wiring.scrub import scrub
 from dirge_py.wiring.sessions import changes_since, open_journal, open_store
-from dirge_py.wiring.toolset import chosen_tools
+from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.judge import Diff
@@ -92,20 +88,12 @@ def build(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Folders:
-    """Where this conversation keeps what is not in its journal."""
-
-    assets: Path
-    output: Path
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Room:
     """What one conversation has of its own."""
 
     recorder: Recorder | None
     loaded: Loaded
-    folders: _Folders
+    folders: Folders
     gate: Gate
     todo: TodoList
     toolbox: Toolbox
@@ -142,8 +130,16 @@ class _Site:
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         self.workspace = Workspace([self.cwd, *options.add_dirs], self.cwd)
         undo.callback(self.workspace.close)
-        environment = EnvironmentPolicy(withheld=key_variables(config))
+        environment = EnvironmentPolicy(config.tools.environment, withheld=key_variables(config))
         self.runner = Runner(environment)
+        self.workshop = Workshop(
+            config,
+            cwd=self.cwd,
+            workspace=self.workspace,
+            runner=self.runner,
+            asker=asker,
+            plugins=self.plugins,
+        )
         self.prompt = SystemPrompt(config, options, self.cwd, self.plugins.prompt_edits)
         self.store = open_store(config, self.cwd)
 
@@ -186,7 +182,7 @@ class _Site:
             context_report=partial(self._report, guards, room),
             plugins=self.plugins,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
-            bind_tools=partial(self._bound, room),
+            bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             for_fork=partial(self._for_fork, guards, room.folders),
             relay=self.relay,
             sinks=(guards.context.sink, self.plugins.on_event, *((log.sink,) if log else ())),
@@ -210,7 +206,7 @@ class _Site:
         todo.load(loaded.settings.get("todo"))
         if recorder is not None:
             todo.on_change = lambda items: recorder.note_setting("todo", items)
-        toolbox = self._toolbox(folders, todo)
+        toolbox = self.workshop.toolbox(folders, todo)
         room = _Room(
             recorder=recorder,
             loaded=loaded,
@@ -227,10 +223,6 @@ class _Site:
         tools = room.toolbox.loop_tools
         prompt = self.prompt.text([tool.name for tool in tools])
         return guards.context.report(messages, system_prompt=prompt, tools=tools)
-
-    def _bound(self, room: _Room, tools: Sequence[Tool[Any]]) -> Sequence[LoopTool]:
-        services = self._services(room.folders, room.todo)
-        return Toolbox(tools, services, str(self.cwd)).loop_tools
 
     def _attacher(self, room: _Room) -> GuardedAttacher:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
@@ -312,11 +304,11 @@ class _Site:
             records=room.loaded.compactions,
         )
 
-    def _for_fork(self, guards: Guards, folders: _Folders, model: str) -> ForkParts:
+    def _for_fork(self, guards: Guards, folders: Folders, model: str) -> ForkParts:
         own = guards.for_fork(model)
         return ForkParts(
             configure=own.configure,
-            tools=self._toolbox(folders, TodoList()).loop_tools,
+            tools=self.workshop.toolbox(folders, TodoList()).loop_tools,
             sinks=(own.context.sink,),
             on_close=(own.context.close,),
         )
@@ -334,34 +326,16 @@ class _Site:
         self.undo.callback(recorder.close)
         return recorder, notices
 
-    def _folders(self, recorder: Recorder | None) -> _Folders:
+    def _folders(self, recorder: Recorder | None) -> Folders:
         if recorder is not None:
-            own = self.store.folder / recorder.session_id
-            return _Folders(assets=own / "assets", output=own / "output")
-        temporary = Path(tempfile.mkdtemp(prefix="dirge-"))
-        self.undo.callback(shutil.rmtree, temporary, ignore_errors=True)
+            return Folders.of_session(self.store.folder, recorder.session_id)
+        folders, remove = temporary_folders(self.undo)
 
-        async def remove() -> None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        async def remove_at_close() -> None:
+            remove()
 
-        self.on_close.append(remove)
-        return _Folders(assets=temporary / "assets", output=temporary / "output")
-
-    def _services(self, folders: _Folders, todo: TodoList) -> Services:
-        return Services(
-            files=self.workspace,
-            processes=self.runner,
-            outputs=OutputStore(folders.output),
-            todo=todo,
-            command_timeout_s=self.config.timeouts.bash_s,
-        )
-
-    def _toolbox(self, folders: _Folders, todo: TodoList) -> Toolbox:
-        services = self._services(folders, todo)
-        others = plugin_tools(self.config, self.plugins)
-        known = [tool.name for tool in self.plugins.tools]
-        tools = [*chosen_tools(self.config, known), *others]
-        return Toolbox(tools, services, str(self.cwd))
+        self.on_close.append(remove_at_close)
+        return folders
 
     def _log(self, recorder: Recorder | None) -> Log | None:
         if not self.options.log:

@@ -1,0 +1,103 @@
+"""The tools of a conversation, and what they work with."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dirge_py.calls import LoopTool
+from dirge_py.config.schema import Config
+from dirge_py.files.assets import AssetStore
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
+from dirge_py.questions import AnswersForms, Asker
+from dirge_py.tools.base import Services, Tool
+from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.plugins import Plugins, plugin_tools
+from dirge_py.wiring.toolset import chosen_tools
+
+if TYPE_CHECKING:
+    from dirge_py.semantic.syntax import check_syntax
+else:
+    check_syntax = late("dirge_py.semantic.syntax", "check_syntax")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where a conversation keeps what is not in its journal. `session_id` is "" if nothing is."""
+
+    assets: Path
+    output: Path
+    session_id: str = ""
+
+    @classmethod
+    def of_session(cls, folder: Path, session_id: str) -> "Folders":
+        own = folder / session_id
+        return cls(assets=own / "assets", output=own / "output", session_id=session_id)
+
+
+def temporary_folders(undo: ExitStack) -> tuple[Folders, Callable[[], None]]:
+    """Folders for a conversation that is not kept, and what removes them; `undo` does it, too."""
+    folder = Path(tempfile.mkdtemp(prefix="dirge-"))
+
+    def remove() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    undo.callback(remove)
+    return Folders(assets=folder / "assets", output=folder / "output"), remove
+
+
+class Workshop:
+    """Makes tools ready for the loop: the built-in ones, those of plugins, and any that come."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        cwd: Path,
+        workspace: Workspace,
+        runner: Runner,
+        asker: Asker,
+        plugins: Plugins,
+    ) -> None:
+        self._config = config
+        self._cwd = cwd
+        self._workspace = workspace
+        self._runner = runner
+        self._asker = asker
+        self._plugins = plugins
+
+    def toolbox(self, folders: Folders, todo: TodoList) -> Toolbox:
+        """The tools that settings, flags and plugins leave."""
+        known = [tool.name for tool in self._plugins.tools]
+        others = plugin_tools(self._config, self._plugins)
+        tools = [*chosen_tools(self._config, known), *others]
+        return Toolbox(tools, self.services(folders, todo), str(self._cwd))
+
+    def bound(
+        self, folders: Folders, todo: TodoList, tools: Sequence[Tool[Any]]
+    ) -> Sequence[LoopTool]:
+        """These tools, with the same services."""
+        return Toolbox(tools, self.services(folders, todo), str(self._cwd)).loop_tools
+
+    def services(self, folders: Folders, todo: TodoList) -> Services:
+        config, asker = self._config, self._asker
+        return Services(
+            files=self._workspace,
+            processes=self._runner,
+            outputs=OutputStore(folders.output),
+            assets=AssetStore(folders.assets),
+            todo=todo,
+            syntax=check_syntax,
+            ask=asker.question if isinstance(asker, AnswersForms) else None,
+            command_timeout_s=config.timeouts.bash_s,
+            quiet_s=config.timeouts.quiet_s,
+            session_id=folders.session_id,
+            budget_chars=config.tools.result_budget_chars,
+        )
