@@ -31,6 +31,7 @@ from dirge_py.session.listing import SessionSummary
 
 if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport
+    from dirge_py.processes.shells import Shells
 
 _logger = logging.getLogger(__name__)
 
@@ -119,6 +120,11 @@ class Conversation(Choices):
     @property
     def plugins(self) -> Plugins | None:
         return self._parts.plugins
+
+    @property
+    def shells(self) -> "Shells | None":
+        """The commands that run in the background, and the way there for one that runs."""
+        return self._parts.shells
 
     # -- runs
 

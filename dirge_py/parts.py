@@ -22,6 +22,7 @@ from dirge_py.streams import StreamFn, ThinkingLevel
 
 if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport
+    from dirge_py.processes.shells import Shells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +162,7 @@ class Parts:
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     for_fork: Callable[[str], ForkParts] | None = None
     plugins: Plugins | None = None
+    shells: "Shells | None" = None
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
