@@ -1,4 +1,7 @@
-"""What has been read, in which version: nobody changes a file whose content they do not know."""
+"""What has been read, in which version: nobody changes a file whose content they do not know.
+
+And how changes went that were tried: so that the same mistake is not answered the same for ever.
+"""
 
 import threading
 
@@ -13,10 +16,32 @@ class ReadLedger:
         self._known: dict[str, Identity] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
+        self._misses: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
 
     def remember(self, real: str, identity: Identity) -> None:
         """`real` has been seen in the version `identity`. A later version replaces it."""
         self._known[real] = identity
+
+    def forget(self, real: str) -> None:
+        """`real` is gone."""
+        self._known.pop(real, None)
+
+    def missed(self, real: str) -> int:
+        """A change found no place in `real`: how often that happened in a row, this time too."""
+        self._misses[real] = self._misses.get(real, 0) + 1
+        return self._misses[real]
+
+    def landed(self, real: str) -> None:
+        """A change of `real` was made."""
+        self._misses.pop(real, None)
+        self._refused.pop(real, None)
+
+    def insists(self, real: str, sha256: str) -> bool:
+        """Whether this very content of `real` was refused the last time too."""
+        before = self._refused.get(real)
+        self._refused[real] = sha256
+        return before == sha256
 
     def knows(self, real: str) -> bool:
         return real in self._known
@@ -29,9 +54,7 @@ class ReadLedger:
         """
         known = self._known.get(real)
         if known is None:
-            raise FileError(
-                f"{shown} exists and has not been read.", hint="Use `read` on it first."
-            )
+            raise not_read(shown)
         if not known.same_version(now):
             raise changed_since_read(shown)
 
@@ -39,6 +62,10 @@ class ReadLedger:
         """The lock that whoever changes `real` holds from the last check to the rename."""
         with self._guard:
             return self._locks.setdefault(real, threading.Lock())
+
+
+def not_read(shown: str) -> FileError:
+    return FileError(f"{shown} exists and has not been read.", hint="Use `read` on it first.")
 
 
 def changed_since_read(shown: str) -> FileError:

@@ -2,17 +2,22 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from dirge_py.calls import FileChange
 from dirge_py.errors import FileError
-from dirge_py.files.atomic import Place, replace
+from dirge_py.files.atomic import replace
 from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
 from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
 from dirge_py.files.resolve import Kind, absolute, is_beneath, resolve
+from dirge_py.files.rollback import roll_back_leftovers
+from dirge_py.files.shown import ShownChanges
+from dirge_py.files.staging import Place
+from dirge_py.files.transaction import Step, carry_out
 from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -47,14 +52,33 @@ class Written:
     identity: Identity
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What shall stand at `path`: `content`, or nothing if that is None.
+
+    `expected` is the version that stands there now (None: nothing does). A new file that is
+    `moved_from` another path takes that one's owner, attributes and mode.
+    """
+
+    path: str
+    content: bytes | None
+    expected: Identity | None
+    moved_from: str | None = None
+
+
 class Workspace:
     """The roots (the start folder and those added to it), and what has been read in the session.
 
     Roots come from the person who started us, never from a model. Owns one descriptor per root
     until `close`. Every method may be called from any thread.
+
+    `journals` is a folder for what is written down while several files change together. A change
+    of files below our roots that was cut short is taken back at once; `notices` says so.
     """
 
-    def __init__(self, roots: Sequence[Path | str], cwd: Path | str) -> None:
+    def __init__(
+        self, roots: Sequence[Path | str], cwd: Path | str, *, journals: Path | None = None
+    ) -> None:
         self.cwd = absolute(os.fspath(cwd), os.getcwd())
         self.roots = tuple(_physical_folder(root, self.cwd) for root in roots)
         self.ledger = ReadLedger()
@@ -62,6 +86,11 @@ class Workspace:
         """Set by whoever knows the rules: files that a search must pass over in silence."""
         self._handles = {root: open_folder_handle(root) for root in {*self.roots, "/"}}
         self._approved: dict[str, frozenset[str]] = {}
+        self._shown: dict[str, ShownChanges] = {}
+        self.journals = journals
+        self.notices: Sequence[str] = ()
+        if journals is not None:
+            self.notices = roll_back_leftovers(journals, lambda real: is_beneath(real, self.roots))
 
     def close(self) -> None:
         while self._handles:
@@ -90,12 +119,27 @@ class Workspace:
         self._approved[call_id] = frozenset(reals)
 
     def release(self, call_id: str) -> None:
-        """Forget what the call may open; it has ended."""
+        """Forget what the call may open and what was shown of it; it has ended."""
         self._approved.pop(call_id, None)
+        self._shown.pop(call_id, None)
+
+    def hold_to(
+        self, call_id: str, shown: Sequence[FileChange], chosen: Sequence[FileChange] | None
+    ) -> None:
+        """From now on the call makes the changes that were `shown`, or what was `chosen` of them.
+
+        It may read a file that was shown only in the version that was. `chosen` has the files that
+        the person made something else of.
+        """
+        self._shown[call_id] = ShownChanges(shown, chosen, lambda path: self.locate(path).real)
 
     def at_call(self, call_id: str) -> "CallFiles":
         """The files as one tool call may use them."""
-        return CallFiles(self, lambda: self._approved.get(call_id, self.roots))
+        return CallFiles(
+            self,
+            lambda: self._approved.get(call_id, self.roots),
+            lambda: self._shown.get(call_id),
+        )
 
     def for_person(self) -> "CallFiles":
         """The files for reading what is shown to a person and to no model: a diff to approve."""
@@ -116,9 +160,15 @@ class CallFiles:
     opened without following any link, so what was judged is what is opened.
     """
 
-    def __init__(self, workspace: Workspace, allowed: Callable[[], Collection[str]]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        allowed: Callable[[], Collection[str]],
+        shown: Callable[[], ShownChanges | None] = lambda: None,
+    ) -> None:
         self._workspace = workspace
         self._allowed = allowed
+        self._shown = shown
 
     @property
     def roots(self) -> Sequence[str]:
@@ -155,7 +205,7 @@ class CallFiles:
         """The whole file. Does not count as having read it: see `remember_read`.
 
         Raises:
-            FileError: as `open`, or it is larger than `WHOLE_FILE_LIMIT`.
+            FileError: as `open`, it is larger than `WHOLE_FILE_LIMIT`, or not as it was shown.
         """
         with self.open(path) as (stream, located, status):
             if status.st_size > WHOLE_FILE_LIMIT:
@@ -166,7 +216,34 @@ class CallFiles:
             content = stream.read()
             status = os.fstat(stream.fileno())
         identity = Identity.of(status, sha256_of(content))
-        return FileContent(real=located.real, content=content, identity=identity)
+        found = FileContent(real=located.real, content=content, identity=identity)
+        self._check_shown(located, found)
+        return found
+
+    def read_if_there(self, path: str) -> FileContent | None:
+        """`read`; None if nothing stands there.
+
+        Raises:
+            FileError: as `read`; or it was shown, and is gone since.
+        """
+        located = self.locate(path)
+        if located.exists:
+            return self.read(path)
+        self._check_shown(located, None)
+        return None
+
+    def chosen(self, path: str) -> FileChange | None:
+        """What the person made of the change of this file that they were shown; None: they took it.
+
+        Its `after` is what to write instead; None: this file is left as it is.
+        """
+        shown = self._shown()
+        return None if shown is None else shown.chosen(path)
+
+    def _check_shown(self, located: Located, found: FileContent | None) -> None:
+        shown = self._shown()
+        if shown is not None:
+            shown.check(located.path, located.real, found)
 
     def entries(self, path: str) -> list[Entry]:
         """Everything in a folder, sorted by name.
@@ -223,6 +300,51 @@ class CallFiles:
         identity = Identity.of(status, sha256_of(content))
         self.remember_read(real, identity)
         return Written(real=real, created=expected is None, identity=identity)
+
+    def write_all(self, targets: Sequence[Target]) -> None:
+        """Make all of `targets` so, or none; no two of them are the same file.
+
+        Missing folders are created. Counts as having read what was written.
+
+        Raises:
+            FileError: something else stands at one of them now, or it cannot be written.
+        """
+        reals = [self.locate(target.path).real for target in targets]
+        with contextlib.ExitStack() as stack:
+            # In one order everywhere, so that two changes never wait for each other.
+            for real in sorted(set(reals)):
+                stack.enter_context(self._workspace.ledger.lock(real))
+            places = {
+                real: self._place(real, target.path, stack)
+                for real, target in zip(reals, targets, strict=True)
+            }
+            steps = [
+                self._step(target, real, places)
+                for real, target in zip(reals, targets, strict=True)
+            ]
+            statuses = carry_out(steps, self._workspace.journals)
+        for step, status in zip(steps, statuses, strict=True):
+            if status is None or step.content is None:
+                self._workspace.ledger.forget(step.real)
+            else:
+                self.remember_read(step.real, Identity.of(status, sha256_of(step.content)))
+
+    def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> Place:
+        anchor, relative = self._workspace.anchor(real)
+        folder = stack.enter_context(make_folders(anchor, relative, shown))
+        return Place(folder, os.path.basename(real), shown)
+
+    def _step(self, target: Target, real: str, places: Mapping[str, Place]) -> Step:
+        place, expected = places[real], target.expected
+        source = None if target.moved_from is None else self.locate(target.moved_from).real
+        return Step(
+            place=place,
+            real=real,
+            content=target.content,
+            before=None if expected is None else expected.sha256,
+            check=lambda: _check_version(place, expected),
+            moved_from=None if source is None else places.get(source),
+        )
 
 
 def _check_version(place: Place, expected: Identity | None) -> None:

@@ -1,0 +1,246 @@
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dirge_py.errors import FileError
+from dirge_py.files.rollback import Entry, Journal
+from dirge_py.files.workspace import Target, Workspace
+from tests.files.requirement import small_disk
+
+OLD = {"a": b"old a", "b": b"old b", "linked": b"old linked", "gone": b"old gone"}
+NEW = {"a": b"new a", "b": b"new b", "linked": b"new linked", "deep/made": b"made"}
+
+
+def fill(project: Path) -> None:
+    project.mkdir()
+    for name, content in OLD.items():
+        (project / name).write_bytes(content)
+    os.link(project / "linked", project / "other name")
+    (project / "b").chmod(0o751)
+
+
+def contents(project: Path) -> dict[str, bytes]:
+    """Every file but the second name of a hard link, by its path."""
+    return {
+        str(file.relative_to(project)): file.read_bytes()
+        for file in sorted(project.rglob("*"))
+        if file.is_file() and file.name != "other name"
+    }
+
+
+def change(project: Path, journals: Path | None = None) -> None:
+    workspace = Workspace([project], project, journals=journals)
+    try:
+        files = workspace.at_call("c")
+        before = {name: files.read(name).identity for name in OLD}
+        files.write_all(
+            [
+                *(
+                    Target(path=name, content=content, expected=before.get(name))
+                    for name, content in NEW.items()
+                ),
+                Target(path="gone", content=None, expected=before["gone"]),
+            ]
+        )
+    finally:
+        workspace.close()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    fill(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def test_all_files_change_together_and_keep_what_they_are(project, tmp_path):
+    change(project, tmp_path / "journals")
+
+    assert contents(project) == NEW
+    assert stat.S_IMODE((project / "b").stat().st_mode) == 0o751
+    assert (project / "other name").read_bytes() == b"new linked"
+    assert os.listdir(tmp_path / "journals") == []
+
+
+def test_a_file_that_changed_at_the_last_moment_takes_everything_back(project):
+    workspace = Workspace([project], project)
+    files = workspace.at_call("c")
+    before = {name: files.read(name).identity for name in ("a", "gone", "b")}
+    (project / "b").write_bytes(b"theirs")
+
+    with pytest.raises(FileError, match="b has changed since"):
+        files.write_all(
+            [
+                Target(path="a", content=b"new", expected=before["a"]),
+                Target(path="deep/made", content=b"new", expected=None),
+                Target(path="gone", content=None, expected=before["gone"]),
+                Target(path="b", content=b"new", expected=before["b"]),
+            ]
+        )
+    workspace.close()
+
+    assert contents(project) == OLD | {"b": b"theirs"}
+    assert not (project / "deep").exists()
+
+
+def test_a_moved_file_keeps_its_mode(project):
+    workspace = Workspace([project], project)
+    files = workspace.at_call("c")
+    seen = files.read("b").identity
+
+    files.write_all(
+        [
+            Target(path="sub/b", content=b"old b", expected=None, moved_from="b"),
+            Target(path="b", content=None, expected=seen),
+        ]
+    )
+    workspace.close()
+
+    assert stat.S_IMODE((project / "sub/b").stat().st_mode) == 0o751
+    assert not (project / "b").exists()
+
+
+def test_a_full_disk_takes_everything_back(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        fill(disk / "project")
+        workspace = Workspace([disk / "project"], disk / "project")
+        files = workspace.at_call("c")
+        targets = [
+            Target(path=name, content=b"x" * 150_000, expected=files.read(name).identity)
+            for name in ("a", "b")
+        ]
+
+        with pytest.raises(FileError, match="disk is full") as refusal:
+            files.write_all(targets)
+        workspace.close()
+
+        assert "Nothing was changed" in refusal.value.hint
+        assert contents(disk / "project") == OLD
+
+
+def test_a_size_limit_takes_everything_back(project, tmp_path):
+    workspace = Workspace([project], project)
+    files = workspace.at_call("c")
+    targets = [
+        Target(path="a", content=b"small", expected=files.read("a").identity),
+        Target(path="b", content=b"x" * 5000, expected=files.read("b").identity),
+    ]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(FileError, match="b was not written: the file would be larger"):
+            files.write_all(targets)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        workspace.close()
+
+    assert contents(project) == OLD
+
+
+def test_without_a_place_for_the_journal_nothing_is_touched(project, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+
+    with pytest.raises(FileError, match="journal of this change cannot be written"):
+        change(project, tmp_path / "file" / "journals")
+
+    assert contents(project) == OLD
+
+
+CHILD = """
+import os, sys
+from pathlib import Path
+from tests.files.test_transaction import change
+
+project, journals, last, kind = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+count = 0
+
+def at_each_step(event, arguments):
+    global count
+    if event not in ("os.rename", "os.link", "os.remove", "os.truncate", "open"):
+        return
+    ours = (".dirge-", "a", "b", "gone", "linked", "made", str(journals))
+    if not str(arguments[0]).startswith(ours):
+        return
+    if event == "open" and not arguments[2] & (os.O_CREAT | os.O_WRONLY):
+        return
+    count += 1
+    if count == last:
+        if kind == "kill":
+            os._exit(9)
+        raise OSError(5, "injected")
+
+sys.addaudithook(at_each_step)
+change(project, journals)
+"""
+
+
+def run_child(project: Path, journals: Path, at: int, kind: str) -> int:
+    command = [sys.executable, "-c", CHILD, str(project), str(journals), str(at), kind]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode in (0, 9) or "injected" in done.stderr, done.stderr
+    return done.returncode
+
+
+def test_a_change_cut_short_anywhere_is_done_or_taken_back_at_the_next_start(tmp_path: Path):
+    journals = tmp_path / "journals"
+    ends = []
+    for at in range(1, 60, 5):
+        project = tmp_path / f"project-{at}"
+        fill(project)
+        code = run_child(project, journals, at, "kill")
+
+        with_notices = Workspace([project], project, journals=journals)
+        with_notices.close()
+
+        ends.append(contents(project))
+        assert ends[-1] in (OLD, NEW), (at, with_notices.notices)
+        assert os.listdir(journals) == []
+        if code == 0:
+            break
+    assert {b"old a", b"new a"} == {end["a"] for end in ends}
+
+
+def test_a_system_error_anywhere_takes_everything_back(tmp_path: Path):
+    codes = []
+    for at in range(2, 60, 9):
+        project = tmp_path / f"project-{at}"
+        fill(project)
+        codes.append(run_child(project, tmp_path / f"journals-{at}", at, "fail"))
+
+        assert contents(project) in (OLD, NEW), at
+        if codes[-1] == 0:
+            break
+    assert codes[0] == 1
+
+
+def test_a_file_changed_after_the_crash_is_left_and_its_old_content_named(project, tmp_path):
+    journals = tmp_path / "journals"
+    entry = Entry.of(str(project / "a"), "digest of before", b"what the change wrote")
+    (project / entry.backup).write_bytes(b"old a")
+    Journal.open(journals, [entry]).close(keep=True)
+
+    workspace = Workspace([project], project, journals=journals)
+    workspace.close()
+
+    assert (project / "a").read_bytes() == b"old a"
+    assert entry.backup in workspace.notices[0]
+    assert (project / entry.backup).read_bytes() == b"old a"
+    assert os.listdir(journals) == []
+
+
+def test_the_journal_of_a_living_process_and_of_another_project_is_left_alone(project, tmp_path):
+    journals = tmp_path / "journals"
+    ours = Entry.of(str(project / "a"), None, b"old a")
+    theirs = Entry.of("/somewhere/else", None, b"x")
+    living = Journal.open(journals, [ours])
+    Journal.open(journals, [theirs]).close(keep=True)
+
+    Workspace([project], project, journals=journals).close()
+
+    assert (project / "a").read_bytes() == b"old a"
+    assert len(os.listdir(journals)) == 2
+    living.close(keep=False)
