@@ -1,0 +1,204 @@
+"""URLs read once: what is judged, shown and connected to is the same `Target`."""
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from urllib.parse import urljoin
+
+from dirge_py.errors import ToolFailed
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from idna import encode as encode_idna
+else:
+    encode_idna = late("idna", "encode")
+
+IPAddress: TypeAlias = IPv4Address | IPv6Address
+Scheme = Literal["http", "https"]
+
+MAX_CHARS = 4096
+_DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)")
+_BRACKETED = re.compile(r"\[(?P<host>[0-9A-Fa-f:.]+)\](?::(?P<port>[0-9]{1,5}))?")
+_NAMED = re.compile(r"(?P<host>[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+# Blanks, controls, what Unicode calls a blank, and what nobody can see: none of it is ever part of
+# an address that somebody could judge by looking at it.
+_UNSEEN = re.compile(
+    r"[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
+    r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    r"\ud800-\udfff\U000e0000-\U000e0fff]"
+)
+_UNSAFE_IN_PATH = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%\[\]]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One http or https URL, in ASCII. `host` is lower case, `path` is what is asked for there.
+
+    `host` is a name as name servers know it, or an address without brackets; then `address` is it.
+    """
+
+    scheme: Scheme
+    host: str
+    port: int
+    path: str
+    address: IPAddress | None = None
+
+    @property
+    def authority(self) -> str:
+        """`host` or `host:port`, as in a URL and in the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+    def __str__(self) -> str:
+        return self.url
+
+
+def parse_url(text: str) -> Target:
+    """The target that `text` names; a fragment is left off.
+
+    Raises:
+        ToolFailed: it is no URL that could be fetched, or one that readers could disagree about.
+    """
+    check_characters(text)
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise _refused(text, "it does not begin with http:// or https://")
+    scheme = match["scheme"].lower()
+    if scheme not in _DEFAULT_PORTS:
+        raise _refused(text, f"only http and https can be fetched, not {scheme}")
+    host, port = _split_authority(text, match["authority"])
+    address = None
+    if host.startswith("["):
+        address = _ipv6(text, host)
+    else:
+        host = _name(text, host)
+        address = _ipv4(text, host)
+    return Target(
+        scheme=cast(Scheme, scheme),
+        host=str(address) if address is not None else host,
+        port=_DEFAULT_PORTS[scheme] if port is None else port,
+        path=_path(match["rest"].partition("#")[0]),
+        address=address,
+    )
+
+
+def parse_reference(reference: str, base: Target) -> Target:
+    """Where `reference`, which stands in what came from `base`, leads.
+
+    Raises:
+        ToolFailed: as for `parse_url`.
+    """
+    # `urljoin` quietly drops some characters, so they are looked at before.
+    check_characters(reference)
+    try:
+        joined = urljoin(base.url, reference)
+    except ValueError:
+        raise _refused(reference, "it cannot be read") from None
+    return parse_url(joined)
+
+
+def check_characters(text: str) -> None:
+    """Refuse a URL that is too long, or holds what cannot be seen or is read in two ways.
+
+    Raises:
+        ToolFailed: it does.
+    """
+    if len(text) > MAX_CHARS:
+        raise ToolFailed(f"The URL has {len(text)} characters; at most {MAX_CHARS} are fetched.")
+    if "\\" in text:
+        raise _refused(text, "it holds a backslash; write `/`, or `%5C` for a real one")
+    if unseen := _UNSEEN.search(text):
+        code = f"U+{ord(unseen[0]):04X}"
+        raise _refused(text, f"it holds a blank or invisible character ({code}); encode it as %XX")
+
+
+def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
+    """Host (an IPv6 address in brackets) and port."""
+    if not authority:
+        raise _refused(text, "it names no host")
+    if "@" in authority:
+        raise _refused(text, "it holds a user name before `@`; leave that off")
+    if "%" in authority:
+        raise _refused(text, "its host is percent-encoded; write it plainly")
+    match = _BRACKETED.fullmatch(authority)
+    host = f"[{match['host']}]" if match else ""
+    if match is None:
+        match = _NAMED.fullmatch(authority)
+        if match is None:
+            raise _refused(text, "its host and port cannot be read")
+        host = match["host"]
+    port = int(match["port"]) if match["port"] else None
+    if port is not None and not 0 < port < 65536:
+        raise _refused(text, f"there is no port {port}")
+    return host, port
+
+
+def _name(text: str, host: str) -> str:
+    """The host name as name servers know it."""
+    if not host.isascii():
+        try:
+            # As browsers do: full-width digits and dots become plain ones, and are judged below.
+            host = encode_idna(host, uts46=True, transitional=False).decode("ascii")
+        except ValueError:
+            raise _refused(text, "its host name is not a valid international name") from None
+    host = host.lower().removesuffix(".")
+    if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
+        raise _refused(text, "its host is no host name")
+    return host
+
+
+def _ipv4(text: str, host: str) -> IPv4Address | None:
+    """The address that `host` is; None for a name.
+
+    Whatever ends in a number is an address to some resolver: short, octal or hexadecimal, which
+    one and the same text spells differently to another. Only the usual form is taken.
+    """
+    if not _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
+        return None
+    try:
+        return IPv4Address(host)
+    except AddressValueError:
+        raise _refused(
+            text, "its host is an unusual spelling of an address; write four decimal numbers"
+        ) from None
+
+
+def _ipv6(text: str, host: str) -> IPv6Address:
+    try:
+        return IPv6Address(host[1:-1])
+    except AddressValueError:
+        raise _refused(text, "its host is no IPv6 address") from None
+
+
+def _path(rest: str) -> str:
+    """Path and query as they are sent: what may not stand there is percent-encoded."""
+    path, mark, query = _UNSAFE_IN_PATH.sub(_quoted, rest).partition("?")
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments and segments[-1] in (".", ".."):
+        kept.append("")
+    return f"/{'/'.join(kept)}{mark}{query}"
+
+
+def _quoted(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())
+
+
+def _refused(text: str, reason: str) -> ToolFailed:
+    shown = text if len(text) <= 200 else f"{text[:200]}…"
+    return ToolFailed(f"{shown!r} is not fetched: {reason}.")
