@@ -19,10 +19,15 @@ def printable(name: str) -> str:
 
 def withheld_note(search: Search) -> str:
     """A line about files the rules keep from the model; empty if there were none."""
-    if not search.withheld:
+    return withheld_count(search.withheld)
+
+
+def withheld_count(files: int) -> str:
+    """A line that says how many files the rules keep from the model; empty for none."""
+    if not files:
         return ""
-    files = counted(search.withheld, "file")
-    return f"\n({files} left out: permission rules keep them from being read.)"
+    them = "it" if files == 1 else "them"
+    return f"\n({counted(files, 'file')} left out: permission rules keep {them} from being read.)"
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,0 +1,82 @@
+"""Find files by a regular expression on their names."""
+
+from collections.abc import Callable, Sequence
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import FileError, ToolFailed
+from dirge_py.files.walk import Search
+from dirge_py.files.workspace import CallFiles
+from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.searching.dialect import portable
+from dirge_py.tools.searching.matching_lines import find_ripgrep
+from dirge_py.tools.searching.matching_names import matching_names
+from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+
+MAX_SHOWN = 200
+
+
+class FindFilesArgs(ToolArgs):
+    pattern: str = Field(description="Regular expression, as for `grep`.", min_length=1)
+    path: PathText = "."
+    include_hidden: bool = False
+
+
+class FindFiles(Tool[FindFilesArgs]):
+    name = "find_files"
+    label = "Find files"
+    args = FindFilesArgs
+    needs = ("processes",)
+    hints = Hints(read_only=True)
+
+    def __init__(self, ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep) -> None:
+        self._find_ripgrep = ripgrep
+
+    def claims(self, args: FindFilesArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("read", ctx.absolute(args.path))]
+
+    async def run(self, args: FindFilesArgs, ctx: ToolContext) -> LoopToolResult:
+        if ctx.services.processes is None:
+            raise ToolFailed("Searching needs to start a program, and none may be started here.")
+        pattern = portable(args.pattern)
+        path = ctx.absolute(args.path)
+        search = Search(
+            root="", include_hidden=args.include_hidden, is_aborted=lambda: ctx.signal.aborted
+        )
+        paths = await in_thread(ctx.signal, _paths, args, path, ctx.files, search)
+        found = await matching_names(
+            pattern,
+            [each.rpartition("/")[2] for each in paths],
+            runner=ctx.services.processes,
+            signal=ctx.signal,
+            ripgrep=self._find_ripgrep(ctx.files.roots),
+        )
+        text = _report(args, [paths[position] for position in found], len(paths))
+        return text_result(text + withheld_note(search), path=path)
+
+
+def _paths(args: FindFilesArgs, path: str, files: CallFiles, search: Search) -> list[str]:
+    located = files.locate(path)
+    if located.kind != "dir":
+        raise FileError(f"{args.path} is not a folder.", hint="Give the folder to search.")
+    search.root = located.real
+    return sorted(found.path for found in files.walk(search))
+
+
+def _report(args: FindFilesArgs, found: Sequence[str], searched: int) -> str:
+    if not found:
+        return f"No file name matches {args.pattern} (of {counted(searched, 'file')})."
+    more = len(found) - MAX_SHOWN
+    title = counted(len(found), "file")
+    lines = [
+        f"{title} ({MAX_SHOWN} shown):" if more > 0 else f"{title}:",
+        *(shown_under(args.path, each) for each in found[:MAX_SHOWN]),
+    ]
+    if more > 0:
+        lines.append(f"… {more} more; narrow the pattern or the path.")
+    return "\n".join(lines)
+
+
+TOOL = FindFiles()

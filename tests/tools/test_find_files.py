@@ -1,0 +1,177 @@
+import asyncio
+import os
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.claims import Claim
+from dirge_py.tools.base import Services
+from dirge_py.tools.find_files import FindFiles
+from dirge_py.tools.searching.matching_lines import find_ripgrep
+from dirge_py.tools.searching.outline import outline_of
+from dirge_py.tools.toolbox import Toolbox
+
+
+@pytest.fixture(params=["ripgrep", "python"])
+def finding(bench, request):
+    """The bench once with ripgrep and once without."""
+    ripgrep = None
+    if request.param == "ripgrep":
+        ripgrep = find_ripgrep([]) or pytest.skip("needs ripgrep")
+    services = Services(files=bench.workspace, processes=bench.tool("grep")._services.processes)
+    bench.toolbox = Toolbox([FindFiles(lambda roots: ripgrep)], services, str(bench.folder))
+    return bench
+
+
+async def test_the_expression_is_tried_on_the_name_alone(finding):
+    for path in ("src/test_a.py", "src/deep/test_b.py", "test_dir/c.py", "src/atest_d.txt"):
+        finding.put(path, "")
+
+    text = await finding.text("find_files", pattern=r"^test_.*\.py$")
+
+    assert text.split("\n") == ["2 files:", "src/deep/test_b.py", "src/test_a.py"]
+
+
+async def test_200_are_shown_and_all_are_counted(finding):
+    for number in range(250):
+        finding.put(f"{number:03}.txt", "")
+
+    lines = (await finding.text("find_files", pattern="txt")).split("\n")
+
+    assert lines[0] == "250 files (200 shown):"
+    assert lines[1:3] == ["000.txt", "001.txt"]
+    assert lines[-1] == "… 50 more; narrow the pattern or the path."
+
+
+async def test_ignored_hidden_and_withheld_files_are_left_out(finding):
+    finding.put(".git/HEAD", "")
+    finding.put(".gitignore", "*.log\n")
+    for path in ("x", "x.log", ".x", "secret.x"):
+        finding.put(path, "")
+    finding.workspace.withheld = lambda real: real.endswith("secret.x")
+
+    assert (await finding.text("find_files", pattern="x")).split("\n") == [
+        "1 file:",
+        "x",
+        "(1 file left out: permission rules keep it from being read.)",
+    ]
+    assert ".x" in await finding.text("find_files", pattern="x$", include_hidden=True)
+
+
+async def test_names_that_are_odd_are_found_too(finding):
+    (finding.folder / os.fsdecode(b"caf\xe9\n1")).write_text("")
+    finding.put("-e", "")
+
+    assert "caf\ufffd" in await finding.text("find_files", pattern="^caf")
+    assert "-e" in await finding.text("find_files", pattern="^-e$")
+
+
+async def test_nothing_found_is_a_sentence_and_a_bad_expression_a_refusal(finding):
+    finding.put("a", "")
+
+    assert await finding.text("find_files", pattern="b") == "No file name matches b (of 1 file)."
+    assert "position 0" in await finding.refusal("find_files", pattern="(b")
+    assert "not a folder" in await finding.refusal("find_files", pattern="b", path="a")
+
+
+async def test_an_expression_that_takes_for_ever_can_be_aborted(finding):
+    finding.put("a" * 40, "")
+    services = finding.tool("find_files")._services
+    finding.toolbox = Toolbox([FindFiles(lambda roots: None)], services, str(finding.folder))
+    running = asyncio.ensure_future(finding.call("find_files", pattern="(a|a)*b"))
+    await asyncio.wait([running], timeout=0.3)
+    began = time.perf_counter()
+
+    finding.signal.abort()
+
+    assert (await running).details["outcome"] == "aborted"
+    assert time.perf_counter() - began < 5
+
+
+async def test_an_overview_is_a_tree_with_counts(bench):
+    bench.put(".git/HEAD", "")
+    bench.put(".gitignore", "build/\n")
+    for path in ("README.md", "src/a.py", "src/deep/er/still/b.py", "build/x", ".hidden"):
+        bench.put(path, "1\n2\n3")
+
+    assert (await bench.text("repo_overview")).split("\n") == [
+        ".: 3 files in 4 folders",
+        "src/ (2 files)",
+        "  deep/ (1 file)",
+        "    er/ (1 file)",
+        "  a.py",
+        "README.md",
+        "… 1 file not shown; give the path of a folder, or a larger max_depth.",
+    ]
+    assert "      still/ (1 file)\n        b.py" in await bench.text("repo_overview", max_depth=5)
+
+
+async def test_lines_are_counted_when_asked(bench):
+    bench.put("src/a.py", "1\n2\n3")
+    bench.put("b.bin", "\0\n")
+
+    assert (await bench.text("repo_overview", include_line_counts=True)).split("\n")[1:] == [
+        "src/ (1 file)",
+        "  a.py (3 lines)",
+        "b.bin",
+    ]
+
+
+async def test_withheld_files_are_in_no_overview(bench):
+    bench.put("a/secret", "")
+    bench.workspace.withheld = lambda real: real.endswith("secret")
+
+    assert await bench.text("repo_overview") == (
+        ".: 0 files in 0 folders\n(1 file left out: permission rules keep it from being read.)"
+    )
+
+
+async def test_an_overview_is_of_a_folder(bench):
+    bench.put("a", "")
+
+    assert "`read`" in await bench.refusal("repo_overview", path="a")
+    assert "does not exist" in await bench.refusal("repo_overview", path="b")
+
+
+@pytest.mark.parametrize("tool", ["find_files", "repo_overview"])
+def test_they_claim_reading_the_folder(bench, tool):
+    arguments = {"path": "src"} | ({"pattern": "x"} if tool == "find_files" else {})
+
+    assert bench.toolbox.claims(tool, arguments) == [Claim("read", f"{bench.folder}/src")]
+
+
+def test_a_large_folder_leaves_room_for_the_others():
+    paths = [f"big/{n:04}" for n in range(2000)] + [f"small/{n}" for n in range(9)] + ["top"]
+
+    outline = outline_of(paths, max_depth=3, max_nodes=400)
+
+    shown = [entry.path for entry in outline.entries]
+    assert len(shown) == 400
+    assert {"big", "small", "top", "small/8", "big/0000"} <= set(shown)
+    assert outline.left_out == 2010 - 398
+
+
+NAMES = st.text("ab", min_size=1, max_size=2)
+
+
+@given(
+    st.sets(st.lists(NAMES, min_size=1, max_size=5).map("/".join), max_size=40),
+    st.integers(1, 6),
+    st.integers(1, 30),
+)
+def test_shown_and_left_out_are_all_files(tree, max_depth, max_nodes):
+    # A name is a file or a folder, never both.
+    files = [path for path in tree if not any(other.startswith(f"{path}/") for other in tree)]
+
+    outline = outline_of(files, max_depth=max_depth, max_nodes=max_nodes)
+
+    shown = [entry.path for entry in outline.entries if entry.files is None]
+    assert len(outline.entries) <= max_nodes
+    assert set(shown) <= set(files)
+    assert len(shown) + outline.left_out == len(files)
+    assert all(path.count("/") < max_depth for path in shown)
+    for entry in outline.entries:
+        if entry.files is not None:
+            assert entry.files == sum(path.startswith(f"{entry.path}/") for path in files)
