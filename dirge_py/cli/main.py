@@ -15,6 +15,7 @@ from dirge_py.cli.carry_on import resume, resume_fits, turn, turn_fits
 from dirge_py.cli.checks import check, enter, has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.cli.streams import prepare_streams
+from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.errors import ConfigError, DirgeError, UsageError
 
 CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
@@ -62,6 +63,8 @@ def _dispatch(argv: list[str]) -> int:
 
         if fits(rest):
             return why(rest)
+    if first == "trust" and trust_fits(rest):
+        return trust(rest)
     if first == "turn" and turn_fits(rest):
         return turn(rest)
     if first == "resume" and resume_fits(rest):

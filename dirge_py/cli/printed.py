@@ -31,6 +31,7 @@ from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.sessions import open_store
+from dirge_py.wiring.trust import look_at_project, with_project
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 
@@ -82,8 +83,8 @@ def resume_run(flags: Namespace, file: Path) -> int:
 def _run(
     flags: Namespace, key: str | None, work: Work, continuation: Continuation | None = None
 ) -> int:
-    config = load_settings(flags, key)
-    options = build_options(flags)
+    project = look_at_project(Path.cwd())
+    config, options = with_project(load_settings(flags, key), build_options(flags), project)
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)

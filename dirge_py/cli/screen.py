@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.demo.play import Demo
     from dirge_py.wiring.options import BuildOptions
+    from dirge_py.wiring.trust import ProjectDoor
 
 
 def start_of(
@@ -37,17 +39,24 @@ def start_of(
             show_thinking=config.ui.show_thinking, keys=config.keys, aliases=config.aliases
         )
 
-    def open_first(asker: Asker) -> "Conversation":
-        from dirge_py.wiring.build import build
+    @cache
+    def project() -> "ProjectDoor":
+        from dirge_py.wiring.trust import ProjectDoor
 
-        return build(load(), asker, options())
+        return ProjectDoor(Path.cwd())
+
+    def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
+        from dirge_py.wiring.build import build
+        from dirge_py.wiring.trust import with_project
+
+        config, wanted = with_project(load(), wanted, project().project)
+        return build(config, asker, wanted)
 
     def open_other(asker: Asker, session_id: str | None) -> "Conversation":
-        from dirge_py.wiring.build import build
         from dirge_py.wiring.options import SessionChoice
 
         kind = SessionChoice(kind="resume", id=session_id) if session_id else SessionChoice()
-        return build(load(), asker, replace(options(), session=kind))
+        return opened(asker, replace(options(), session=kind))
 
     def setup() -> SetupService:
         from dirge_py.wiring.setup import ProviderSetup
@@ -55,9 +64,10 @@ def start_of(
         return ProviderSetup(config_file)
 
     return TuiStart(
-        open_first=open_first,
+        open_first=lambda asker: opened(asker, options()),
         open_other=open_other,
         prepare=prepare,
+        project=project,
         setup=setup,
         first_prompt=prompt,
         pick_session=pick_session,

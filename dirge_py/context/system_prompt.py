@@ -31,9 +31,12 @@ def standard_sections(
     environment: str,
     project_files: str = "",
     replacement: str | None = None,
+    named: str = "",
     addition: str = "",
 ) -> list[Section]:
     """The usual prompt. `replacement` stands for identity and way of working; `addition` is last.
+
+    `named` is the prompt in use, `named_prompts.as_section`.
 
     `environment` and `project_files` come from `environment.describe_environment` and
     `project_files.as_prompt`.
@@ -50,6 +53,7 @@ def standard_sections(
         Section(name="tools", priority=20, text=tool_guidance(tool_names)),
         Section(name="environment", priority=30, text=environment),
         Section(name="project files", priority=40, text=project_files),
+        Section(name="prompt", priority=45, text=named),
         Section(name="addition", priority=50, text=addition),
     ]
 

@@ -1,7 +1,7 @@
-"""Where plugins come from: files in the user's folder, and packages that declare one."""
+"""Where plugins come from: the user's files, a trusted project's, and packages that declare one."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from importlib.util import decode_source
 from pathlib import Path
@@ -37,6 +37,19 @@ def find_files(folder: Path) -> list[Found]:
     return [_of_file(path) for path in paths if path.stem[:1].isalpha()]
 
 
+def find_in_bytes(files: Mapping[str, bytes]) -> list[Found]:
+    """The plugins among files that were read before, by path: `<name>.py` as in `find_files`.
+
+    What is loaded are these bytes, whatever stands at the path by then.
+    """
+    named = [(Path(path), files[path]) for path in sorted(files)]
+    return [
+        Found(name=path.stem, where=str(path), load=lambda p=path, c=content: _load(p, c))
+        for path, content in named
+        if path.suffix == ".py" and path.stem[:1].isalpha()
+    ]
+
+
 def find_installed() -> list[Found]:
     """The plugins that installed packages declare as entry points."""
     return [_of_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
@@ -61,11 +74,13 @@ def forget(name: str) -> None:
 
 
 def _of_file(path: Path) -> Found:
-    return Found(name=path.stem, where=str(path), load=lambda: _load_file(path))
+    return Found(
+        name=path.stem, where=str(path), load=lambda: _load(path, read_regular(path, _MAX_BYTES))
+    )
 
 
-def _load_file(path: Path) -> Register:
-    source = decode_source(read_regular(path, _MAX_BYTES))
+def _load(path: Path, content: bytes) -> Register:
+    source = decode_source(content)
     module = ModuleType(f"{_MODULES}.{path.stem}")
     module.__file__ = str(path)
     # Not through an import: that would write byte code beside the file.

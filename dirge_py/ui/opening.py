@@ -1,16 +1,18 @@
 """From the first frame to a conversation: settings, set-up where there is no provider, greeting."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
 from dirge_py.errors import DirgeError, NoProvider
+from dirge_py.questions import AnswersTrust
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of
-from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.ui.start import Looks, ProjectDoor, TuiStart
 from dirge_py.ui.talk import typed_text
 from dirge_py.ui.transcript.greeting import GreetingBlock
 
@@ -65,6 +67,7 @@ class Opening:
         while True:
             try:
                 warnings = self._take_looks(await asyncio.to_thread(self._start.prepare))
+                warnings += await self._ask_for_trust()
                 conversation = self._start.open_first(self._asker)
                 break
             except NoProvider as error:
@@ -78,6 +81,23 @@ class Opening:
             await self._app.talk.say(self._start.first_prompt, "now")
         elif self._start.pick_session:
             await self._app.talk.say("/sessions", "now")
+
+    async def _ask_for_trust(self) -> list[str]:
+        """Let the person say what the project may bring along; returns what is wrong with that.
+
+        Whoever gives no answer leaves it restricted, and will be asked again.
+        """
+        if self._start.project is None:
+            return []
+        door = await asyncio.to_thread(_looked_at, self._start.project)
+        if door.offer is not None and isinstance(self._asker, AnswersTrust):
+            door.answer(is_trusted=await self._asker.trust(door.offer))
+        if not door.theme:
+            return []
+        if door.theme not in theme_names():
+            return [f"[ui] of the project: there is no theme {door.theme!r}."]
+        self._app.set_colors(door.theme)
+        return []
 
     async def _set_up(self, error: NoProvider) -> bool:
         if self._start.setup is None:
@@ -128,6 +148,13 @@ class Opening:
         for notice in (*conversation.notices, *taken):
             app.say(notice, tone="warning")
         app.transcript.redraw()
+
+
+def _looked_at(project: Callable[[], ProjectDoor]) -> ProjectDoor:
+    """The door, with its files read: that may take a moment, and waits for a disk."""
+    door = project()
+    _ = door.offer
+    return door
 
 
 def _folder(cwd: Path) -> str:

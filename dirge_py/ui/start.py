@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.questions import Asker
+from dirge_py.questions import Asker, TrustOffer
 from dirge_py.wiring.offers import Draft, Offer
 
 if TYPE_CHECKING:
@@ -45,19 +45,36 @@ class SetupService(Protocol):
         """Store it, a key in a file that only its owner reads; returns where."""
 
 
+class ProjectDoor(Protocol):
+    """What the folder brings along, and whether it may come in. Looked at once."""
+
+    @property
+    def offer(self) -> TrustOffer | None:
+        """What to ask before anything is opened; None: nothing, or it was answered."""
+
+    @property
+    def theme(self) -> str:
+        """The theme that a trusted project names, or "". Raises ConfigError."""
+
+    def answer(self, *, is_trusted: bool) -> None:
+        """Take the person's answer. Raises ConfigError, FileError, …"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuiStart:
     """How one start of the terminal UI goes.
 
     Only `theme` is needed for the first frame. After it `prepare` runs in a thread: it reads the
-    settings and imports what opening will need; then `open_first` and later `open_other` are
-    called, on the event loop. `pick_session`: show the list of sessions first (`-r` without an id).
-    `is_kept`: what is said can be come back to.
+    settings and imports what opening will need; then the person is asked about what `project`
+    offers, and `open_first` and later `open_other` are called, on the event loop. `pick_session`:
+    show the list of sessions first (`-r` without an id). `is_kept`: what is said can be come back
+    to.
     """
 
     open_first: OpenFirst
     open_other: OpenOther
     prepare: Callable[[], Looks] = Looks
+    project: Callable[[], ProjectDoor] | None = None
     setup: Callable[[], SetupService] | None = None
     first_prompt: str = ""
     pick_session: bool = False

@@ -1,10 +1,13 @@
 """What one start asks for besides its settings: which session, which folders, which rules."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.continuation import Continuation
+
+if TYPE_CHECKING:
+    from dirge_py.wiring.trust import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +27,8 @@ class SessionChoice:
 class BuildOptions:
     """The flags that are no settings. Rules are `op:pattern`, the last two in Claude's spelling.
 
-    `prompt` names one of the prompts that are kept in files. `notices` are shown before anything
+    `prompt` names one of the prompts that are kept in files. `project` is what the folder brings
+    along, as far as it is trusted; None: it is not looked at. `notices` are shown before anything
     else. `prompt_edits` (`before_prompt_build`) see the sections of the system prompt, one after
     the other, and may prepend, append or replace.
     """
@@ -38,6 +42,7 @@ class BuildOptions:
     system_prompt: str | None = None
     prompt: str | None = None
     append_system_prompt: str | None = None
+    project: "Project | None" = None
     log: bool = False
     notices: tuple[str, ...] = ()
     prompt_edits: tuple[PromptEdit, ...] = ()

@@ -1,0 +1,151 @@
+"""`dirge trust`: what a project would bring along, and saying that it may, in a terminal or not."""
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dirge_py.cli.arguments import Parser
+from dirge_py.errors import UsageError
+from dirge_py.lib.clean import visible
+
+if TYPE_CHECKING:
+    from dirge_py.wiring.trust import Project
+
+
+def build_trust_parser() -> Parser:
+    """The flags of `dirge trust`."""
+    parser = Parser(
+        prog="dirge trust",
+        usage="dirge trust [--show [--json] | --accept HASH | --forget] [-C DIR]",
+        description="What the .dirge folder of a project would load or run. Without a flag: show "
+        "it and ask, in a terminal.",
+        allow_abbrev=False,
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--show", action="store_true", help="each file with its hash; runs nothing")
+    what.add_argument("--accept", metavar="HASH", help="trust exactly what has this hash")
+    what.add_argument("--forget", action="store_true", help="take back all that was said")
+    parser.add_argument("--json", action="store_true", help="with --show: one JSON object")
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    return parser
+
+
+def trust_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `trust` are its own; `trust the tests` is a prompt."""
+    return not rest or rest[0].startswith("-")
+
+
+def trust(rest: Sequence[str]) -> int:
+    """Show, accept or forget; returns the exit code, 1 for what was not trusted."""
+    flags = build_trust_parser().parse_args(list(rest))
+    if flags.json and not flags.show:
+        raise UsageError("--json needs --show.")
+    from dirge_py.wiring.trust import forget, look_at_project
+
+    project = look_at_project(_folder(flags))
+    if flags.show:
+        sys.stdout.write(as_json(project) if flags.json else as_text(project))
+        return 0
+    if flags.forget:
+        forget(project)
+        sys.stdout.write(f"Nothing is known of {visible(str(project.root))} any more.\n")
+        return 0
+    if flags.accept is not None:
+        return _accept(project, flags.accept)
+    return _ask(project)
+
+
+def as_json(project: "Project") -> str:
+    """What `--show --json` prints: one line."""
+    value: dict[str, Any] = {
+        "project": str(project.root),
+        "state": project.state,
+        "digest": project.digest,
+        "files": [
+            {
+                "path": file.path,
+                "kind": file.kind,
+                "size": file.size,
+                "sha256": file.sha256,
+                "state": file.state,
+            }
+            for file in project.files
+        ],
+        "refused": [{"path": each.path, "reason": each.reason} for each in project.refused],
+        "obstacle": project.obstacle,
+    }
+    return json.dumps(value) + "\n"
+
+
+def as_text(project: "Project") -> str:
+    """What `--show` prints."""
+    lines = [f"{visible(str(project.root))}: {_STATES[project.state]}"]
+    if project.obstacle:
+        lines.append(f"It cannot be trusted: {project.obstacle}.")
+    lines += [
+        f"{file.sha256}  {file.state:<7}  {file.kind:<8}  {file.size:>9,}  {visible(file.path)}"
+        for file in project.files
+    ]
+    lines += [f"never loaded: {visible(each.path)}: {each.reason}" for each in project.refused]
+    if project.files and not project.obstacle:
+        lines.append(f"{project.digest}  all of them")
+    return "\n".join(lines) + "\n"
+
+
+_STATES = {
+    "none": "it brings nothing along that dirge would load or run",
+    "restricted": "restricted, what is new or changed is not loaded",
+    "trusted": "trusted",
+}
+
+
+def _accept(project: "Project", digest: str) -> int:
+    from dirge_py.wiring.trust import accept
+
+    if not project.files and not project.obstacle:
+        return _refuse("there is nothing to trust.")
+    if digest.lower() != project.digest and not project.obstacle:
+        return _refuse(
+            f"{digest} is not what is there now: that is {project.digest}.",
+            "`dirge trust --show` lists it.",
+        )
+    accept(project)
+    sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
+    return 0
+
+
+def _ask(project: "Project") -> int:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "`dirge trust` asks in a terminal.",
+            hint="Without one: `dirge trust --show`, then `dirge trust --accept HASH`.",
+        )
+    sys.stdout.write(as_text(project))
+    if project.state != "restricted" or project.obstacle or not project.files:
+        return 0
+    from dirge_py.wiring.trust import accept
+
+    sys.stdout.write("Plugins run with your rights. Trust these files as they are now? [y/N] ")
+    sys.stdout.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        sys.stdout.write("It stays restricted.\n")
+        return 1
+    accept(project)
+    sys.stdout.write("Trusted. A file that is changed or added is asked about again.\n")
+    return 0
+
+
+def _folder(flags: Namespace) -> Path:
+    if flags.cwd is not None and not os.path.isdir(flags.cwd):
+        raise UsageError(f"{flags.cwd} cannot be worked in: there is no such folder.")
+    return Path(flags.cwd) if flags.cwd is not None else Path.cwd()
+
+
+def _refuse(message: str, hint: str = "") -> int:
+    more = f"  {hint}\n" if hint else ""
+    sys.stderr.write(f"dirge: {visible(message)}\n{more}")
+    return 1

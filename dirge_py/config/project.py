@@ -1,0 +1,110 @@
+"""The settings that a trusted project may bring along: a closed schema of its own.
+
+A project only tightens: its rules ask or deny, its plugins and reminders are its own. Whatever
+would send keys elsewhere, loosen a rule or change what runs is not among it.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from dirge_py.config.lines import Path, dotted, key_lines, line_of
+from dirge_py.config.load import parse
+from dirge_py.config.loop_tables import Reminder
+from dirge_py.config.problems import config_error
+from dirge_py.config.schema import Config, PermissionRule, PluginEntry
+from dirge_py.config.table import Table
+from dirge_py.errors import ConfigError
+from dirge_py.lib.nearest import nearest
+
+ALLOWED = (
+    "A project may set [[permission.rule]] that ask or deny, [plugins.<name>], `theme` in [ui] and "
+    "[[reminder]]."
+)
+
+
+# Read with the whole: a table made alone would have pydantic build a validator for it alone.
+_EMPTY: Any = Field(default_factory=dict, validate_default=True)
+
+
+class ProjectRule(PermissionRule):
+    """One rule of a project: it asks, or it denies."""
+
+    effect: Literal["ask", "deny"] = Field(description="What happens then.")
+
+
+class ProjectPermission(Table):
+    """What a project wants asked about, or left alone."""
+
+    rule: list[ProjectRule] = Field(default_factory=list, description="Rules, in order.")
+
+
+class ProjectUi(Table):
+    """How a project looks."""
+
+    theme: str | None = Field(default=None, description="The name of a theme.")
+
+
+class ProjectConfig(Table):
+    """All that `.dirge/config.toml` may hold."""
+
+    permission: ProjectPermission = _EMPTY
+    plugins: dict[str, PluginEntry] = Field(
+        default_factory=dict, description="Plugins that the project itself brings along."
+    )
+    ui: ProjectUi = _EMPTY
+    reminder: list[Reminder] = Field(default_factory=list, description="Things to tell again.")
+
+
+@lru_cache(maxsize=8)
+def read_project_config(content: bytes, file: str) -> ProjectConfig:
+    """The settings in these bytes; `file` names them in errors.
+
+    Raises:
+        ConfigError: they are no TOML, or hold something that a project may not set.
+    """
+    try:
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{file}:{line}: not UTF-8.", hint="Save the file as UTF-8.") from None
+    settings = parse(text, FilePath(file))
+    lines = key_lines(text)
+    if forbidden := [_refusal(path, settings, file, lines) for path in _forbidden(settings)]:
+        raise ConfigError("\n".join(forbidden), hint=ALLOWED)
+    try:
+        return ProjectConfig.model_validate(settings)
+    except ValidationError as error:
+        raise config_error(error, file=file, lines=lines, sources={}) from None
+
+
+def _forbidden(settings: dict[str, Any]) -> Iterator[Path]:
+    """Where something is set that is not a project's to set."""
+    for name, value in settings.items():
+        if name not in ProjectConfig.model_fields:
+            yield (name,)
+        elif name in ("permission", "ui") and isinstance(value, dict):
+            known = (ProjectPermission if name == "permission" else ProjectUi).model_fields
+            yield from ((name, key) for key in value if key not in known)
+    permission = settings.get("permission")
+    rules = permission.get("rule") if isinstance(permission, dict) else None
+    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
+        if isinstance(rule, dict) and rule.get("effect") == "allow":
+            yield ("permission", "rule", number, "effect")
+
+
+def _refusal(path: Path, settings: dict[str, Any], file: str, lines: Any) -> str:
+    line = line_of(path, lines)
+    place = f"{file}:{line}" if line else file
+    if path[-1] == "effect":
+        return f"{place}: `{dotted(path)}` is allow: a project may only ask or deny."
+    fields: Any = Config.model_fields
+    if len(path) == 2:
+        fields = fields[str(path[0])].annotation.model_fields
+    if path[-1] in fields:
+        return f"{place}: a project may not set `{dotted(path)}`."
+    meant = nearest(dotted(path), ["permission.rule", "plugins", "ui.theme", "reminder"])
+    return f"{place}: no setting `{dotted(path)}`." + (f" Did you mean `{meant}`?" if meant else "")

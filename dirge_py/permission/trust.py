@@ -1,0 +1,154 @@
+"""What a project brings along that would act, and whether a person has said that it may.
+
+Pure: who reads the files, asks the person and keeps the answers is `wiring/trust.py`.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from pathlib import PurePath
+from typing import Any
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.questions import ActingFile
+
+FOLDER = ".dirge"
+SETTINGS = f"{FOLDER}/config.toml"
+
+_FILES = {"config.toml": "settings", "mcp.json": "mcp", "mcp.toml": "mcp", "hooks.toml": "hook"}
+_FOLDERS = {
+    # What does not run by itself may be used by what does, so there every file counts.
+    "plugins": ("plugin", ""),
+    "skills": ("skill", ""),
+    "hooks": ("hook", ""),
+    "mcp": ("mcp", ""),
+    "prompts": ("prompt", ".md"),
+    "agents": ("agent", ".md"),
+    "themes": ("theme", ".toml"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brought:
+    """One acting file as it was read: `path` is relative to the project."""
+
+    path: str
+    content: bytes
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustRecord:
+    """What a person said about one folder: hashes by path, of what is trusted and of what is not.
+
+    `device` and `inode` tell the folder they saw from another that stands there later.
+    """
+
+    device: int = 0
+    inode: int = 0
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    declined: Mapping[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "inode": self.inode,
+            "accepted": dict(self.accepted),
+            "declined": dict(self.declined),
+        }
+
+
+def record_from(value: Any) -> TrustRecord:
+    """The record that `as_json` wrote.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match value:
+        case {
+            "device": int(device),
+            "inode": int(inode),
+            "accepted": dict(accepted),
+            "declined": dict(declined),
+        } if _are_hashes(accepted) and _are_hashes(declined):
+            return TrustRecord(device=device, inode=inode, accepted=accepted, declined=declined)
+    raise ValueError("no record of trust")
+
+
+def kind_of(path: str) -> str:
+    """What the file would act as; "" for one that dirge never loads.
+
+    `path` is relative to the project, and compared letter by letter: what is loaded later is looked
+    up among these very names.
+    """
+    top, *below = path.removeprefix(f"{FOLDER}/").split("/")
+    if not below:
+        return _FILES.get(top, "")
+    kind, ending = _FOLDERS.get(top, ("", ""))
+    if ending and (len(below) > 1 or not below[0].endswith(ending)):
+        return ""
+    return kind
+
+
+def may_hold(path: str) -> bool:
+    """Whether files below this folder of the project could act."""
+    top, *below = path.removeprefix(f"{FOLDER}/").split("/")
+    return top in _FOLDERS and (not below or not _FOLDERS[top][1])
+
+
+def digest_of(files: Iterable[tuple[str, str]]) -> str:
+    """One hash for all of (path, sha256), whatever their order."""
+    digest = hashlib.sha256()
+    for path, sha256 in sorted((os.fsencode(path), sha256) for path, sha256 in files):
+        digest.update(path + b"\0" + sha256.encode("ascii") + b"\n")
+    return digest.hexdigest()
+
+
+def judged(
+    brought: Iterable[Brought], record: TrustRecord | None, *, device: int, inode: int
+) -> tuple[ActingFile, ...]:
+    """Each file with what the record says of it. A record of another folder says nothing."""
+    accepted: Mapping[str, str] = {}
+    if record is not None and (record.device, record.inode) == (device, inode):
+        accepted = record.accepted
+    return tuple(
+        ActingFile(
+            path=file.path,
+            kind=kind_of(file.path),
+            size=len(file.content),
+            sha256=file.sha256,
+            state="new"
+            if file.path not in accepted
+            else "trusted"
+            if accepted[file.path] == file.sha256
+            else "changed",
+        )
+        for file in brought
+    )
+
+
+def is_answered(
+    files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
+) -> bool:
+    """Whether each of these files, as it is now, was already trusted or turned down."""
+    if record is None or (record.device, record.inode) != (device, inode):
+        return False
+    return all(
+        file.state == "trusted" or record.declined.get(file.path) == file.sha256 for file in files
+    )
+
+
+def why_never(root: PurePath, home: PurePath) -> str:
+    """Why this folder cannot be trusted as a project; "" if it can. Both are physical paths."""
+    if root == PurePath("/"):
+        return "the root of the file system is no project"
+    if root == home:
+        return "your home folder is no project"
+    if root in home.parents:
+        return "a folder above your home folder is no project"
+    return ""
+
+
+def _are_hashes(table: Mapping[Any, Any]) -> bool:
+    return all(isinstance(path, str) and isinstance(one, str) for path, one in table.items())
