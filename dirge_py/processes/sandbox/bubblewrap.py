@@ -1,0 +1,163 @@
+"""Shutting a command in with bubblewrap: namespaces, and a file system of its own."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox.kept import KeptPlaces
+from dirge_py.processes.sandbox.places import Places, ordered, places_of
+from dirge_py.processes.sandbox.rlimits import as_shell
+from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.processes.sandbox.seccomp import filter_program
+
+PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+"""Never looked for on PATH. The first is what the profiles of AppArmor name."""
+
+NO_FILTER = "System calls are not filtered on this machine: there is no list of them."
+
+ENV_PROGRAM = "/usr/bin/env"
+_BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")
+
+_NAMESPACES = ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--new-session")
+_FILTER_FD = 9
+_ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What was found on this machine to make the sandbox of.
+
+    `filter_path` leads to the filter of system calls, which bash opens before bubblewrap starts;
+    empty if there is none for this machine. `lets_end_gently`: `env` can give SIGTERM its meaning
+    back, so that bubblewrap may ignore it.
+    """
+
+    program: str
+    bash: str
+    filter_path: str = ""
+    lets_end_gently: bool = True
+    limits: str = ""
+
+
+class Bubblewrap:
+    """A launcher. Close it when no command runs any more."""
+
+    def __init__(self, room: SandboxRoom, program: str, *, lets_end_gently: bool = True) -> None:
+        """`room` is physical."""
+        self._room = room
+        self._kept = KeptPlaces()
+        self._filter_fd = _in_memory(filter_program(sockets=True))
+        self._parts = Parts(
+            program=program,
+            bash=next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0]),
+            filter_path=_path_of(self._filter_fd),
+            lets_end_gently=lets_end_gently,
+            limits=as_shell(),
+        )
+
+    def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
+        """The argument list that runs `arguments` inside.
+
+        Raises:
+            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
+        """
+        places = places_of(self._room, spec)
+        if "git" in spec.permits:
+            for root in self._room.roots:
+                self._kept.give_up(os.path.join(root, ".git"))
+        has_network = self._room.network or "network" in spec.permits
+        inside = [
+            *profile(places, keep=self._kept.keep, has_network=has_network),
+            *("--setenv", "TMPDIR", "/tmp"),
+            *("--chdir", os.path.realpath(spec.cwd)),
+        ]
+        return wrapped(arguments, inside, self._parts)
+
+    @property
+    def filters_calls(self) -> bool:
+        return bool(self._parts.filter_path)
+
+    def close(self) -> None:
+        """Take away what was put on disk."""
+        self._kept.release()
+        if self._filter_fd is not None:
+            os.close(self._filter_fd)
+            self._filter_fd = None
+
+
+def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: Parts) -> list[str]:
+    """`arguments` in bubblewrap with the options `inside`, started by a bash that sets limits.
+
+    The environment is not among the options, as everybody may read argument lists: what bubblewrap
+    gets was made for the command, and is passed on.
+    """
+    script, filtering = parts.limits, []
+    if parts.lets_end_gently:
+        # Else SIGTERM to all ends bubblewrap first, and with it the command before it can tidy up.
+        script += "trap '' TERM; "
+        arguments = [ENV_PROGRAM, "--default-signal=TERM", *arguments]
+    script += 'exec "$@"'
+    if parts.filter_path:
+        script += f" {_FILTER_FD}<{parts.filter_path}"
+        filtering = ["--seccomp", str(_FILTER_FD)]
+    return [
+        *(parts.bash, "--norc", "--noprofile", "-p", "-c", script, "sandbox"),
+        *(parts.program, "--die-with-parent", *filtering, *inside, "--", *arguments),
+    ]
+
+
+def profile(places: Places, *, keep: Callable[[str], str | None], has_network: bool) -> list[str]:
+    """The options of bubblewrap for a room; `keep` sees to it that a missing place exists."""
+    options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
+    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
+    for path, effect in ordered(places):
+        if path == "/":
+            continue
+        if effect in ("guard", "hide") and not os.path.lexists(path):
+            kept = keep(path)
+            options += ["--ro-bind", kept, kept] if kept is not None else []
+        elif effect == "hide":
+            options += ["--tmpfs", path]
+        elif effect == "mask":
+            options += ["--ro-bind", "/dev/null", path]
+        elif effect == "write":
+            options += ["--bind", path, path]
+        elif os.path.exists(path):
+            options += ["--ro-bind", path, path]
+    return options
+
+
+def _of_proc() -> list[str]:
+    """What of /proc is about the whole machine, read-only.
+
+    root without capabilities may still write there, such as the program that the kernel starts
+    for a crash; bubblewrap covers less of it.
+    """
+    options = []
+    for name in sorted(os.listdir("/proc")):
+        path = f"/proc/{name}"
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue
+        is_settings = stat.S_ISDIR(mode) or mode & 0o222
+        if not name.isdecimal() and not stat.S_ISLNK(mode) and is_settings:
+            options += ["--ro-bind", path, path]
+    return options
+
+
+def _path_of(descriptor: int | None) -> str:
+    return "" if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def _in_memory(program: bytes | None) -> int | None:
+    """A file that nobody finds on disk and nobody can change."""
+    if program is None:
+        return None
+    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(descriptor, program)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _ALL_SEALS)
+    return descriptor

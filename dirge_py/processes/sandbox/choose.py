@@ -1,0 +1,157 @@
+"""Finding a sandbox that works on this machine, by running a command in it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+
+from dirge_py.errors import ProcessError
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.launch import Launcher, LaunchSpec
+from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
+from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
+from dirge_py.processes.sandbox.landlock import Landlock
+from dirge_py.processes.sandbox.places import physical
+from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
+from dirge_py.processes.sandbox.seatbelt import Seatbelt
+
+_PROBE_LIMIT_S = 5.0
+_TRUE = ("/bin/true", "/usr/bin/true", "/run/current-system/sw/bin/true")
+
+_INSTALL = "Install bubblewrap (`apt install bubblewrap`, `dnf install bubblewrap`)."
+_APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
+_DEBIAN = "/proc/sys/kernel/unprivileged_userns_clone"
+_MOST = "/proc/sys/user/max_user_namespaces"
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Why one kind of sandbox did not work."""
+
+    reason: str
+
+
+def find_sandbox(
+    room: SandboxRoom, *, programs: Sequence[str] = bubblewrap.PROGRAMS
+) -> Sandbox | NoSandbox:
+    """The best sandbox that was seen to work: bubblewrap, else Landlock, else seatbelt.
+
+    Each is tried by running a command in its whole profile. `programs` is where bubblewrap is
+    looked for. Nothing is remembered: what worked at the last start may not work now.
+    """
+    try:
+        room = physical(room)
+    except Unfit as unfit:
+        return NoSandbox(unfit.reason, unfit.fix)
+    if sys.platform == "darwin":
+        return _on_macos(room)
+    if sys.platform != "linux":
+        return NoSandbox("there is no sandbox for this system", "Use `--sandbox off`.")
+    program = next((path for path in programs if os.access(path, os.X_OK)), None)
+    first = _with_bubblewrap(room, program) if program else _Refused("bubblewrap is not installed")
+    if isinstance(first, Sandbox):
+        return first
+    second = _with_landlock(room)
+    if isinstance(second, Sandbox):
+        return second
+    return NoSandbox(
+        f"{first.reason}; and {second.reason}", _fix_namespaces() if program else _INSTALL
+    )
+
+
+def _with_bubblewrap(room: SandboxRoom, program: str) -> Sandbox | _Refused:
+    said = ""
+    for lets_end_gently in (True, False):
+        launcher = Bubblewrap(room, program, lets_end_gently=lets_end_gently)
+        said = _probe(launcher, room)
+        if not said:
+            limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
+            return Sandbox(
+                kind="bubblewrap", launcher=launcher, limits=limits, close=launcher.close
+            )
+        launcher.close()
+        if "env:" not in said:
+            break
+    return _Refused(f"{program} does not work: {said}")
+
+
+def _with_landlock(room: SandboxRoom) -> Sandbox | _Refused:
+    reason = landlock.reason_against()
+    if reason:
+        return _Refused(reason)
+    launcher = Landlock(room)
+    said = _probe(launcher, room)
+    if said:
+        launcher.close()
+        return _Refused(f"Landlock does not work: {said}")
+    return Sandbox(
+        kind="landlock",
+        launcher=launcher,
+        limits=landlock.limits_here(),
+        close=launcher.close,
+    )
+
+
+def _on_macos(room: SandboxRoom) -> Sandbox | NoSandbox:
+    said = _probe(Seatbelt(room), room)
+    if said:
+        return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
+    return Sandbox(kind="seatbelt", launcher=Seatbelt(room), limits=seatbelt.LIMITS)
+
+
+def _probe(launcher: Launcher, room: SandboxRoom) -> str:
+    """Run `true` in it. Empty if that worked, else what was said, in one line."""
+    program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
+    environment = EnvironmentPolicy().build("probe")
+    spec = LaunchSpec(cwd=room.roots[0], environment=environment, call_id="")
+    try:
+        ended = subprocess.run(
+            launcher([program], spec),
+            cwd=room.roots[0],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
+            start_new_session=True,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"
+    except ProcessError as error:
+        return error.message
+    except OSError as error:
+        return error.strerror or str(error)
+    if ended.returncode == 0:
+        return ""
+    said = ended.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1][:300] if said else f"it ended with {ended.returncode}"
+
+
+def _fix_namespaces(read: Callable[[str], str] | None = None) -> str:
+    """What lets bubblewrap make its namespaces, for what keeps it from them here."""
+    read = read or _read
+    if read(_APPARMOR) == "1":
+        return (
+            "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "
+            "`sudo apt install apparmor-profiles && sudo ln -s "
+            "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && "
+            "sudo systemctl reload apparmor`. Or lift it for all programs: "
+            "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+        )
+    if read(_DEBIAN) == "0":
+        return "Allow user namespaces: `sudo sysctl kernel.unprivileged_userns_clone=1`."
+    if read(_MOST) == "0":
+        return "Allow user namespaces: `sudo sysctl user.max_user_namespaces=15000`."
+    return (
+        "Let this process make user namespaces; in a container: start that with "
+        "`--security-opt seccomp=unconfined`, or use `--sandbox off` and rely on the container."
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

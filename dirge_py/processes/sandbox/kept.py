@@ -1,0 +1,114 @@
+"""Folders that must not be made by a command, kept by an empty one of ours while commands run.
+
+A place can only be mounted upon if something stands there. Ours is marked, so that one that was
+left behind by a crash is known again, and locked, so that another dirge does not take it away
+under the commands of this one.
+"""
+
+import atexit
+import fcntl
+import os
+from contextlib import suppress
+
+# Only its owner, with the sticky bit: nobody has such a folder by chance.
+_MARK = 0o1700
+
+
+class KeptPlaces:
+    """The folders made so far. `release` removes those that are still empty."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, int] = {}
+
+    def keep(self, path: str) -> str | None:
+        """See to it that something stands at `path`; returns what, None if nobody can make it.
+
+        That is `path`, or the first of the folders above it that was missing.
+        """
+        place = _first_missing(path)
+        if self._holds(place):
+            return place
+        if not os.path.lexists(place):
+            try:
+                os.mkdir(place, 0o700)
+                os.chmod(place, _MARK)
+            except FileExistsError:
+                pass
+            except OSError:
+                return None
+        if _is_ours(place) and not self._hold(place):
+            return self.keep(path)
+        return place
+
+    def give_up(self, path: str) -> None:
+        """Let others fill the folder at `path`, if it is one of ours."""
+        if self._holds(path):
+            _unmark(path)
+
+    def release(self) -> None:
+        """Remove what was kept and is still empty, unless another dirge keeps it, too."""
+        for path, descriptor in self._held.items():
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_same(path, descriptor):
+                    if os.listdir(descriptor):
+                        _unmark(path)
+                    else:
+                        os.rmdir(path)
+            os.close(descriptor)
+        self._held.clear()
+        atexit.unregister(self.release)
+
+    def _holds(self, path: str) -> bool:
+        return path in self._held and _is_same(path, self._held[path])
+
+    def _hold(self, path: str) -> bool:
+        """False: it was taken away in this moment."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        with suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not _is_same(path, descriptor):
+            os.close(descriptor)
+            return False
+        if not self._held:
+            atexit.register(self.release)
+        stale = self._held.pop(path, None)
+        if stale is not None:
+            os.close(stale)
+        self._held[path] = descriptor
+        return True
+
+
+def _first_missing(path: str) -> str:
+    while not os.path.lexists(above := os.path.dirname(path)):
+        path = above
+    return path
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        status = os.lstat(path)
+        return (
+            os.path.isdir(path)
+            and status.st_mode & 0o7777 == _MARK
+            and status.st_uid == os.geteuid()
+            and not os.listdir(path)
+        )
+    except OSError:
+        return False
+
+
+def _is_same(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _unmark(path: str) -> None:
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o777 & ~mask)

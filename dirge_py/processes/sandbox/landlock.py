@@ -1,0 +1,127 @@
+"""Shutting a command in with Landlock, where there are no namespaces to be had.
+
+A command keeps its view of the machine, but may open only what it is allowed to. Rules only ever
+allow, and what is allowed for a folder holds for all in it, new files too. So next to a `.git`
+that is guarded nothing new can be made: of such a folder the entries are allowed one by one.
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox import landlock_exec
+from dirge_py.processes.sandbox.paths import is_below, is_below_any
+from dirge_py.processes.sandbox.places import Effect, Places, places_of
+from dirge_py.processes.sandbox.rlimits import lowered_limits
+from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.processes.sandbox.seccomp import filter_program
+
+LIMITS = (
+    "Other processes can be seen. Directly in the workspace's own folder nothing can be made, "
+    "renamed or removed, only in the folders below it. There are no terminals (pty), and without "
+    "the network no sockets at all, not even to itself."
+)
+SIGNALS = " Other processes of yours can be sent signals."
+
+_OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LEVEL: dict[Effect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2}
+_SCOPED_SIGNALS_ABI = 6
+
+
+def reason_against() -> str:
+    """Why Landlock cannot be used here; empty if it can be tried."""
+    if filter_program(sockets=False) is None:
+        return f"sockets cannot be closed on {platform.machine()}"
+    found = landlock_exec.abi()
+    if found == 0:
+        return "the kernel has no Landlock, or it is switched off"
+    if found < landlock_exec.LOWEST_ABI:
+        return f"the kernel's Landlock is too old (ABI {found}, needed {landlock_exec.LOWEST_ABI})"
+    return ""
+
+
+def limits_here() -> str:
+    return LIMITS + ("" if landlock_exec.abi() >= _SCOPED_SIGNALS_ABI else SIGNALS)
+
+
+class Landlock:
+    """A launcher. Close it when no command runs any more."""
+
+    def __init__(self, room: SandboxRoom) -> None:
+        """`room` is physical."""
+        self._room = room
+        self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
+
+    def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
+        """The argument list that runs `arguments` inside.
+
+        Raises:
+            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
+        """
+        places = places_of(self._room, spec)
+        if "git" in spec.permits:
+            places = _with_open_git(places)
+        has_network = self._room.network or "network" in spec.permits
+        places |= {"/dev/shm": "hide", "/dev/pts": "hide", self._tmp: "write"}
+        places |= dict.fromkeys((f"/dev/{name}" for name in _OPEN_DEVICES), "write")
+        settings = {
+            "rules": list(rules_of(places)),
+            "filter": (filter_program(sockets=has_network) or b"").hex(),
+            "limits": lowered_limits(),
+            "tmp": self._tmp,
+        }
+        program = [sys.executable, "-I", "-S", landlock_exec.__file__]
+        return [*program, json.dumps(settings), "--", *arguments]
+
+    def close(self) -> None:
+        """Remove the folder for temporary files, and what was left in it."""
+        shutil.rmtree(self._tmp, ignore_errors=True)
+
+
+def rules_of(places: Places) -> Iterator[tuple[str, Effect]]:
+    """What to allow, so that nothing is allowed that `places` takes away further down."""
+    yield from _rules("/", places["/"], places)
+
+
+def _rules(path: str, effect: Effect, places: Places) -> Iterator[tuple[str, Effect]]:
+    level = _LEVEL[effect]
+    inner = [each for each in places if each != path and is_below(each, path)]
+    if any(_LEVEL[places[each]] < level for each in inner):
+        for name in _names_in(path):
+            child = os.path.join(path, name)
+            yield from _rules(child, places.get(child, effect), places)
+        return
+    if level:
+        yield path, "write" if effect == "write" else "show"
+    for each in inner:
+        if not is_below_any(each, _without(inner, each)):
+            yield from _rules(each, places[each], places)
+
+
+def _without(paths: list[str], path: str) -> list[str]:
+    return [each for each in paths if each != path]
+
+
+def _names_in(folder: str) -> list[str]:
+    """Links are left out: what they lead to is allowed, or not, where it stands."""
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if not entry.is_symlink())
+    except OSError:
+        return []
+
+
+def _with_open_git(places: Places) -> Places:
+    """A repository that git may write to, as a whole: Landlock cannot leave out `hooks` in it."""
+    opened = [path for path, effect in places.items() if effect == "write"]
+    closed = {
+        path
+        for path, effect in places.items()
+        if effect == "guard" and any(is_below(path, each) for each in opened)
+        if os.path.basename(path) != ".dirge"
+    }
+    return {path: effect for path, effect in places.items() if path not in closed}

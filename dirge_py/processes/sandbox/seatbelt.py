@@ -1,0 +1,103 @@
+"""Shutting a command in on macOS: the profile that `sandbox-exec` takes."""
+
+import json
+import os
+from collections.abc import Iterator
+
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox.places import Effect, Places, ordered, places_of
+from dirge_py.processes.sandbox.rlimits import as_shell
+from dirge_py.processes.sandbox.room import SandboxRoom
+
+PROGRAM = "/usr/bin/sandbox-exec"
+
+LIMITS = "Other processes can be seen, and the folders for temporary files are shared with them."
+
+_TEMPORARY = ("/private/tmp", "/private/var/tmp", "/private/var/folders")
+_DEVICES = ("null", "zero", "random", "urandom", "tty", "dtracehelper")
+_SERVICES = (
+    "com.apple.system.opendirectoryd.libinfo",
+    "com.apple.system.opendirectoryd.membership",
+    "com.apple.system.notification_center",
+    "com.apple.system.logger",
+    "com.apple.logd",
+    "com.apple.bsd.dirhelper",
+    "com.apple.SystemConfiguration.configd",
+)
+_FOR_NETWORK = ("com.apple.dnssd.service", "com.apple.trustd.agent", "com.apple.networkd")
+
+_ALLOWED = """\
+(version 1)
+(deny default)
+(allow process-exec process-fork)
+(allow signal (target same-sandbox))
+(allow process-info* (target same-sandbox))
+(allow sysctl-read)
+(allow file-ioctl (literal "/dev/tty"))
+(allow pseudo-tty)
+(allow ipc-posix-sem)
+(allow ipc-posix-shm)
+(allow file-read*)"""
+
+
+class Seatbelt:
+    """A launcher."""
+
+    def __init__(self, room: SandboxRoom) -> None:
+        """`room` is physical."""
+        self._room = room
+
+    def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
+        """The argument list that runs `arguments` inside.
+
+        Raises:
+            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
+        """
+        has_network = self._room.network or "network" in spec.permits
+        text = profile(places_of(self._room, spec), has_network=has_network)
+        script = f'{as_shell()}exec "$@"'
+        bash = ["/bin/bash", "--norc", "--noprofile", "-p", "-c", script, "sandbox"]
+        return [*bash, PROGRAM, "-p", text, *arguments]
+
+
+def profile(places: Places, *, has_network: bool) -> str:
+    """The profile, in which of two statements about a path the later holds."""
+    statements = [_ALLOWED, *_services(_SERVICES)]
+    statements += [f"(allow file-write* (subpath {_quoted(path)}))" for path in _TEMPORARY]
+    statements += [f'(allow file-write* (literal "/dev/{name}"))' for name in _DEVICES]
+    for path, effect in ordered(places):
+        if path != "/" and not path.startswith(("/tmp", "/var/tmp")):
+            statements += _about(path, effect)
+    if has_network:
+        statements += ["(allow network*)", *_services(_FOR_NETWORK)]
+    else:
+        statements += [
+            "(deny network*)",
+            '(allow network-bind network-inbound (local ip "localhost:*"))',
+            '(allow network-outbound (remote ip "localhost:*"))',
+        ]
+    return "\n".join(statements) + "\n"
+
+
+def _about(path: str, effect: Effect) -> Iterator[str]:
+    place = f"(subpath {_quoted(path)})"
+    if effect == "hide":
+        yield f"(deny file-read* file-write* {place})"
+        # Else no program finds out where it is, if the way to its folder leads through here.
+        yield f"(allow file-read-metadata {place})"
+    elif effect == "mask":
+        yield f"(deny file-read* file-write* network-outbound (literal {_quoted(path)}))"
+    elif effect == "write":
+        yield f"(allow file-read* file-write* {place})"
+    else:
+        yield f"(allow file-read* {place})"
+        yield f"(deny file-write* {place})"
+
+
+def _services(names: tuple[str, ...]) -> list[str]:
+    return [f"(allow mach-lookup (global-name {_quoted(name)}))" for name in names]
+
+
+def _quoted(text: str) -> str:
+    """A string of the profile's language: as JSON writes it, with other letters as they are."""
+    return json.dumps(os.fsdecode(os.fsencode(text)), ensure_ascii=False)

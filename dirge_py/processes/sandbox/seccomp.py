@@ -1,0 +1,132 @@
+"""A filter of system calls, as the kernel takes it.
+
+It closes what neither mounts nor namespaces do: keys of the session that dirge runs in, typing
+into the terminal, new user namespaces, sockets of the machine below (vsock), io_uring (which would
+go around the filter), and what only administrators need.
+"""
+
+import platform
+import struct
+from collections.abc import Iterator, Mapping
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER_AT, _MACHINE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+
+_X32_BIT = 0x40000000
+_NEW_USER_NAMESPACE = 0x10000000
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_OPEN_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
+
+_EVERYWHERE = {  # the same numbers on every machine
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428,
+    "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
+    "clone3": 435, "mount_setattr": 442, "quotactl_fd": 443,
+}  # fmt: skip
+_X86_64 = _EVERYWHERE | {
+    "ioctl": 16, "socket": 41, "clone": 56, "pivot_root": 155, "acct": 163, "mount": 165,
+    "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169, "iopl": 172, "ioperm": 173,
+    "init_module": 175, "delete_module": 176, "quotactl": 179, "kexec_load": 246, "add_key": 248,
+    "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298,
+    "open_by_handle_at": 304, "setns": 308, "finit_module": 313, "kexec_file_load": 320,
+    "bpf": 321, "userfaultfd": 323,
+}  # fmt: skip
+_AARCH64 = _EVERYWHERE | {
+    "ioctl": 29, "umount2": 39, "mount": 40, "pivot_root": 41, "quotactl": 60, "acct": 89,
+    "unshare": 97, "kexec_load": 104, "init_module": 105, "delete_module": 106, "reboot": 142,
+    "socket": 198, "add_key": 217, "request_key": 218, "keyctl": 219, "clone": 220, "swapon": 224,
+    "swapoff": 225, "perf_event_open": 241, "open_by_handle_at": 265, "setns": 268,
+    "finit_module": 273, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
+}  # fmt: skip
+
+# Programs try these first and know another way where the kernel has none.
+_ABSENT = frozenset(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"))
+_JUDGED = frozenset(("ioctl", "socket", "clone", "unshare"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    audit: int
+    numbers: Mapping[str, int]
+
+
+_MACHINES = {
+    "x86_64": _Machine(0xC000003E, _X86_64),
+    "aarch64": _Machine(0xC00000B7, _AARCH64),
+}
+
+
+def filter_program(*, sockets: bool, machine: str = "") -> bytes | None:
+    """The filter, in 8-byte instructions; None on a machine whose calls are not known here.
+
+    Without `sockets` none can be made, but for pairs that are connected from the beginning.
+    """
+    known = _MACHINES.get(machine or platform.machine())
+    if known is None:
+        return None
+    return b"".join(
+        struct.pack("=HBBI", code, yes, no, value)
+        for code, yes, no, value in _instructions(known, sockets=sockets)
+    )
+
+
+_Instruction = tuple[int, int, int, int]
+
+
+def _instructions(machine: _Machine, *, sockets: bool) -> Iterator[_Instruction]:
+    refuse = {name: _ENOSYS if name in _ABSENT else _EPERM for name in machine.numbers}
+    yield _LOAD, 0, 0, _MACHINE_AT
+    # Another machine's calls, such as those of 32-bit programs, have other numbers.
+    yield _EQUAL, 1, 0, machine.audit
+    yield _fail(_ENOSYS)
+    yield _LOAD, 0, 0, _NUMBER_AT
+    yield _AT_LEAST, 0, 1, _X32_BIT
+    yield _fail(_ENOSYS)
+    for name, number in machine.numbers.items():
+        if name not in _JUDGED:
+            yield _EQUAL, 0, 1, number
+            yield _fail(refuse[name])
+    for name in ("clone", "unshare"):
+        yield from _if_call(
+            machine.numbers[name],
+            [
+                (_LOAD, 0, 0, _FIRST_AT),
+                (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE),
+                _fail(_EPERM),
+                (_RETURN, 0, 0, _ALLOW),
+            ],
+        )
+    yield from _if_call(
+        machine.numbers["ioctl"],
+        [
+            (_LOAD, 0, 0, _SECOND_AT),
+            (_EQUAL, 1, 0, _TIOCSTI),
+            (_EQUAL, 0, 1, _TIOCLINUX),
+            _fail(_EPERM),
+            (_RETURN, 0, 0, _ALLOW),
+        ],
+    )
+    yield from _if_call(machine.numbers["socket"], _judge_socket(is_open=sockets))
+    yield _RETURN, 0, 0, _ALLOW
+
+
+def _judge_socket(*, is_open: bool) -> list[_Instruction]:
+    if not is_open:
+        return [_fail(_EPERM)]
+    families: list[_Instruction] = []
+    for family in _OPEN_FAMILIES:
+        families += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
+    return [(_LOAD, 0, 0, _FIRST_AT), *families, _fail(_EAFNOSUPPORT)]
+
+
+def _if_call(number: int, then: list[_Instruction]) -> Iterator[_Instruction]:
+    """`then`, which must end the filter, for the call `number`; else what comes after it."""
+    yield _EQUAL, 0, len(then), number
+    yield from then
+
+
+def _fail(errno: int) -> _Instruction:
+    return _RETURN, 0, 0, _ERRNO | errno
