@@ -4,7 +4,7 @@ A project only tightens: its rules ask or deny, its plugins and reminders are it
 would send keys elsewhere, loosen a rule or change what runs is not among it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Literal
@@ -73,7 +73,7 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
         raise ConfigError(f"{file}:{line}: not UTF-8.", hint="Save the file as UTF-8.") from None
     settings = parse(text, FilePath(file))
     lines = key_lines(text)
-    if forbidden := [_refusal(path, settings, file, lines) for path in _forbidden(settings)]:
+    if forbidden := [_refusal(path, file, lines) for path in _forbidden(settings)]:
         raise ConfigError("\n".join(forbidden), hint=ALLOWED)
     try:
         return ProjectConfig.model_validate(settings)
@@ -96,8 +96,10 @@ def _forbidden(settings: dict[str, Any]) -> Iterator[Path]:
             yield ("permission", "rule", number, "effect")
 
 
-def _refusal(path: Path, settings: dict[str, Any], file: str, lines: Any) -> str:
-    line = line_of(path, lines)
+def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
+    # `[providers.x]` sets `providers` without a line of its own.
+    below = (line for key, line in lines.items() if key[: len(path)] == path)
+    line = min(below, default=None) or line_of(path, lines)
     place = f"{file}:{line}" if line else file
     if path[-1] == "effect":
         return f"{place}: `{dotted(path)}` is allow: a project may only ask or deny."

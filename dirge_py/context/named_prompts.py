@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def prompt_files(folder: Path) -> list[PromptFile]:
         PromptFile(
             name=path.stem,
             source=str(path),
-            read=lambda p=path: read_regular(p, _MAX_BYTES + 1),
+            read=partial(read_regular, path, _MAX_BYTES + 1),
         )
         for path in sorted(folder.glob("*.md"))
         if is_name(path.stem)
@@ -61,7 +62,7 @@ def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
     """The prompts among files that were read before, by path."""
     named = [(Path(path), files[path]) for path in sorted(files)]
     return [
-        PromptFile(name=path.stem, source=str(path), read=lambda c=content: c)
+        PromptFile(name=path.stem, source=str(path), read=partial(bytes, content))
         for path, content in named
         if is_name(path.stem)
     ]

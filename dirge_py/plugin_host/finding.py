@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import metadata
 from importlib.util import decode_source
 from pathlib import Path
@@ -44,7 +45,7 @@ def find_in_bytes(files: Mapping[str, bytes]) -> list[Found]:
     """
     named = [(Path(path), files[path]) for path in sorted(files)]
     return [
-        Found(name=path.stem, where=str(path), load=lambda p=path, c=content: _load(p, c))
+        Found(name=path.stem, where=str(path), load=partial(_load, path, content))
         for path, content in named
         if path.suffix == ".py" and path.stem[:1].isalpha()
     ]

@@ -1,0 +1,227 @@
+"""`dirge trust`: showing, accepting exactly what was shown, forgetting; in a terminal or not."""
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.cli.trust import trust_fits
+from tests.headless.product import Product
+from tests.providers.server import Say
+from tests.ui.on_a_pty import Terminal
+
+PLUGIN = "def register(dirge): pass\n"
+
+
+@pytest.fixture
+def acting(product: Product) -> Product:
+    product.file(".dirge/plugins/lint.py", PLUGIN)
+    product.file(".dirge/prompts/plan.md", "Plan first.")
+    product.file(".dirge/notes.txt", "nothing that acts")
+    return product
+
+
+def shown(product: Product, **options: Any) -> Any:
+    ran = product.run("trust", "--show", "--json", **options)
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    return ran.json
+
+
+def accept(product: Product) -> None:
+    assert product.run("trust", "--accept", shown(product)["digest"]).exit_code == 0
+
+
+def states(product: Product) -> dict[str, str]:
+    return {Path(file["path"]).name: file["state"] for file in shown(product)["files"]}
+
+
+def test_what_acts_is_shown_with_kind_size_and_hash(acting: Product) -> None:
+    report = shown(acting)
+    told = [(file["path"], file["kind"], file["size"], file["state"]) for file in report["files"]]
+    assert told == [
+        (".dirge/plugins/lint.py", "plugin", len(PLUGIN), "new"),
+        (".dirge/prompts/plan.md", "prompt", 11, "new"),
+    ]
+    assert (report["project"], report["state"]) == (str(acting.project), "restricted")
+    text = acting.run("trust", "--show").stdout
+    for word in (report["digest"], *(file["sha256"] for file in report["files"])):
+        assert word in text
+    assert not (acting.state_dir / "trust.json").exists()
+
+
+def test_exactly_what_was_shown_is_accepted(acting: Product) -> None:
+    digest = shown(acting)["digest"]
+    acting.file(".dirge/plugins/lint.py", PLUGIN + "# more\n")
+    late = acting.run("trust", "--accept", digest)
+    assert (late.exit_code, shown(acting)["state"]) == (1, "restricted")
+    assert shown(acting)["digest"] in late.stderr
+
+    done = acting.run("trust", "--accept", shown(acting)["digest"])
+    assert (done.exit_code, done.stderr, shown(acting)["state"]) == (0, "", "trusted")
+    assert shown(acting, cwd=acting.file("src/deep/x").parent)["state"] == "trusted"
+
+
+def test_a_change_is_asked_about_alone_and_what_is_removed_vanishes(acting: Product) -> None:
+    accept(acting)
+    acting.file(".dirge/plugins/lint.py", "changed")
+    acting.file(".dirge/plugins/more.py", "new")
+    assert states(acting) == {"lint.py": "changed", "more.py": "new", "plan.md": "trusted"}
+
+    (acting.project / ".dirge/plugins/lint.py").unlink()
+    (acting.project / ".dirge/plugins/more.py").unlink()
+    assert (states(acting), shown(acting)["state"]) == ({"plan.md": "trusted"}, "trusted")
+
+
+def test_what_was_said_can_be_forgotten(acting: Product) -> None:
+    accept(acting)
+    assert acting.run("trust", "--forget").exit_code == 0
+    assert (shown(acting)["state"], set(states(acting).values())) == ("restricted", {"new"})
+
+
+def test_a_folder_that_was_put_in_the_place_of_another_is_not_trusted(acting: Product) -> None:
+    accept(acting)
+    away = acting.project.with_name("away")
+    acting.project.rename(away)
+    subprocess.run(["cp", "-r", str(away), str(acting.project)], check=True)
+    assert shown(acting)["state"] == "restricted"
+
+
+def test_a_record_is_for_its_owner_alone_and_a_damaged_one_trusts_nothing(acting: Product) -> None:
+    accept(acting)
+    file = acting.state_dir / "trust.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    file.write_text("{ torn", encoding="utf-8")
+    report = shown(acting)
+    assert report["state"] == "restricted"
+    assert "trust.json is damaged" in report["obstacle"]
+    refused = acting.run("trust", "--accept", report["digest"])
+    assert (refused.exit_code, file.read_text(encoding="utf-8")) == (1, "{ torn")
+    assert acting.run("trust", "--forget").exit_code == 1
+    ran = acting.will(Say(text="hello")).run("-p", "x")
+    assert (ran.exit_code, "trust.json is damaged" in ran.stderr) == (0, True)
+
+
+def test_settings_that_a_project_may_not_have_are_refused_and_not_kept(acting: Product) -> None:
+    acting.file(".dirge/config.toml", '[providers.x]\ntype = "openai"\n')
+    refused = acting.run("trust", "--accept", shown(acting)["digest"])
+    assert refused.exit_code == 2
+    assert "config.toml:1: a project may not set `providers`" in refused.stderr
+    assert shown(acting)["state"] == "restricted"
+
+
+def test_settings_that_were_trusted_and_are_not_read_by_this_version_end_a_start(
+    acting: Product,
+) -> None:
+    acting.file(".dirge/config.toml", "[ui]\n")
+    accept(acting)
+    content = "[loop]\n"
+    acting.file(".dirge/config.toml", content)
+    digest = shown(acting)["digest"]
+    file = acting.state_dir / "trust.json"
+    now = {each["path"]: each["sha256"] for each in shown(acting)["files"]}
+    table = json.loads(file.read_text(encoding="utf-8"))
+    table["projects"][str(acting.project)]["accepted"] = now
+    file.write_text(json.dumps(table), encoding="utf-8")
+    assert (shown(acting)["state"], shown(acting)["digest"]) == ("trusted", digest)
+
+    ran = acting.run("-p", "x")
+    assert (ran.exit_code, acting.service.requests) == (2, [])
+    assert "config.toml:1: a project may not set `loop`" in ran.stderr
+
+
+def test_links_and_odd_files_are_told_and_never_read(acting: Product) -> None:
+    outside = acting.base / "outside.py"
+    outside.write_text(PLUGIN, encoding="utf-8")
+    folder = acting.project / ".dirge"
+    (folder / "plugins/linked.py").symlink_to(outside)
+    (folder / "skills").symlink_to(acting.base)
+    os.mkfifo(folder / "prompts/pipe.md")
+    acting.file(".dirge/plugins/huge.py", b"#" * (1024 * 1024 + 1))
+
+    report = shown(acting)
+    assert {each["path"]: each["reason"] for each in report["refused"]} == {
+        ".dirge/plugins/huge.py": "it is larger than 1 MiB",
+        ".dirge/plugins/linked.py": "it is a link",
+        ".dirge/prompts/pipe.md": "it is no regular file",
+        ".dirge/skills": "it is a link",
+    }
+    assert set(states(acting)) == {"lint.py", "plan.md"}
+    accept(acting)
+    assert shown(acting)["state"] == "trusted"
+
+
+def test_a_folder_that_is_itself_a_link_is_never_read(product: Product) -> None:
+    other = product.base / "other"
+    (other / "plugins").mkdir(parents=True)
+    (other / "plugins/x.py").write_text(PLUGIN, encoding="utf-8")
+    (product.project / ".dirge").symlink_to(other)
+    report = shown(product)
+    assert (report["files"], report["refused"]) == (
+        [],
+        [{"path": ".dirge", "reason": "it is a link"}],
+    )
+
+
+def test_more_than_anybody_could_judge_cannot_be_trusted(product: Product) -> None:
+    for number in range(257):
+        product.file(f".dirge/skills/s{number}", "x")
+    report = shown(product)
+    assert (report["files"], report["obstacle"]) == (
+        [],
+        ".dirge holds more than 256 files that would act",
+    )
+    assert product.run("trust", "--accept", report["digest"]).exit_code == 1
+
+
+def test_home_is_no_project_even_with_a_repository_of_dotfiles(product: Product) -> None:
+    (product.home / ".git").mkdir()
+    for folder in (product.home, product.home / "work"):
+        (folder / ".dirge/plugins").mkdir(parents=True)
+        (folder / ".dirge/plugins/x.py").write_text(PLUGIN, encoding="utf-8")
+
+    at_home = shown(product, cwd=product.home)
+    assert at_home["obstacle"] == "your home folder is no project"
+    assert product.run("trust", "--accept", at_home["digest"], cwd=product.home).exit_code == 1
+    below = shown(product, cwd=product.home / "work")
+    assert (below["project"], below["obstacle"]) == (str(product.home / "work"), "")
+
+
+def test_a_project_without_anything_that_acts_is_not_asked_about(product: Product) -> None:
+    product.file("AGENTS.md", "Reference text needs no trust.")
+    product.file(".dirge/notes.txt", "x")
+    report = shown(product)
+    assert (report["state"], report["files"]) == ("none", [])
+    ran = product.run("trust", "--accept", report["digest"])
+    assert (ran.exit_code, ran.stderr) == (1, "dirge: there is nothing to trust.\n")
+    started = product.will(Say(text="hello")).run("-p", "x")
+    assert (started.exit_code, started.stderr) == (0, "")
+
+
+def test_names_that_a_terminal_would_obey_are_shown_as_what_they_are(product: Product) -> None:
+    product.file(".dirge/plugins/\x1b]0;x\x07\u202e.py", PLUGIN)
+    text = product.run("trust", "--show").stdout
+    assert "<U+001B>]0;x<U+0007><U+202E>.py" in text
+
+
+def test_a_word_behind_it_makes_it_a_prompt(product: Product) -> None:
+    assert not trust_fits(["the", "tests"])
+    ran = product.will(Say(text="I do.")).run("exec", "trust the tests")
+    assert (ran.exit_code, ran.stdout) == (0, "I do.\n")
+    asked = product.run("trust")
+    assert (asked.exit_code, "`dirge trust --accept HASH`" in asked.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "state"), [("y", "trusted"), ("n", "restricted"), ("", "restricted")]
+)
+def test_in_a_terminal_a_person_is_asked(acting: Product, key: str, state: str) -> None:
+    terminal = Terminal(["-m", "dirge_py", "trust"], cwd=acting.project, **acting.environment)
+    terminal.read_until("[y/N]")
+    terminal.press(f"{key}\n")
+    code = terminal.finish()
+    assert (code, shown(acting)["state"]) == (0 if key == "y" else 1, state)

@@ -1,0 +1,95 @@
+"""`.dirge/config.toml`: what a project may set, and that everything else is named and refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.config.project import ProjectConfig, read_project_config
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+
+GOOD = b"""\
+[[permission.rule]]
+op = "edit"
+match = "generated/**"
+effect = "deny"
+
+[ui]
+theme = "light"
+
+[plugins.house_rules]
+enabled = true
+depth = 3
+
+[[reminder]]
+every_turns = 5
+text = "Run the linter."
+"""
+
+
+def refusal(text: str) -> ConfigError:
+    with pytest.raises(ConfigError) as raised:
+        read_project_config(text.encode(), "p/config.toml")
+    return raised.value
+
+
+def test_rules_that_tighten_plugins_a_theme_and_reminders_are_a_projects_own() -> None:
+    config = read_project_config(GOOD, "config.toml")
+    [rule] = config.permission.rule
+    [reminder] = config.reminder
+    assert (rule.op, rule.match, rule.effect) == ("edit", "generated/**", "deny")
+    assert (config.ui.theme, config.plugins["house_rules"].settings) == ("light", {"depth": 3})
+    assert (reminder.every_turns, reminder.text) == (5, "Run the linter.")
+
+
+@pytest.mark.parametrize("table", sorted({*Config.model_fields} - {*ProjectConfig.model_fields}))
+def test_no_other_table_is_a_projects_to_set(table: str) -> None:
+    error = refusal(f"# first\n[{table}]\nx = 1\n")
+    assert error.message == f"p/config.toml:2: a project may not set `{table}`."
+    assert "[[permission.rule]]" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[permission]\nmode = "yolo"', "p/config.toml:2: a project may not set `permission.mode`"),
+        ("[ui]\nshow_thinking = true", "p/config.toml:2: a project may not set `ui.show_thinking`"),
+        (
+            'permission = {mode = "yolo"}',
+            "p/config.toml:1: a project may not set `permission.mode`",
+        ),
+        ("[permision]", "p/config.toml:1: no setting `permision`."),
+        ('[ui]\nthem = "x"', "p/config.toml:2: no setting `ui.them`. Did you mean `ui.theme`?"),
+    ],
+)
+def test_a_setting_that_loosens_is_named_with_its_line(text: str, words: str) -> None:
+    assert refusal(text).message.startswith(words)
+
+
+def test_c37_a_rule_that_allows_is_refused_with_its_line() -> None:
+    text = '[[permission.rule]]\nop = "execute"\nmatch = "*"\neffect = "allow"\n'
+    assert refusal(text).message == (
+        "p/config.toml:4: `permission.rule[0].effect` is allow: a project may only ask or deny."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x = 3 3", "[[reminder]]\ntext = 'x'", "permission = 3", "[permission]\nrule = 3", "ui = []"],
+)
+def test_what_is_broken_is_named_with_its_place(text: str) -> None:
+    assert refusal(text).message.startswith("p/config.toml:")
+
+
+def test_bytes_that_are_no_text_are_named_with_their_line() -> None:
+    with pytest.raises(ConfigError, match=r"^c:2: not UTF-8"):
+        read_project_config(b"# x\n\xff", "c")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_whatever_stands_there_is_read_or_refused(content: bytes) -> None:
+    try:
+        config = read_project_config(content, "c")
+    except ConfigError:
+        return
+    assert all(rule.effect != "allow" for rule in config.permission.rule)

@@ -1,0 +1,151 @@
+"""Prompts kept in files: their head, the tools they deny, and choosing one."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.context.named_prompts import (
+    NamedPrompt,
+    PromptBook,
+    PromptFile,
+    as_section,
+    is_name,
+    parse_prompt,
+    prompt_files,
+    prompts_in_bytes,
+)
+from dirge_py.errors import ConfigError, UsageError
+
+TOOLS = ("bash", "edit", "write")
+PLAN = b"""\
+---
+description: Think first,
+  do nothing.
+deny_tools: [edit, Bash]
+---
+
+Write a plan.
+"""
+
+
+def parsed(content: bytes) -> NamedPrompt:
+    file = PromptFile(name="x", source="x.md", read=lambda: content)
+    return parse_prompt(file, known_tools=TOOLS)
+
+
+def book(**prompts: bytes) -> PromptBook:
+    files = prompts_in_bytes({f"p/{name}.md": text for name, text in prompts.items()})
+    return PromptBook(files, known_tools=TOOLS)
+
+
+def test_a_prompt_is_its_head_and_its_text() -> None:
+    assert parsed(PLAN) == NamedPrompt(
+        name="x",
+        text="Write a plan.",
+        deny_tools=("edit", "bash"),
+        source="x.md",
+        description="Think first, do nothing.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"Only text.\n", "Only text."),
+        (b"\xef\xbb\xbf---\r\ndescription: x\r\n---\r\nText\r\n", "Text"),
+        (b"---\n---\nText", "Text"),
+        (b"---\nno end of the head\n", "---\nno end of the head"),
+        (b"a\n---\nb: c\n---\n", "a\n---\nb: c\n---"),
+        (b"", ""),
+    ],
+)
+def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, text: str) -> None:
+    assert parsed(content).text == text
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("deny_tool: [edit]", "no setting `deny_tool`"),
+        ("deny_tools: {edit: 1}", "no list of tools"),
+        ("deny_tools: [3]", "no list of tools"),
+        ("deny_tools: [eidt]", "`deny_tools` names 'eidt'"),
+        ("deny_tools: [bsh]", "`deny_tools` names 'bsh'"),
+        ("a: b: c", "x.md:2: mapping values are not allowed here"),
+        ("- edit", "no list of settings"),
+        ("a: &x [1]\nb: *x", "refers to itself"),
+        ("!!python/object/apply:os.system [touch marker]", "could not determine a constructor"),
+    ],
+)
+def test_a_head_that_is_not_as_it_should_be_is_refused(head: str, words: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parsed(f"---\n{head}\n---\ntext".encode())
+    assert words in raised.value.message
+
+
+def test_a_tool_from_elsewhere_may_be_denied() -> None:
+    assert parsed(b"---\ndeny_tools: [deploy, web.Search]\n---\n").deny_tools == (
+        "deploy",
+        "web.search",
+    )
+
+
+@given(st.binary(max_size=40).map(lambda head: b"---\n" + head + b"\n---\ntext"))
+def test_any_head_is_read_or_refused(content: bytes) -> None:
+    try:
+        prompt = parsed(content)
+    except ConfigError:
+        return
+    assert set(prompt.deny_tools) == {tool.strip().lower() for tool in prompt.deny_tools}
+
+
+def test_prompts_of_a_folder_are_found_by_name_and_not_read(tmp_path: Path) -> None:
+    for name in ("b.md", "a.md", "none.md", ".hidden.md", "two words.md", "c.txt"):
+        (tmp_path / name).write_bytes(b"\xff")
+    assert [file.name for file in prompt_files(tmp_path)] == ["a", "b"]
+    assert prompt_files(tmp_path / "absent") == []
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        PromptBook(prompt_files(tmp_path)).find("a")
+
+
+def test_the_first_of_a_name_counts_and_the_other_is_told() -> None:
+    files = [*prompts_in_bytes({"user/x.md": b"Mine."}), *prompts_in_bytes({"repo/x.md": b"Its."})]
+    both = PromptBook(files)
+    assert both.find("x").text == "Mine."
+    assert both.notices == ["prompt `x` of repo/x.md is not used: user/x.md is."]
+
+
+def test_an_unknown_prompt_is_told_with_the_near_ones() -> None:
+    with pytest.raises(UsageError) as raised:
+        book(review=b"x", plan=b"y").choose("reveiw")
+    assert (raised.value.message, raised.value.hint) == (
+        "there is no prompt 'reveiw'.",
+        "Did you mean review?",
+    )
+
+
+def test_choosing_tells_whoever_listens_and_none_takes_it_back() -> None:
+    chosen, prompts = [], book(plan=PLAN)
+    prompts.on_change.append(chosen.append)
+
+    prompts.choose("plan")
+    assert prompts.denied_tools == {"edit": "prompt plan", "bash": "prompt plan"}
+    assert "Write a plan." in as_section(prompts.current)
+    assert "edit, bash" in as_section(prompts.current)
+
+    prompts.choose(None)
+    assert (prompts.denied_tools, as_section(prompts.current)) == ({}, "")
+    assert [prompt.name if prompt else None for prompt in chosen] == ["plan", None]
+
+
+def test_a_list_says_what_a_prompt_is_for_and_what_is_wrong_with_it() -> None:
+    prompts = book(plan=PLAN, bad=b"---\nx: 1\n---\n")
+    assert prompts.describe("plan") == "Think first, do nothing.; denies edit, bash"
+    assert prompts.describe("bad").startswith("cannot be used: p/bad.md: no setting `x`")
+
+
+@pytest.mark.parametrize("name", ["none", "", "a b", "../x", "-x", "x" * 65])
+def test_what_cannot_be_typed_is_no_name(name: str) -> None:
+    assert not is_name(name)

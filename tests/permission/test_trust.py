@@ -1,0 +1,126 @@
+"""What counts as acting, the one hash that stands for all, and what a record says of files."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.permission.trust import (
+    Brought,
+    TrustRecord,
+    digest_of,
+    is_answered,
+    judged,
+    kind_of,
+    may_hold,
+    record_from,
+    why_never,
+)
+
+AT = {"device": 1, "inode": 2}
+HASHES = st.sampled_from([digit * 64 for digit in "0123"])
+FILES = st.dictionaries(st.text(max_size=4), HASHES, max_size=4)
+
+
+def brought(**hashes: str) -> list[Brought]:
+    return [
+        Brought(path=f".dirge/plugins/{name}.py", content=b"x", sha256=sha256)
+        for name, sha256 in hashes.items()
+    ]
+
+
+def record(*files: Brought) -> TrustRecord:
+    return TrustRecord(**AT, accepted={file.path: file.sha256 for file in files})
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (".dirge/config.toml", "settings"),
+        (".dirge/plugins/a.py", "plugin"),
+        (".dirge/plugins/lib/deep/a.so", "plugin"),
+        (".dirge/prompts/a.md", "prompt"),
+        (".dirge/agents/a.md", "agent"),
+        (".dirge/skills/x/run.sh", "skill"),
+        (".dirge/themes/a.toml", "theme"),
+        (".dirge/mcp.json", "mcp"),
+        (".dirge/hooks/before.sh", "hook"),
+        (".dirge/notes.txt", ""),
+        (".dirge/prompts/a.txt", ""),
+        (".dirge/prompts/deep/a.md", ""),
+        (".dirge/CONFIG.toml", ""),
+        (".dirge/plugins", ""),
+    ],
+)
+def test_what_could_act_counts(path: str, kind: str) -> None:
+    assert kind_of(path) == kind
+
+
+def test_folders_are_looked_into_where_something_in_them_could_act() -> None:
+    looked = [".dirge/plugins", ".dirge/plugins/lib", ".dirge/prompts", ".dirge/skills/x/y"]
+    assert [path for path in looked if not may_hold(path)] == []
+    passed = [".dirge/output", ".dirge/prompts/deep", ".dirge/plugin"]
+    assert [path for path in passed if may_hold(path)] == []
+
+
+@given(FILES, FILES)
+def test_two_sets_of_files_have_one_hash_only_if_they_are_the_same(
+    some: dict[str, str], others: dict[str, str]
+) -> None:
+    backwards = reversed(list(some.items()))
+    assert digest_of(some.items()) == digest_of(backwards)
+    assert (digest_of(some.items()) == digest_of(others.items())) == (some == others)
+
+
+def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
+    first, second = brought(a="1" * 64, b="2" * 64)
+    [third] = brought(c="3" * 64)
+    changed = replace(second, sha256="4" * 64)
+
+    files = judged([first, changed, third], record(first, second), **AT)
+
+    assert [file.state for file in files] == ["trusted", "changed", "new"]
+
+
+@pytest.mark.parametrize("other", [{"device": 1, "inode": 3}, {"device": 9, "inode": 2}])
+def test_another_folder_at_the_same_path_is_not_trusted(other: dict[str, int]) -> None:
+    files = brought(a="1" * 64)
+    [judgement] = judged(files, record(*files), **other)
+    assert judgement.state == "new"
+    assert not is_answered([judgement], record(*files), **other)
+
+
+def test_a_no_holds_until_the_file_changes() -> None:
+    [file] = brought(a="1" * 64)
+    said_no = TrustRecord(**AT, declined={file.path: file.sha256})
+
+    assert is_answered(judged([file], said_no, **AT), said_no, **AT)
+    changed = judged([replace(file, sha256="2" * 64)], said_no, **AT)
+    assert not is_answered(changed, said_no, **AT)
+    assert not is_answered(changed, None, **AT)
+
+
+@given(FILES, FILES, st.integers(), st.integers())
+def test_a_record_is_read_as_it_was_written(
+    accepted: dict[str, str], declined: dict[str, str], device: int, inode: int
+) -> None:
+    written = TrustRecord(device=device, inode=inode, accepted=accepted, declined=declined)
+    assert record_from(written.as_json()) == written
+
+
+@pytest.mark.parametrize(
+    "value", [None, [], {}, {"device": 1}, {**TrustRecord().as_json(), "accepted": {"a": 1}}]
+)
+def test_what_is_no_record_is_refused(value: object) -> None:
+    with pytest.raises(ValueError, match="no record of trust"):
+        record_from(value)
+
+
+@pytest.mark.parametrize(
+    ("root", "is_never"),
+    [("/", True), ("/home/me", True), ("/home", True), ("/home/me/x", False), ("/srv/x", False)],
+)
+def test_home_and_what_is_above_it_are_no_projects(root: str, is_never: bool) -> None:
+    assert bool(why_never(PurePosixPath(root), PurePosixPath("/home/me"))) == is_never
