@@ -1,7 +1,10 @@
 """The environment of the commands we start: an allow-list, never ours minus something."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
+
+from dirge_py.processes.git_environment import HARMLESS, hardened
 
 MARKER_NAME = "DIRGE_CALL"
 """Carried by every process of one command, so that it is found again after it left its parent."""
@@ -29,20 +32,29 @@ PASSED_ON = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV", *_LOCALE]
 )
 
-# A command has no terminal: a pager or a password prompt would wait for nobody.
-_ALWAYS_SET = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-}
+_NEVER_PASSED = re.compile(
+    r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
+    r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|PAGER|MANPAGER|LESSOPEN|LESSCLOSE|EDITOR|VISUAL"
+    r"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|" + MARKER_NAME,
+    re.DOTALL,
+)
+"""What changes the meaning of a command that was judged by its words, or has programs started."""
+
+# A command has no terminal: a pager would wait for nobody.
+_ALWAYS_SET = {"PAGER": "cat", "MANPAGER": "cat"}
+
+
+def may_be_passed(name: str) -> bool:
+    """Whether a variable of this name can be handed to commands at all."""
+    return name in HARMLESS or not _NEVER_PASSED.fullmatch(name)
 
 
 class EnvironmentPolicy:
     """Which variables commands get: `PASSED_ON` and what the user listed, less what is withheld.
 
-    `withheld` are the variables that hold keys; they stay here even when listed. `source` is
-    where values come from, read anew for every command; None means this process's environment.
+    `withheld` are the variables that hold keys; they stay here even when listed, and so do those
+    that `may_be_passed` does not let through, named in `refused`. `source` is where values come
+    from, read anew for every command; None means this process's environment.
     """
 
     def __init__(
@@ -52,7 +64,9 @@ class EnvironmentPolicy:
         withheld: Iterable[str] = (),
         source: Mapping[str, str] | None = None,
     ) -> None:
-        self.names = (PASSED_ON | set(listed)) - set(withheld)
+        listed = set(listed)
+        self.refused = tuple(sorted(name for name in listed if not may_be_passed(name)))
+        self.names = (PASSED_ON | listed) - set(withheld) - set(self.refused)
         self._source = os.environ if source is None else source
 
     def build(self, marker: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -60,7 +74,7 @@ class EnvironmentPolicy:
         source = self._source
         passed_on = {name: source[name] for name in sorted(self.names) if name in source}
         passed_on["PATH"] = _absolute_only(passed_on.get("PATH", ""))
-        return {**passed_on, **_ALWAYS_SET, **(extra or {}), MARKER_NAME: marker}
+        return {**passed_on, **_ALWAYS_SET, **hardened(extra or {}), MARKER_NAME: marker}
 
 
 def _absolute_only(path: str) -> str:

@@ -52,22 +52,32 @@ def shell_arguments(text: str) -> list[str]:
     return [_bash(), "--norc", "--noprofile", "-c", "--", text]
 
 
-def start(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> Started:
-    """Start a process without input or terminal, stdout and stderr merged in the order written.
+def start(
+    arguments: Sequence[str],
+    *,
+    cwd: str,
+    environment: Mapping[str, str],
+    stdin_text: str | None = None,
+) -> Started:
+    """Start a process without terminal, stdout and stderr merged in the order written.
 
-    A session of its own has no controlling terminal: what would ask there for a password fails
-    at once instead of waiting. It also makes one process group of all it starts.
+    Its input is `stdin_text` and then ends; without one it ends at once. A session of its own has
+    no controlling terminal: what would ask there for a password fails at once instead of waiting.
+    It also makes one process group of all it starts.
 
     Raises:
         ProcessError: nothing was started.
     """
     output_fd, write_end = os.pipe()
+    stdin_fd = None
     try:
+        if stdin_text is not None:
+            stdin_fd = _input_of(stdin_text.encode())
         process = subprocess.Popen(
             list(arguments),
             cwd=cwd,
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stdin_fd is None else stdin_fd,
             stdout=write_end,
             stderr=write_end,
             start_new_session=True,
@@ -77,8 +87,36 @@ def start(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str])
         raise _explained(error, arguments[0], cwd) from error
     finally:
         os.close(write_end)
+        if stdin_fd is not None:
+            os.close(stdin_fd)
     os.set_blocking(output_fd, False)
     return Started(process, output_fd)
+
+
+def _input_of(data: bytes) -> int:
+    """A descriptor that gives `data` and then the end. Nobody has to stay and write."""
+    try:
+        fd = os.memfd_create("input", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):  # not Linux: what a pipe holds has to do
+        return _piped(data)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _piped(data: bytes) -> int:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    try:
+        written = os.write(write_end, data) if data else 0
+    except BlockingIOError:
+        written = 0
+    finally:
+        os.close(write_end)
+    if written < len(data):
+        os.close(read_end)
+        raise ValueError("the input is longer than a pipe holds")
+    return read_end
 
 
 def _bash() -> str:

@@ -1,6 +1,7 @@
 """A command's output in bounded memory: its beginning, its end, and all of it in a file."""
 
 import codecs
+import time
 from collections.abc import Callable
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -49,9 +50,16 @@ class Capture:
         self.total_bytes = 0
         self._newlines = 0
         self._ends_line = True
+        self._fed_at = time.monotonic()
+
+    @property
+    def quiet_s(self) -> float:
+        """Seconds since the last piece, or since the beginning."""
+        return time.monotonic() - self._fed_at
 
     def feed(self, chunk: bytes) -> None:
         """Take the next piece, of any size."""
+        self._fed_at = time.monotonic()
         self.total_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
         self._ends_line = chunk.endswith(b"\n") if chunk else self._ends_line
@@ -72,9 +80,13 @@ class Capture:
 
     def finish(self) -> BoundedOutput:
         """Close the file and say what came."""
+        if self._file is not None:
+            self._file.close()
+        return self.so_far()
+
+    def so_far(self) -> BoundedOutput:
+        """What came until now. The file holds it already, if there is one."""
         file = self._file
-        if file is not None:
-            file.close()
         return BoundedOutput(
             head=bytes(self._head),
             tail=bytes(self._tail[-KEEP_BYTES:]),
@@ -115,6 +127,16 @@ def whole_characters(
         piece = piece[start:]
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return decoder.decode(piece, final=not is_cut_after)
+
+
+def begun_character(piece: bytes) -> bytes:
+    """The last bytes of `piece` that begin a UTF-8 character whose rest is not there."""
+    for length in range(1, min(3, len(piece)) + 1):
+        byte = piece[-length]
+        if byte & 0xC0 != 0x80:
+            needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
+            return piece[-length:] if byte >= 0xC0 and length < needed else b""
+    return b""
 
 
 # Neither models nor terminals gain from these, and some services reject a NUL in JSON.

@@ -14,7 +14,6 @@ from dirge_py.processes.launch import (
     Launcher,
     LaunchSpec,
     Permit,
-    Started,
     shell_arguments,
     start,
 )
@@ -24,6 +23,7 @@ from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree
+from dirge_py.processes.watch import Watching
 
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
@@ -74,6 +74,8 @@ class Runner:
         on_output: OnOutput | None = None,
         outputs: OutputStore | None = None,
         extra_env: Mapping[str, str] | None = None,
+        stdin_text: str | None = None,
+        watching: Watching | None = None,
     ) -> Finished:
         """Run a command line with bash, or an argument list as it is, to its end.
 
@@ -84,22 +86,65 @@ class Runner:
         Raises:
             ProcessError: it could not be started.
         """
+        if signal is not None and signal.aborted:
+            self._prepared.pop(call_id, None)
+            return Finished(aborted=True)
+        running = self.start(
+            command,
+            cwd=cwd,
+            timeout_s=timeout_s,
+            call_id=call_id,
+            on_output=on_output,
+            outputs=outputs,
+            extra_env=extra_env,
+            stdin_text=stdin_text,
+            watching=watching,
+        )
+        await running.follow(signal)
+        return running.finished.result()
+
+    def start(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        call_id: str = "",
+        on_output: OnOutput | None = None,
+        outputs: OutputStore | None = None,
+        extra_env: Mapping[str, str] | None = None,
+        stdin_text: str | None = None,
+        watching: Watching | None = None,
+    ) -> RunningCommand:
+        """Start a command as `run` does, without waiting: it ends by itself, or with the runner.
+
+        Raises:
+            ProcessError: it could not be started.
+        """
         prepared = self._prepared.pop(call_id, _UNPREPARED)
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
-        if signal is not None and signal.aborted:
-            return Finished(aborted=True)
         adopt_orphans()
-        started, tree = self._start(
-            command,
-            cwd=cwd,
-            call_id=call_id,
-            extra_env={**prepared.environment, **(extra_env or {})},
-            permits=prepared.permits,
-        )
+        # Call ids are the model's words and may come twice, so the marker is not made of them.
+        marker = f"{os.getpid()}-{secrets.token_hex(8)}"
+        extra_env = {**prepared.environment, **(extra_env or {})}
+        environment = self._environment.build(marker, extra_env)
+        arguments = shell_arguments(command) if isinstance(command, str) else list(command)
+        if self._launcher is not None:
+            spec = LaunchSpec(
+                cwd=cwd, environment=environment, call_id=call_id, permits=prepared.permits
+            )
+            arguments = self._launcher(arguments, spec)
+        STRAYS.expect()
+        started = start(arguments, cwd=cwd, environment=environment, stdin_text=stdin_text)
+        tree = CommandTree(started.process.pid, marker)
+        STRAYS.began(started.process.pid)
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
-        running = RunningCommand(started, tree, capture, on_output)
-        return await self._see_through(running, min(timeout_s, MAX_TIMEOUT_S), signal)
+        running = RunningCommand(started, tree, capture, on_output=on_output, watching=watching)
+        task = running.begin(min(timeout_s, MAX_TIMEOUT_S))
+        self._running[task] = running
+        task.add_done_callback(self._running.pop)
+        return running
 
     async def shutdown(self) -> None:
         """End every command that runs, gently at first, and start no more."""
@@ -115,46 +160,3 @@ class Runner:
         self._is_shut_down = True
         for running in list(self._running.values()):
             running.kill_now()
-
-    def _start(
-        self,
-        command: str | Sequence[str],
-        *,
-        cwd: str,
-        call_id: str,
-        extra_env: Mapping[str, str],
-        permits: frozenset[Permit],
-    ) -> tuple[Started, CommandTree]:
-        # Call ids are the model's words and may come twice, so the marker is not made of them.
-        marker = f"{os.getpid()}-{secrets.token_hex(8)}"
-        environment = self._environment.build(marker, extra_env)
-        arguments = shell_arguments(command) if isinstance(command, str) else list(command)
-        if self._launcher is not None:
-            spec = LaunchSpec(cwd=cwd, environment=environment, call_id=call_id, permits=permits)
-            arguments = self._launcher(arguments, spec)
-        STRAYS.expect()
-        started = start(arguments, cwd=cwd, environment=environment)
-        STRAYS.began(started.process.pid)
-        return started, CommandTree(started.process.pid, marker)
-
-    async def _see_through(
-        self, running: RunningCommand, timeout_s: float, signal: AbortSignal | None
-    ) -> Finished:
-        loop = asyncio.get_running_loop()
-        # A task of its own: cancelling the caller must not cut the killing short.
-        task = loop.create_task(running.supervise(timeout_s))
-        self._running[task] = running
-        task.add_done_callback(self._running.pop)
-
-        def stop() -> None:  # an abort may come from any thread
-            loop.call_soon_threadsafe(running.stop)
-
-        forget = signal.on_abort(stop) if signal is not None else None
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            running.stop()
-            raise
-        finally:
-            if forget is not None:
-                forget()

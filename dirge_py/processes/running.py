@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
+from dirge_py.abort import AbortSignal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import Started
 from dirge_py.processes.output import BoundedOutput, Capture
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait
+from dirge_py.processes.watch import Watch, Watching
 
 OnOutput: TypeAlias = Callable[[str, int], None]
 """Given the last few KiB of output and its size so far; at most 20 times a second."""
@@ -29,32 +32,41 @@ _LINGER_S = 0.1
 _UPDATE_S = 0.05
 _EXIT_POLL_S = 0.01
 
-_EndedBy: TypeAlias = Literal["exit", "timeout", "abort"]
+_EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """How a command ended. `exit_code` is None when `signal` ended it, or before it started.
 
-    `stopped` counts processes it had left running in the background; `left` those that could
-    not be ended even by SIGKILL (another user's, or stuck in the kernel).
+    `question` is what it asked when it was stopped for that. `quiet_s` is how long it had written
+    nothing. `stopped` counts processes it had left running in the background; `left` those that
+    could not be ended even by SIGKILL (another user's, or stuck in the kernel).
     """
 
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False
     aborted: bool = False
+    question: str = ""
     output: BoundedOutput = field(default_factory=BoundedOutput)
     duration_s: float = 0.0
+    quiet_s: float = 0.0
     stopped: int = 0
     left: int = 0
 
 
 class RunningCommand:
-    """A started command. `supervise` runs once; `stop` and `kill_now` may come at any moment."""
+    """A started command. `begin` comes once; `stop` and `kill_now` may come at any moment."""
 
     def __init__(
-        self, started: Started, tree: CommandTree, capture: Capture, on_output: OnOutput | None
+        self,
+        started: Started,
+        tree: CommandTree,
+        capture: Capture,
+        *,
+        on_output: OnOutput | None = None,
+        watching: Watching | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -62,29 +74,95 @@ class RunningCommand:
         self._tree = tree
         self._capture = capture
         self._on_output = on_output
+        self._on_chunk: Callable[[bytes], None] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._stop_asked: asyncio.Future[None] = self._loop.create_future()
+        self._time_is_up: asyncio.Future[None] = self._loop.create_future()
+        self._is_asking: asyncio.Future[None] = self._loop.create_future()
         self._output_ended: asyncio.Future[None] = self._loop.create_future()
         self._output_fd: int | None = started.output_fd
         self._exit_watch: int | None = None
+        self._limit: asyncio.TimerHandle | None = None
         self._next_update: asyncio.TimerHandle | None = None
         self._last_update = 0.0
         self._is_over = False
+        self._stops_when_asking = True
+        self._watch = Watch(watching, capture, tree, self._ask) if watching else None
         self._loop.add_reader(started.output_fd, self._read)
         self._watch_exit()
 
+    @property
+    def question(self) -> str:
+        """What it asks right now; empty if nothing, or if nobody looks out for that."""
+        return self._watch.question if self._watch is not None else ""
+
+    @property
+    def duration_s(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def output(self) -> BoundedOutput:
+        """What it wrote so far."""
+        return self._capture.so_far()
+
+    def begin(self, timeout_s: float) -> "asyncio.Task[Finished]":
+        """See it through in a task of its own: cancelling a caller must not cut killing short."""
+        self.limit(timeout_s)
+        self.finished = self._loop.create_task(self._supervise())
+        return self.finished
+
+    def limit(self, timeout_s: float) -> None:
+        """Let it run so long, counted from its start, instead of what was said before."""
+        if self._limit is not None:
+            self._limit.cancel()
+        rest_s = max(0.0, timeout_s - self.duration_s)
+        self._limit = self._loop.call_later(rest_s, self._settle, self._time_is_up)
+
+    def leave(self, on_chunk: Callable[[bytes], None]) -> None:
+        """Let it go on without anybody waiting for it; `on_chunk` is given what it writes.
+
+        From now on a question does not end it: it might be answered some other way.
+        """
+        self._on_output, self._on_chunk = None, on_chunk
+        self._stops_when_asking = False
+
+    async def follow(
+        self, signal: AbortSignal | None, *, unless: "asyncio.Future[None] | None" = None
+    ) -> None:
+        """Wait until it has ended, or until `unless` is done and it goes on without the caller.
+
+        Before that an abort ends it, and so does the cancellation of the caller, behind its back.
+        """
+
+        def stop() -> None:
+            if unless is None or not unless.done():
+                self.stop()
+
+        # An abort may come from any thread.
+        later = partial(self._loop.call_soon_threadsafe, stop)
+        forget = signal.on_abort(later) if signal is not None else None
+        waiting = {self.finished} if unless is None else {self.finished, unless}
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            stop()
+            raise
+        finally:
+            if forget is not None:
+                forget()
+
     def stop(self) -> None:
-        """Ask for an early end; `supervise` carries it out. Asking again changes nothing."""
+        """Ask for an early end, which comes soon. Asking again changes nothing."""
         self._settle(self._stop_asked)
 
-    async def supervise(self, timeout_s: float) -> Finished:
+    async def _supervise(self) -> Finished:
         """See the command through to the last of its processes.
 
         Over when the started process has exited, not when its output ends: something in the
         background may hold the pipe open for ever.
         """
         try:
-            ended_by = await self._wait_for_end(timeout_s)
+            ended_by = await self._wait_for_end()
             if ended_by == "exit":
                 await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
                 await wait(self._tree, limit_s=_LINGER_S)
@@ -111,18 +189,24 @@ class RunningCommand:
         self._close_output()
         self._close_exit_watch()
         self._settle(self._exited)
-        if self._next_update is not None:
-            self._next_update.cancel()
+        if self._watch is not None:
+            self._watch.end()
+        for timer in (self._next_update, self._limit):
+            if timer is not None:
+                timer.cancel()
 
-    async def _wait_for_end(self, timeout_s: float) -> _EndedBy:
-        await asyncio.wait(
-            {self._exited, self._stop_asked},
-            timeout=timeout_s,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+    async def _wait_for_end(self) -> _EndedBy:
+        ends = {self._exited, self._stop_asked, self._time_is_up, self._is_asking}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if self._exited.done():
             return "exit"
-        return "abort" if self._stop_asked.done() else "timeout"
+        if self._stop_asked.done():
+            return "abort"
+        return "timeout" if self._time_is_up.done() else "question"
+
+    def _ask(self) -> None:
+        if self._stops_when_asking:
+            self._settle(self._is_asking)
 
     def _finished(self, ended_by: _EndedBy, ended: Ended) -> Finished:
         code = self._process.returncode
@@ -131,8 +215,10 @@ class RunningCommand:
             signal=-code if code is not None and code < 0 else None,
             timed_out=ended_by == "timeout",
             aborted=ended_by == "abort",
+            question=self.question if ended_by == "question" else "",
             output=self._capture.finish(),
-            duration_s=time.monotonic() - self._began,
+            duration_s=self.duration_s,
+            quiet_s=self._capture.quiet_s,
             stopped=ended.running if ended_by == "exit" else 0,
             left=ended.left,
         )
@@ -181,6 +267,8 @@ class RunningCommand:
             self._close_output()
             return
         self._capture.feed(chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(chunk)
         if self._on_output is not None and self._next_update is None:
             wait_s = self._last_update + _UPDATE_S - self._loop.time()
             self._next_update = self._loop.call_later(max(0.0, wait_s), self._update)

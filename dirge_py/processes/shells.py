@@ -1,5 +1,203 @@
 """Commands that go on in the background while the conversation does."""
 
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProcessError
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, Runner
+from dirge_py.processes.running import Finished, OnOutput, RunningCommand
+from dirge_py.processes.shell import NewOutput, Shell, ShellState
+from dirge_py.processes.watch import Watching
+
+BACKGROUND_TIMEOUT_S = 600.0
+MAX_RUNNING = 8
+MAX_KEPT = 32
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class _Foreground:
+    """A command somebody waits for, until `left` is done: then it is `shell` that has it."""
+
+    call_id: str
+    command: str
+    cwd: str
+    timeout_s: float
+    running: RunningCommand
+    left: asyncio.Future[None]
+    shell: Shell | None = None
+
 
 class Shells:
-    """The background commands of one conversation."""
+    """The commands of one conversation that run, or ran, in the background.
+
+    At most `MAX_RUNNING` are started side by side; a person may move further ones there. The last
+    `MAX_KEPT` are kept with what of their output is unread.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._shells: dict[str, Shell] = {}
+        self._foreground: list[_Foreground] = []
+        self._count = 0
+
+    def start(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        call_id: str = "",
+        timeout_s: float = BACKGROUND_TIMEOUT_S,
+        outputs: OutputStore | None = None,
+        stdin_text: str | None = None,
+        watching: Watching | None = None,
+    ) -> Shell:
+        """Run a command line in the background; it is stopped after `timeout_s`.
+
+        Raises:
+            ProcessError: it could not be started, or too many run already.
+        """
+        running = [shell for shell in self._shells.values() if shell.is_running]
+        if len(running) >= MAX_RUNNING:
+            listed = ", ".join(f"{shell.id} (`{_first_line(shell.command)}`)" for shell in running)
+            raise ProcessError(
+                f"{MAX_RUNNING} commands run in the background already, and no more can: {listed}.",
+                hint="End one with `kill_shell`, or wait until one has ended.",
+            )
+        started = self._runner.start(
+            command,
+            cwd=cwd,
+            timeout_s=timeout_s,
+            call_id=call_id,
+            outputs=outputs,
+            stdin_text=stdin_text,
+            watching=watching or Watching(),
+        )
+        return self._keep(started, command, cwd=cwd)
+
+    async def run(
+        self,
+        command: str,
+        *,
+        cwd: str,
+        call_id: str = "",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        signal: AbortSignal | None = None,
+        on_output: OnOutput | None = None,
+        outputs: OutputStore | None = None,
+        stdin_text: str | None = None,
+        watching: Watching | None = None,
+    ) -> Finished | Shell:
+        """Run a command line in the foreground, to its end or until it is moved away.
+
+        Raises:
+            ProcessError: it could not be started.
+        """
+        if signal is not None and signal.aborted:
+            return await self._runner.run(command, cwd=cwd, call_id=call_id, signal=signal)
+        running = self._runner.start(
+            command,
+            cwd=cwd,
+            timeout_s=timeout_s,
+            call_id=call_id,
+            on_output=on_output,
+            outputs=outputs,
+            stdin_text=stdin_text,
+            watching=watching,
+        )
+        entry = _Foreground(
+            call_id=call_id,
+            command=command,
+            cwd=cwd,
+            timeout_s=timeout_s,
+            running=running,
+            left=asyncio.get_running_loop().create_future(),
+        )
+        self._foreground.append(entry)
+        try:
+            await running.follow(signal, unless=entry.left)
+        finally:
+            self._foreground.remove(entry)
+        return entry.shell or running.finished.result()
+
+    def to_background(self, call_id: str | None = None) -> str | None:
+        """Move the foreground command of that call, or the newest one, to the background.
+
+        Returns its id there, None if there is none. Whoever waited for it is answered at once, and
+        it has at least as long as one that was started in the background.
+        """
+        for entry in reversed(self._foreground):
+            is_meant = call_id is None or entry.call_id == call_id
+            if is_meant and entry.shell is None and not entry.running.finished.done():
+                entry.running.limit(max(entry.timeout_s, BACKGROUND_TIMEOUT_S))
+                entry.shell = self._keep(entry.running, entry.command, cwd=entry.cwd)
+                entry.left.set_result(None)
+                return entry.shell.id
+        return None
+
+    def get(self, shell_id: str) -> Shell:
+        """One of them.
+
+        Raises:
+            ProcessError: there is none of that id (any more).
+        """
+        if shell_id in self._shells:
+            return self._shells[shell_id]
+        known = ", ".join(self._shells) or "none"
+        raise ProcessError(
+            f"There is no background command {shell_id!r}.", hint=f"There are: {known}."
+        )
+
+    def list(self) -> Sequence[ShellState]:
+        """All that are kept, the oldest first."""
+        return [shell.state for shell in self._shells.values()]
+
+    async def new_output(
+        self, shell_id: str, *, wait_s: float = 0.0, signal: AbortSignal | None = None
+    ) -> NewOutput:
+        """What one wrote since the last call; if nothing, wait that long for some, or its end.
+
+        Raises:
+            ProcessError: there is none of that id.
+        """
+        shell = self.get(shell_id)
+        if wait_s > 0:
+            await shell.wait_for_news(wait_s, signal or AbortSignal())
+        return shell.take_new()
+
+    async def kill(self, shell_id: str) -> ShellState:
+        """End one with all its processes; one that has ended stays as it is.
+
+        Raises:
+            ProcessError: there is none of that id.
+        """
+        shell = self.get(shell_id)
+        shell.stop()
+        await shell.ended()
+        return shell.state
+
+    async def shutdown(self) -> Sequence[ShellState]:
+        """End all that run; returns how those were until then."""
+        ran = [shell for shell in self._shells.values() if shell.is_running]
+        states = [shell.state for shell in ran]
+        for shell in ran:
+            shell.stop()
+        for shell in ran:
+            await shell.ended()
+        return states
+
+    def _keep(self, running: RunningCommand, command: str, *, cwd: str) -> Shell:
+        self._count += 1
+        shell = Shell(f"sh{self._count}", running, command=command, cwd=cwd)
+        self._shells[shell.id] = shell
+        ended = [each.id for each in self._shells.values() if not each.is_running]
+        for shell_id in ended[: max(0, len(self._shells) - MAX_KEPT)]:
+            del self._shells[shell_id]
+        return shell
+
+
+def _first_line(command: str) -> str:
+    line = command.strip().partition("\n")[0]
+    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -1,6 +1,6 @@
 """Children that no command owns up to any more: orphans that came to us, ended when all is quiet.
 
-A process that cleared its environment, left its session and lost its parent bears no sign of the
+A process that got rid of both marks, left its session and lost its parent bears no sign of the
 command it came from. But as a subreaper we become its parent, and that gives it away.
 """
 
@@ -29,8 +29,9 @@ class Strays:
     - or shares our session: no descendant of a command can come back into that.
 
     All others are killed when the last running command ends, not before: until then an orphan may
-    belong to one that goes on. So whoever starts a child in a session of its own while commands
-    run must start it with a `Runner`.
+    belong to one that goes on, and one whose command is known is no matter for this class. The dead
+    among them are reaped whenever a command ends. So whoever starts a child in a session of its own
+    while commands run must start it with a `Runner`.
     """
 
     def __init__(self) -> None:
@@ -64,6 +65,8 @@ class Strays:
         """Kill until two scans in a row find nobody, yielding what each scan found."""
         deadline = time.monotonic() + _KILL_LIMIT_S
         empty_scans = 0
+        if self._leaders != {leader} and adopt_orphans():
+            self._reap(self._strays(process_table()))
         # Its number is given up last: a command that begins meanwhile takes over what is left.
         while self._leaders == {leader} and adopt_orphans():
             running = self._kill()
@@ -76,12 +79,8 @@ class Strays:
     def _kill(self) -> int:
         """Kill every stray and what is beneath it, reap the dead; returns how many ran."""
         table = process_table()
-        strays = [entry for entry in _children(table) if self._is_stray(entry)]
-        for entry in strays:
-            if entry.is_zombie:
-                # By its number: waiting for any child would steal the exit codes of other owners.
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(entry.pid, os.WNOHANG)
+        strays = self._strays(table)
+        self._reap(strays)
         tops = {entry.pid for entry in strays}
         running = [pid for pid in descendants(tops, table) if not table[pid].is_zombie]
         # A shell goes before its children, whose end it would report; else the newest goes first,
@@ -90,6 +89,16 @@ class Strays:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         return len(running)
+
+    def _strays(self, table: dict[int, ProcessEntry]) -> list[ProcessEntry]:
+        return [entry for entry in _children(table) if self._is_stray(entry)]
+
+    def _reap(self, strays: list[ProcessEntry]) -> None:
+        for entry in strays:
+            if entry.is_zombie:
+                # By its number: waiting for any child would steal the exit codes of other owners.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(entry.pid, os.WNOHANG)
 
     def _is_stray(self, entry: ProcessEntry) -> bool:
         return (

@@ -9,7 +9,10 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessEntry:
-    """One row. `started` tells two processes with the same number apart; 0 where unknown."""
+    """One row. `started` tells two processes with the same number apart; 0 where unknown.
+
+    `work_s` is the processor time it has used, in seconds; 0 where unknown.
+    """
 
     pid: int
     parent: int
@@ -17,6 +20,10 @@ class ProcessEntry:
     session: int
     is_zombie: bool
     started: int
+    work_s: float = 0.0
+
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def process_table() -> dict[int, ProcessEntry]:
@@ -41,6 +48,7 @@ def read_entry(pid: int) -> ProcessEntry | None:
         session=int(fields[3]),
         is_zombie=fields[0] in (b"Z", b"X"),
         started=int(fields[19]),
+        work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import MARKER_NAME
+from dirge_py.processes.marks import bears_mark, put_mark
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.table import (
     ProcessEntry,
@@ -35,13 +36,14 @@ class CommandTree:
     """The processes that came out of one command, whatever they did to get away.
 
     Members are the leader (the process we started), all descendants by parent, its group and
-    session, and every process that inherited the marker. Who once was a member stays one. What
-    gets away is a process that cleared its environment *and* left the session *and* lost its
-    parent before anybody looked: `strays` finds that one.
+    session, and every process that inherited the marker in its environment or the mark among its
+    limits. Who once was a member stays one. What gets away is a process that got rid of both *and*
+    left the session *and* lost its parent before anybody looked: `strays` finds that one.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
-        """`leader` must not have been reaped yet: its number is still its own."""
+        """`leader` was started just now and not reaped yet: its number is still its own."""
+        self._limit_mark = put_mark(leader)
         self._leader = leader
         self._mark = f"{MARKER_NAME}={marker}".encode()
         entry = read_entry(leader)
@@ -58,6 +60,10 @@ class CommandTree:
         running = [entry for entry in members if not entry.is_zombie]
         # A process that forks and exits in a chain is caught, if at all, at its newest link.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
+
+    def work_s(self) -> float:
+        """Processor time that the members running now have used, in seconds."""
+        return sum(entry.work_s for entry in self.running())
 
     def send(self, number: signal.Signals) -> int:
         """Signal every running member once; returns how many there were."""
@@ -94,7 +100,9 @@ class CommandTree:
 
     def _is_marked(self, table: Mapping[int, ProcessEntry], pid: int) -> bool:
         entry = table.get(pid)
-        return entry is not None and not entry.is_zombie and has_in_environment(pid, self._mark)
+        if entry is None or entry.is_zombie:
+            return False
+        return has_in_environment(pid, self._mark) or bears_mark(pid, self._limit_mark)
 
     def _reap(self, entry: ProcessEntry) -> None:
         # One by one: waiting for any child would steal the exit codes of other owners.

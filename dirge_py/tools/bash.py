@@ -1,17 +1,23 @@
 """bash: run a command line."""
 
-import signal
 from collections.abc import Sequence
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, Preview, ToolOutcome, text_result
+from dirge_py.calls import LoopToolResult, Preview, text_result
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import ToolFailed
-from dirge_py.processes.excerpt import excerpt
 from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running import Finished
+from dirge_py.processes.shell import NewOutput, Shell
+from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S
+from dirge_py.processes.watch import Watching
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.commands.results import finished_result, shell_result
+
+_MAX_INPUT_CHARS = 16_000
+_LOOK_S = 0.3
+"""How long a background command is looked at: one that fails at once is told of at once."""
 
 
 class BashArgs(ToolArgs):
@@ -21,6 +27,10 @@ class BashArgs(ToolArgs):
         gt=0,
         le=MAX_TIMEOUT_S,
         description="Seconds after which the command is stopped.",
+    )
+    background: bool = Field(default=False, description="Return at once; it goes on.")
+    input: str | None = Field(
+        default=None, max_length=_MAX_INPUT_CHARS, description="Text for its stdin."
     )
 
 
@@ -32,97 +42,76 @@ class Bash(Tool[BashArgs]):
     needs = ("processes",)
 
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("execute", Command(args.command, ctx.cwd))]
+        return [Claim("execute", Command(_as_typed(args), ctx.cwd))]
 
     def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
-        return Preview(kind="command", text=args.command)
+        return Preview(kind="command", text=_as_typed(args))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.processes is None:
             raise ToolFailed("Commands cannot be run here. Use the file tools.")
-
-        def show(tail: str, _total_bytes: int) -> None:
-            ctx.on_update(text_result(tail))
-
+        if args.background:
+            return await _start(args, ctx)
         timeout_s = args.timeout or ctx.services.command_timeout_s
-        finished = await ctx.services.processes.run(
-            args.command,
-            cwd=ctx.cwd,
-            timeout_s=timeout_s,
-            call_id=ctx.call_id,
-            signal=ctx.signal,
-            on_output=show,
-            outputs=ctx.services.outputs,
-        )
-        return _result(args.command, finished, timeout_s)
+        ended = await _run(args, ctx, timeout_s)
+        if isinstance(ended, Finished):
+            return finished_result(args.command, ended, timeout_s)
+        moved = NewOutput(output=ended.output, state=ended.state)
+        return shell_result(moved, "The user moved the command to the background. It goes on.")
 
 
 TOOL = Bash()
 
 
-def _result(command: str, finished: Finished, timeout_s: float) -> LoopToolResult:
-    """The answer to the call. A command that failed is a result, not an error of the tool:
+def _as_typed(args: BashArgs) -> str:
+    """The command line that does the same, with the input in it.
 
-    `outcome="failed_command"` says it to whoever counts, the last line to the model.
+    What stands in the input can be as much of a command as the command itself (`bash`, `python`),
+    so it is judged and shown like one.
     """
-    code = _exit_code(finished)
-    outcome = _outcome(finished, code)
-    output = excerpt(finished.output).removesuffix("\n")
-    parts = [output or "(no output)", *_notes(finished, timeout_s)]
-    if outcome == "failed_command":
-        parts.append(f"Exit code: {code}")
-    return text_result(
-        "\n".join(parts),
-        outcome=outcome,
-        is_error=outcome not in ("ok", "failed_command"),
-        command=command,
-        exit_code=code,
-        duration_ms=round(finished.duration_s * 1000),
-        timed_out=finished.timed_out,
-        output_path=finished.output.path,
+    if args.input is None:
+        return args.command
+    lines = args.input.split("\n")
+    end = "INPUT"
+    while end in lines:
+        end += "_"
+    body = args.input if args.input.endswith("\n") or not args.input else f"{args.input}\n"
+    return f"{{ {args.command}\n}} <<'{end}'\n{body}{end}"
+
+
+async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished | Shell:
+    services = ctx.services
+
+    def show(tail: str, _total_bytes: int) -> None:
+        ctx.on_update(text_result(tail))
+
+    def tell_quiet(tail: str, quiet_s: float) -> None:
+        ctx.on_update(text_result(tail, quiet_s=round(quiet_s)))
+
+    run = services.processes.run if services.shells is None else services.shells.run
+    return await run(
+        args.command,
+        cwd=ctx.cwd,
+        timeout_s=timeout_s,
+        call_id=ctx.call_id,
+        signal=ctx.signal,
+        on_output=show,
+        outputs=services.outputs,
+        stdin_text=args.input,
+        watching=Watching(quiet_s=services.quiet_s, on_quiet=tell_quiet),
     )
 
 
-def _exit_code(finished: Finished) -> int | None:
-    """As a shell would report it; None if we ended the command ourselves."""
-    if finished.timed_out or finished.aborted:
-        return None
-    return finished.exit_code if finished.signal is None else 128 + finished.signal
-
-
-def _outcome(finished: Finished, code: int | None) -> ToolOutcome:
-    if finished.timed_out:
-        return "timeout"
-    if finished.aborted:
-        return "aborted"
-    if code is None:
-        return "error"
-    return "ok" if code == 0 else "failed_command"
-
-
-def _notes(finished: Finished, timeout_s: float) -> list[str]:
-    notes = []
-    if finished.timed_out:
-        notes.append(
-            f"The command timed out after {timeout_s:g} s and was stopped with all its"
-            " processes. What it did until then stays done. Narrow it, or give a longer `timeout`."
-        )
-    elif finished.aborted:
-        notes.append("The command was aborted. What it did until then stays done.")
-    elif finished.signal is not None:
-        notes.append(f"The command was ended by {_signal_name(finished.signal)}.")
-    if finished.stopped:
-        processes = "process was" if finished.stopped == 1 else "processes were"
-        notes.append(
-            f"{finished.stopped} background {processes} stopped: none outlives its command."
-        )
-    if finished.left:
-        notes.append(f"{finished.left} of its processes could not be stopped.")
-    return notes
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+async def _start(args: BashArgs, ctx: ToolContext) -> LoopToolResult:
+    if ctx.services.shells is None:
+        raise ToolFailed("Nothing can go on in the background here. Run it without `background`.")
+    shell = ctx.services.shells.start(
+        args.command,
+        cwd=ctx.cwd,
+        timeout_s=args.timeout or BACKGROUND_TIMEOUT_S,
+        call_id=ctx.call_id,
+        outputs=ctx.services.outputs,
+        stdin_text=args.input,
+    )
+    await shell.end_within(_LOOK_S)
+    return shell_result(shell.take_new())

@@ -64,6 +64,14 @@ def test_nothing_asks_or_pages():
     assert shown == json.dumps(
         {
             "DIRGE_CALL": "m",
+            "GIT_CONFIG_COUNT": "3",
+            "GIT_CONFIG_KEY_0": "core.fsmonitor",
+            "GIT_CONFIG_KEY_1": "safe.bareRepository",
+            "GIT_CONFIG_KEY_2": "protocol.ext.allow",
+            "GIT_CONFIG_VALUE_0": "false",
+            "GIT_CONFIG_VALUE_1": "explicit",
+            "GIT_CONFIG_VALUE_2": "never",
+            "GIT_OPTIONAL_LOCKS": "0",
             "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
             "MANPAGER": "cat",
@@ -71,6 +79,36 @@ def test_nothing_asks_or_pages():
             "PATH": "/bin:/usr/bin",
         }
     )
+
+
+STARTS_PROGRAMS = [
+    "BASH_ENV",
+    "BASH_FUNC_ls%%",
+    "DYLD_INSERT_LIBRARIES",
+    "ENV",
+    "GIT_CONFIG_COUNT",
+    "GIT_DIR",
+    "GIT_SSH_COMMAND",
+    "GREP_OPTIONS",
+    "IFS",
+    "LD_PRELOAD",
+    "LESSOPEN",
+    "NODE_OPTIONS",
+    "PS4",
+    "PYTHONSTARTUP",
+    "RIPGREP_CONFIG_PATH",
+    "SHELLOPTS",
+]
+
+
+def test_what_changes_the_meaning_of_commands_is_not_passed_even_when_listed():
+    source = dict.fromkeys([*STARTS_PROGRAMS, "GIT_AUTHOR_NAME", "PYTHONPATH"], "evil")
+
+    policy = EnvironmentPolicy(source, source=source)
+
+    passed = {name for name, value in policy.build("m").items() if value == "evil"}
+    assert passed == {"GIT_AUTHOR_NAME", "PYTHONPATH"}
+    assert policy.refused == tuple(STARTS_PROGRAMS)
 
 
 def test_programs_are_not_looked_for_in_relative_folders():

@@ -94,13 +94,21 @@ async def test_an_aborted_run_starts_nothing(runner, tmp_path):
 
 
 async def test_prepared_variables_reach_that_call_once(runner, tmp_path):
-    runner.prepare("call-1", {"GIT_OPTIONAL_LOCKS": "0"})
+    runner.prepare("call-1", {"GIT_NO_LAZY_FETCH": "1"})
 
-    other = await text_of(runner, "echo $GIT_OPTIONAL_LOCKS", tmp_path, call_id="call-2")
-    first = await text_of(runner, "echo $GIT_OPTIONAL_LOCKS", tmp_path, call_id="call-1")
-    second = await text_of(runner, "echo $GIT_OPTIONAL_LOCKS", tmp_path, call_id="call-1")
+    other = await text_of(runner, "echo $GIT_NO_LAZY_FETCH", tmp_path, call_id="call-2")
+    first = await text_of(runner, "echo $GIT_NO_LAZY_FETCH", tmp_path, call_id="call-1")
+    second = await text_of(runner, "echo $GIT_NO_LAZY_FETCH", tmp_path, call_id="call-1")
 
-    assert (other, first, second) == ("\n", "0\n", "\n")
+    assert (other, first, second) == ("\n", "1\n", "\n")
+
+
+async def test_input_is_given_and_then_ends(runner, tmp_path):
+    text = await text_of(
+        runner, "read a; echo first $a; cat; read b || echo over", tmp_path, stdin_text="é\nx\ny\n"
+    )
+
+    assert text == "first é\nx\ny\nover\n"
 
 
 async def test_a_launcher_wraps_every_command(tmp_path):

@@ -84,6 +84,38 @@ async def test_while_another_command_runs_it_may_be_that_ones(runner, tmp_path, 
     assert was_spared and not is_alive(pids_in(pids)[0])
 
 
+async def test_none_of_a_command_survives_it_while_others_go_on(runner, tmp_path, is_alive):
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    gate = "until [ -e gate ]; do sleep 0.01; done"
+    other = asyncio.ensure_future(
+        runner.run(f"{leaving(NAMELESS, foreign)}; {gate}", cwd=str(tmp_path))
+    )
+    await until(lambda: pids_in(foreign))
+
+    finished = await runner.run(leaving(NAMELESS, own), cwd=str(tmp_path))
+
+    assert finished.stopped == 1
+    assert not is_alive(pids_in(own)[0]) and is_alive(pids_in(foreign)[0])
+    (tmp_path / "gate").touch()
+    assert (await other).stopped == 1
+    assert not is_alive(pids_in(foreign)[0])
+
+
+async def test_the_dead_are_reaped_while_others_go_on(runner, tmp_path, our_children):
+    gate = "until [ -e gate ]; do sleep 0.01; done"
+    other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
+    await until((tmp_path / "began").exists)
+    before = our_children()
+
+    await runner.run(
+        "(env -i setsid true &); env -i setsid sh -c 'exit 3' & wait", cwd=str(tmp_path)
+    )
+
+    assert our_children() <= before
+    (tmp_path / "gate").touch()
+    await other
+
+
 @pytest.fixture
 def others(tmp_path):
     """Starts processes that are no business of ours, and ends them."""

@@ -1,0 +1,96 @@
+"""Looking at a running command now and then: is it quiet, does it wait for an answer?"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.output import Capture
+from dirge_py.processes.prompts import question_at_end, repeated_question
+from dirge_py.processes.tree import CommandTree
+
+_TELL_AGAIN_S = 5.0
+_BUSY_SHARE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watching:
+    """What is looked out for.
+
+    `on_quiet` is given the end of the output and the seconds since anything came, from `quiet_s`
+    on and every few seconds. A command asks if its last line is an unfinished question and for
+    `asks_s` it neither writes nor computes, or if it writes the same question again and again.
+    """
+
+    quiet_s: float = 60.0
+    on_quiet: Callable[[str, float], None] | None = None
+    asks_s: float = 3.0
+    look_s: float = 1.0
+
+
+class Watch:
+    """The watch over one command. `question` is what it asks right now, empty if nothing."""
+
+    def __init__(
+        self,
+        settings: Watching,
+        capture: Capture,
+        tree: CommandTree,
+        on_question: Callable[[], None],
+    ) -> None:
+        """`on_question` is called each time that a question was found."""
+        self.question = ""
+        self._settings = settings
+        self._capture = capture
+        self._tree = tree
+        self._on_question = on_question
+        self._loop = asyncio.get_running_loop()
+        self._seen_bytes = 0
+        self._repeated = ""
+        self._tell_at_s = settings.quiet_s
+        self._since = 0.0
+        self._work_s = 0.0
+        self._timer = self._loop.call_later(settings.look_s, self._look)
+
+    def end(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = self._loop.call_later(self._settings.look_s, self._look)
+        if self._capture.total_bytes != self._seen_bytes:
+            self._seen_bytes = self._capture.total_bytes
+            self._tell_at_s = self._settings.quiet_s
+            self._since = 0.0
+            self._look_for_repeats()
+            return
+        self._tell_quiet()
+        if self._capture.total_bytes and not self.question:
+            self._look_for_question()
+
+    def _tell_quiet(self) -> None:
+        quiet_s = self._capture.quiet_s
+        if self._settings.on_quiet is not None and quiet_s >= self._tell_at_s:
+            self._tell_at_s = quiet_s + _TELL_AGAIN_S
+            self._settings.on_quiet(self._capture.live_tail(), quiet_s)
+
+    def _look_for_repeats(self) -> None:
+        before, self._repeated = self._repeated, repeated_question(self._capture.live_tail())
+        # Twice in a row: a log that ends is no command that goes on asking.
+        self._found(self._repeated if self._repeated == before else "")
+
+    def _look_for_question(self) -> None:
+        question = question_at_end(self._capture.live_tail())
+        if not question:
+            return
+        # Left alone with the question, it may have gone on without an answer and be at work.
+        now, work_s = time.monotonic(), self._tree.work_s()
+        waited_s = now - self._since if self._since else 0.0
+        if not self._since or work_s - self._work_s > _BUSY_SHARE * waited_s:
+            self._since, self._work_s = now, work_s
+        elif waited_s >= self._settings.asks_s - self._settings.look_s:
+            self._found(question)
+
+    def _found(self, question: str) -> None:
+        self.question = question
+        if question:
+            self._on_question()

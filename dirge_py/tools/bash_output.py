@@ -1,0 +1,43 @@
+"""bash_output: what a background command wrote, and how it is."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.commands.results import shell_result
+
+_MAX_WAIT_S = 60.0
+
+
+class BashOutputArgs(ToolArgs):
+    id: str = Field(description="Such as `sh1`.")
+    wait: float = Field(
+        default=0.0,
+        ge=0,
+        le=_MAX_WAIT_S,
+        description="Seconds to wait for new output or the end.",
+    )
+
+
+class BashOutput(Tool[BashOutputArgs]):
+    name = "bash_output"
+    label = "Output"
+    args = BashOutputArgs
+    needs = ("shells",)
+    polls = True
+
+    def claims(self, args: BashOutputArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("meta", "bash_output")]
+
+    async def run(self, args: BashOutputArgs, ctx: ToolContext) -> LoopToolResult:
+        if ctx.services.shells is None:
+            raise ToolFailed("Nothing runs in the background here.")
+        new = await ctx.services.shells.new_output(args.id, wait_s=args.wait, signal=ctx.signal)
+        return shell_result(new)
+
+
+TOOL = BashOutput()

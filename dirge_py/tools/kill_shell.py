@@ -1,0 +1,35 @@
+"""kill_shell: end a background command."""
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.commands.results import details_of, standing
+
+
+class KillShellArgs(ToolArgs):
+    id: str = Field(description="Such as `sh1`.")
+
+
+class KillShell(Tool[KillShellArgs]):
+    name = "kill_shell"
+    label = "Stop"
+    args = KillShellArgs
+    mode = "sequential"
+    needs = ("shells",)
+
+    def claims(self, args: KillShellArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("meta", "kill_shell")]
+
+    async def run(self, args: KillShellArgs, ctx: ToolContext) -> LoopToolResult:
+        if ctx.services.shells is None:
+            raise ToolFailed("Nothing runs in the background here.")
+        state = await ctx.services.shells.kill(args.id)
+        return text_result(standing(state), **details_of(state))
+
+
+TOOL = KillShell()
