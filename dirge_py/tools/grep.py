@@ -73,17 +73,28 @@ class Grep(Tool[GrepArgs]):
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(lines, len(places.paths), places.shown) + withheld_note(places.search)
+        text = _report(lines, len(places.paths), places.shown)
+        text += _large_note(places.large) + withheld_note(places.search)
         return text_result(text, path=path)
 
 
 class _Places:
-    """The files to search: `paths` below `search.root`; `shown` names one for the model."""
+    """The files to search: `paths` below `search.root`; `shown` names one for the model.
 
-    def __init__(self, search: Search, paths: Sequence[str], shown: Callable[[str], str]) -> None:
+    `large` ones are left out; they count from the root too.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        paths: Sequence[str],
+        shown: Callable[[str], str],
+        large: Sequence[str] = (),
+    ) -> None:
         self.search = search
         self.paths = paths
         self.shown = shown
+        self.large = [shown(path) for path in large]
 
 
 def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> _Places:
@@ -99,11 +110,21 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
         is_aborted=is_aborted,
         wanted=path_matcher(args.include) if args.include else lambda path: True,
     )
-    found = sorted(each.path for each in files.walk(search) if each.size <= FILE_LIMIT)
-    # `./` keeps a name that begins with a dash from being an option.
+    found: list[str] = []
+    large: list[str] = []
+    for each in files.walk(search):
+        # `./` keeps a name that begins with a dash from being an option.
+        (found if each.size <= FILE_LIMIT else large).append(f"./{each.path}")
     return _Places(
-        search, [f"./{each}" for each in found], lambda each: shown_under(args.path, each[2:])
+        search, sorted(found), lambda path: shown_under(args.path, path[2:]), sorted(large)
     )
+
+
+def _large_note(large: Sequence[str]) -> str:
+    if not large:
+        return ""
+    others = f" and {len(large) - 1} more" if len(large) > 1 else ""
+    return f"\n(Over 10 MiB, not searched: {large[0]}{others}; give such a file as the path.)"
 
 
 def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -> str:
@@ -116,6 +137,8 @@ def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -
         f"searched {counted(searched, 'file')}):"
     )
     body = [header, *_rendered(kept, shown)]
+    if any(len(line.text) == LINE_LIMIT for line in kept):
+        body.append("(…[truncated]: `read` shows more of such a line.)")
     missing = matches - sum(line.is_match for line in kept)
     if missing:
         body.append(f"… {missing} more; narrow the pattern, the path or the include.")

@@ -1,6 +1,8 @@
 """Show what is in a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from pydantic import Field
 
 from dirge_py.calls import LoopToolResult, text_result
 from dirge_py.claims import Claim
@@ -8,13 +10,14 @@ from dirge_py.errors import FileError
 from dirge_py.files.walk import Entry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
-from dirge_py.tools.searching.places import counted, printable
+from dirge_py.tools.searching.places import counted, printable, withheld_count
 
 MAX_SHOWN = 200
 
 
 class ListDirArgs(ToolArgs):
     path: PathText = "."
+    offset: int = Field(0, ge=0, description="Entries to skip.")
 
 
 class ListDir(Tool[ListDirArgs]):
@@ -27,23 +30,34 @@ class ListDir(Tool[ListDirArgs]):
 
     async def run(self, args: ListDirArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        text = await in_thread(ctx.signal, _list, args.path, path, ctx.files)
+        withheld = ctx.services.files.withheld
+        text = await in_thread(ctx.signal, _list, args, path, ctx.files, withheld)
         return text_result(text, path=path)
 
 
-def _list(shown: str, path: str, files: CallFiles) -> str:
-    kind = files.locate(path).kind
-    if kind != "dir":
-        problem = "does not exist" if kind == "missing" else "is not a folder; use `read`"
-        raise FileError(f"{shown} {problem}.")
-    entries = files.entries(path)
-    folders = [entry for entry in entries if entry.kind == "dir"]
-    others = [entry for entry in entries if entry.kind != "dir"]
-    lines = [f"{shown}: {counted(len(folders), 'folder')}, {counted(len(others), 'file')}"]
-    lines += [printable(_line(entry)) for entry in (folders + others)[:MAX_SHOWN]]
-    if len(entries) > MAX_SHOWN:
-        lines.append(f"… {len(entries) - MAX_SHOWN} more; narrow them down with `glob`.")
-    return "\n".join(lines)
+def _list(
+    args: ListDirArgs, path: str, files: CallFiles, is_withheld: Callable[[str], bool]
+) -> str:
+    located = files.locate(path)
+    if located.kind != "dir":
+        problem = "does not exist" if located.kind == "missing" else "is not a folder; use `read`"
+        raise FileError(f"{args.path} {problem}.")
+    listed = files.entries(path)
+    entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{located.real}/{e.name}")]
+    entries.sort(key=lambda entry: entry.kind != "dir")
+    folders = sum(entry.kind == "dir" for entry in entries)
+    counts = f"{counted(folders, 'folder')}, {counted(len(entries) - folders, 'file')}"
+    if args.offset and args.offset >= len(entries):
+        raise FileError(
+            f"{args.path} has {len(entries)} entries; offset {args.offset} is behind the last.",
+            hint="Give a smaller offset.",
+        )
+    kept = entries[args.offset : args.offset + MAX_SHOWN]
+    lines = [f"{args.path}: {counts}", *(printable(_line(entry)) for entry in kept)]
+    end = args.offset + len(kept)
+    if end < len(entries):
+        lines.append(f"… {len(entries) - end} more; go on with offset={end}.")
+    return "\n".join(lines) + withheld_count(len(listed) - len(entries))
 
 
 def _line(entry: Entry) -> str:

@@ -1,14 +1,25 @@
 import asyncio
 import os
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from dirge_py.abort import AbortSignal
 from dirge_py.claims import Claim
+from dirge_py.errors import FileError
 from dirge_py.files.globs import path_matcher
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import PolicySet, parse_rule
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import Services
 from dirge_py.tools.grep import Grep
-from dirge_py.tools.searching.matching_lines import find_ripgrep
+from dirge_py.tools.searching.dialect import portable
+from dirge_py.tools.searching.matching_lines import LineSearch, find_ripgrep, matching_lines
 from dirge_py.tools.toolbox import Toolbox
 
 
@@ -113,6 +124,20 @@ async def test_files_withheld_by_rules_are_not_searched(searching):
     assert "left out" in text
 
 
+async def test_c21_a_denied_file_shows_up_in_no_search(searching):
+    searching.put(".env", "KEY=hit\n")
+    searching.put("hidden/.env", "KEY=hit\n")
+    searching.put("a", "hit\n")
+    rules = (parse_rule("read:.env", "deny"),)
+    gate = Gate(searching.workspace, PolicySet(rules=rules, mode="yolo"))
+    searching.workspace.withheld = gate.withholds
+
+    text = await searching.text("grep", pattern="hit", include_hidden=True, context_lines=3)
+
+    assert "KEY" not in text.replace("hidden/.env:1:KEY=hit", "")
+    assert "1 file left out" in text
+
+
 async def test_links_are_not_followed(searching):
     outside = searching.folder.parent / "outside"
     outside.mkdir()
@@ -126,9 +151,28 @@ async def test_links_are_not_followed(searching):
 async def test_long_lines_are_cut_visibly(searching):
     searching.put("a", "hit" + "x" * 10_000 + "\n")
 
-    line = (await searching.text("grep", pattern="hit")).split("\n")[1]
+    lines = (await searching.text("grep", pattern="hit")).split("\n")
 
-    assert line == "a:1:hit" + "x" * 4093 + "…[truncated]"
+    assert lines[1] == "a:1:hit" + "x" * 4093 + "…[truncated]"
+    assert "`read` shows more" in lines[2]
+
+
+async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(searching):
+    searching.put("small", "hit\n")
+    searching.put("large", "hit\n" + "x" * (10 << 20))
+
+    text = await searching.text("grep", pattern="hit")
+
+    assert text.split("\n")[0] == "1 match (1 output line, searched 1 file):"
+    assert "not searched: large; give such a file as the path" in text
+    assert "large:1:hit" in await searching.text("grep", pattern="^hit", path="large")
+
+
+async def test_more_matches_than_can_be_counted_are_no_short_answer(searching, monkeypatch):
+    monkeypatch.setattr("dirge_py.processes.outputs.MAX_FILE_BYTES", 100_000)
+    searching.put("a", "hit\n" * 2000)
+
+    assert "Narrow" in await searching.refusal("grep", pattern="hit")
 
 
 async def test_searching_can_be_aborted(searching):
@@ -171,7 +215,7 @@ async def test_results_are_the_same_with_and_without_ripgrep(bench):
     ripgrep = required_ripgrep()
     bench.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
     bench.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
-    bench.put("late.bin", b"hit\n" * 50_000 + b"\0")
+    bench.put("late.bin", b"hit\n" * 17_000 + b"\0")
     bench.put("early.bin", b"\0hit\n")
     bench.put("latin.txt", "h\xe9\xe9t ]x[ h\n".encode("latin-1") + b"hit\n")
     bench.put("wide.txt", "hit wide\nÉé\n".encode("utf-16"))
@@ -188,6 +232,84 @@ async def test_results_are_the_same_with_and_without_ripgrep(bench):
                 bench.toolbox = box
                 both.append(await bench.text("grep", pattern=pattern, context_lines=context))
             assert both[0] == both[1], pattern
+
+
+ATOMS = st.sampled_from(
+    [
+        r"a",
+        r"b",
+        r"ab",
+        r"A",
+        r".",
+        r"\s",
+        r"\S",
+        r"\d",
+        r"\D",
+        r"\w",
+        r"\W",
+        r"\b",
+        r"\B",
+        r"^",
+        r"$",
+        r"[ab]",
+        r"[^a]",
+        r"[a-c]",
+        r"[\w.]",
+        r"[^\s]",
+        r"é",
+        r"(a|b)",
+        r"(?:ab)",
+        r"1",
+        r"_",
+        r"{",
+        r"}",
+        r"]",
+        r"\.",
+        r"\t",
+        r"-",
+        r"[[:alpha:]]",
+        r"[]a]",
+        r"[^]a]",
+        r"[a\]]",
+        r"#",
+    ]
+)
+PIECES = st.tuples(ATOMS, st.sampled_from(["", "", "", *"*+?", "{2}", "{1,2}", "*?", "+?"]))
+EXPRESSIONS = st.tuples(
+    st.sampled_from(["", "", "(?i)"]),
+    st.lists(PIECES.map("".join), min_size=1, max_size=4).map("".join),
+    st.sampled_from(["", "|a", "|b$"]),
+).map("".join)
+CONTENTS = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"\r", b"\xe9", b"\xc3", b"\x1c", b"\x0b"])
+    | st.sampled_from("abA1_ \t.-{]#é\u2028\u00a0").map(str.encode),
+    max_size=25,
+).map(b"".join)
+
+
+@settings(max_examples=30, deadline=None)
+@given(EXPRESSIONS, st.lists(CONTENTS, min_size=1, max_size=6), st.integers(0, 2))
+def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
+    expression, contents, context
+):
+    ripgrep = required_ripgrep()
+    try:
+        pattern = portable(expression)
+    except FileError:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"./{number}" for number in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            Path(folder, path).write_bytes(content)
+        search = LineSearch(pattern=pattern, folder=folder, paths=paths, context=context)
+
+        def found(program):
+            runner = Runner(EnvironmentPolicy())
+            return asyncio.run(
+                matching_lines(search, runner=runner, signal=AbortSignal(), ripgrep=program)
+            )
+
+        assert found(ripgrep) == found(None)
 
 
 async def test_d45_the_newest_of_all_comes_first(bench):
@@ -239,7 +361,29 @@ async def test_d47_200_of_250_entries_and_the_count_of_the_rest(bench):
 
     assert lines[:3] == [".: 1 folder, 249 files", "sub/", "f000 (2 B)"]
     assert len(lines) == 202
-    assert "50 more" in lines[-1]
+    assert lines[-1] == "… 50 more; go on with offset=200."
+
+
+async def test_the_rest_of_a_folder_can_be_listed(bench):
+    for number in range(250):
+        bench.put(f"f{number:03}", "")
+
+    lines = (await bench.text("list_dir", offset=200)).split("\n")
+
+    assert lines[:2] == [".: 0 folders, 250 files", "f200 (0 B)"]
+    assert lines[-1] == "f249 (0 B)"
+    assert "250 entries" in await bench.refusal("list_dir", offset=250)
+
+
+async def test_withheld_files_are_in_no_listing(bench):
+    bench.put("open", "")
+    bench.put("secret", "")
+    bench.workspace.withheld = lambda real: real.endswith("/secret")
+
+    lines = (await bench.text("list_dir")).split("\n")
+
+    assert lines[:2] == [".: 0 folders, 1 file", "open (0 B)"]
+    assert lines[2].startswith("(1 file left out")
 
 
 async def test_names_that_are_no_utf8_can_be_sent(bench):

@@ -1,7 +1,8 @@
 """The regular expressions of `grep`: what ripgrep and Python understand alike.
 
 Both know literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
-escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are refused, also
+escapes (word, digit, space, boundary) and `(?i)`. (Outside of ASCII they differ in what a letter of a
+word is: ripgrep counts combining marks, Python `²` and `½`.) Look-around and back-references are refused, also
 where ripgrep is there, so that a pattern means the same on every machine. A brace or bracket that
 can only be meant literally is escaped.
 """
@@ -68,6 +69,25 @@ def _translated(pattern: str) -> Iterator[str]:
 
 # The end of the text is the end of the line here; the two programs spell it differently.
 _ESCAPES = {r"\Z": "$", r"\z": "$", r"\A": "^", r"\<": r"\b", r"\>": r"\b"}
+
+
+def guarded(portable_pattern: str) -> str:
+    """The pattern with nothing in it that matches a line break, or a byte that is no UTF-8.
+
+    For Python and for lines that hold such characters: ripgrep matches them with nothing. It is
+    several times slower than the pattern itself.
+    """
+    return "".join(
+        rf"(?:(?![\r\udc80-\udcff]){token})" if _is_one_of_many(token) else token
+        for token in _TOKEN.findall(portable_pattern)
+    )
+
+
+def _is_one_of_many(token: str) -> bool:
+    """Whether it stands for one of several characters."""
+    return token in (".", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D") or (
+        token.startswith("[") and len(token) > 1
+    )
 
 
 def _class(token: str) -> str:

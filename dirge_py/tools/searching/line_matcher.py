@@ -2,7 +2,8 @@
 
 Python cannot stop a regular expression that takes for ever, nor do anything else meanwhile; a
 process of its own can be ended. It knows only the standard library and the options below, and is
-started by path: `python -I -S line_matcher.py PATTERN CONTEXT FILE…`.
+started by path: `python -I -S line_matcher.py PATTERN GUARDED CONTEXT FILE…`. GUARDED is the
+pattern for lines with characters that nothing may match.
 """
 
 import codecs
@@ -15,15 +16,24 @@ from typing import TextIO, TypeAlias
 LINE_LIMIT = 4096
 """Characters of a line that are printed."""
 
+_UNMATCHED = re.compile("[\r\udc80-\udcff]")
+
 IsHit: TypeAlias = Callable[[str], re.Match[str] | None]
 
 
 def main(arguments: Sequence[str], out: TextIO) -> None:
-    pattern, context, *paths = arguments
-    is_hit = re.compile(pattern).search
+    pattern, guarded, context, *paths = arguments
+    is_plain_hit, is_odd_hit = re.compile(pattern).search, re.compile(guarded).search
+
+    def is_hit(line: str) -> re.Match[str] | None:
+        line = line.rstrip("\r")
+        return is_odd_hit(line) if _UNMATCHED.search(line) else is_plain_hit(line)
+
     for path in paths:
         for kind, number, text in matches_in(path, is_hit, int(context)):
-            line = {"path": {"text": path}, "line_number": number, "lines": {"text": text}}
+            # The reader takes one line end off, as ripgrep leaves it on.
+            shown = {"text": _sendable(text) + "\r\n"}
+            line = {"path": {"text": path}, "line_number": number, "lines": shown}
             out.write(json.dumps({"type": kind, "data": line}) + "\n")
 
 
@@ -38,7 +48,7 @@ def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, in
     if text is None:
         return
     lines = text.removesuffix("\n").split("\n") if text else []
-    hits = [n for n, line in enumerate(lines) if is_hit(line.removesuffix("\r"))]
+    hits = [n for n, line in enumerate(lines) if is_hit(line)]
     last = -1
     for position, hit in enumerate(hits):
         following = hits[position + 1] if position + 1 < len(hits) else len(lines)
@@ -52,16 +62,18 @@ def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, in
 
 
 def decoded(content: bytes) -> str | None:
-    """The file as text; None if it is binary.
-
-    Bytes that are no UTF-8 become U+FFFD, which `.` matches; to ripgrep they match nothing. Only
-    there can the two differ.
-    """
+    """The file as text; None if it is binary. Bytes that are no UTF-8 become lone surrogates."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content:
         return None
-    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+    return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+def _sendable(text: str) -> str:
+    return (
+        text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
+    )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.running import Finished
 from dirge_py.tools.base import in_thread
 from dirge_py.tools.searching import line_matcher
+from dirge_py.tools.searching.dialect import guarded
 
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0
@@ -88,7 +89,8 @@ def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
 
 def _own_command(search: LineSearch) -> list[str]:
     script = os.path.abspath(line_matcher.__file__)
-    return [sys.executable, "-I", "-S", script, search.pattern, str(search.context)]
+    patterns = [search.pattern, guarded(search.pattern)]
+    return [sys.executable, "-I", "-S", script, *patterns, str(search.context)]
 
 
 def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
@@ -124,6 +126,10 @@ def _lines_in(finished: Finished, pattern: str, batch: Sequence[str]) -> list[Li
 
 def _output_of(finished: Finished) -> bytes:
     output = finished.output
+    if output.is_file_cut or output.file_error:
+        raise FileError(
+            "There are too many matches to count.", hint="Narrow the pattern, path or include."
+        )
     if not output.path:
         return output.head + output.tail
     with open(output.path, "rb") as stream:
