@@ -175,6 +175,11 @@ class CallFiles:
         """The physical folders of the workspace."""
         return self._workspace.roots
 
+    @property
+    def ledger(self) -> ReadLedger:
+        """What is known of files in this session."""
+        return self._workspace.ledger
+
     def locate(self, path: str) -> Located:
         """`Workspace.locate`, refusing what this call may not open.
 

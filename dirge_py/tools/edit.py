@@ -1,21 +1,56 @@
-"""Replace a piece of a file."""
+"""Replace pieces of a file."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from dirge_py.calls import LoopToolResult, Preview, text_result
+from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
+from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.plan import EditPlan, plan_edit
+from dirge_py.tools.editing.knowledge import require_known, told_more
+from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
+from dirge_py.tools.editing.plan import EditPlan, Missed, OneEdit, plan_edits
+
+_NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}
+
+
+class OneEditArgs(ToolArgs):
+    old_text: str
+    new_text: str
+    replace_all: bool = False
 
 
 class EditArgs(ToolArgs):
     path: PathText
-    old_text: str = Field(description="Text to replace; must occur exactly once.")
-    new_text: str
+    old_text: str | None = Field(None, description="Text to replace; must occur exactly once.")
+    new_text: str | None = None
     replace_all: bool = Field(False, description="Replace every occurrence.")
+    edits: list[OneEditArgs] | None = Field(None, description="Instead: several, in order.")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> "EditArgs":
+        has_single = self.old_text is not None and self.new_text is not None
+        if (self.old_text is None) != (self.new_text is None) or has_single == bool(self.edits):
+            raise ValueError("give old_text and new_text, or edits")
+        return self
+
+    def each(self) -> Sequence[OneEdit]:
+        """The edits, in order."""
+        if self.edits:
+            return [
+                OneEdit(
+                    old=each.old_text,
+                    new=each.new_text,
+                    replace_all=each.replace_all or self.replace_all,
+                    name=f"edits[{number}]",
+                )
+                for number, each in enumerate(self.edits)
+            ]
+        return [
+            OneEdit(old=self.old_text or "", new=self.new_text or "", replace_all=self.replace_all)
+        ]
 
 
 class Edit(Tool[EditArgs]):
@@ -25,52 +60,66 @@ class Edit(Tool[EditArgs]):
     mode = "sequential"
 
     def prepare(self, arguments: Any) -> Any:
-        return renamed(
-            arguments,
-            {"file_path": "path", "old_string": "old_text", "new_string": "new_text"},
-        )
+        arguments = renamed(arguments, _NAMES)
+        if not isinstance(arguments, dict):
+            return arguments
+        if isinstance(edits := arguments.get("edits"), list):
+            arguments = {**arguments, "edits": [renamed(each, _NAMES) for each in edits]}
+        return _without_the_empty_form(arguments)
 
     def claims(self, args: EditArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("edit", ctx.absolute(args.path))]
 
     def preview(self, args: EditArgs, ctx: ToolContext) -> Preview | None:
         path = ctx.absolute(args.path)
-        plan = _plan(args, ctx.services.files.for_person().read(path).content)
-        return Preview(kind="diff", text=plan.diff.text, path=path)
+        planned, _ = _planned(args, path, ctx.services.files.for_person())
+        return preview_of([planned])
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        plan = await in_thread(ctx.signal, _apply, args, path, ctx)
-        return text_result(
-            _report(args, plan),
-            path=path,
-            diff=plan.diff.text,
-            added=plan.diff.added,
-            removed=plan.diff.removed,
-        )
+        plan, landed = await in_thread(ctx.signal, _apply, args, path, ctx)
+        return landed.result(_report(args, plan, landed), path=path)
 
 
-def _apply(args: EditArgs, path: str, ctx: ToolContext) -> EditPlan:
+def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Some models fill in every field: an empty one beside a full one says nothing."""
+    if arguments.get("edits") and not (arguments.get("old_text") or arguments.get("new_text")):
+        return {key: each for key, each in arguments.items() if key not in ("old_text", "new_text")}
+    if arguments.get("edits") == [] and "old_text" in arguments:
+        return {key: each for key, each in arguments.items() if key != "edits"}
+    return arguments
+
+
+def _apply(args: EditArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, Landed]:
     files = ctx.files
-    before = files.read(path)
-    files.check_fresh(args.path, before)
-    plan = _plan(args, before.content)
-    ctx.stop_if_aborted()
-    files.write(path, plan.content, expected=before.identity)
-    return plan
-
-
-def _plan(args: EditArgs, content: bytes) -> EditPlan:
-    return plan_edit(
-        content, args.old_text, args.new_text, replace_all=args.replace_all, path=args.path
+    content = files.read(path)
+    require_known(
+        files,
+        args.path,
+        content,
+        lambda: plan_edits(content.content, args.each(), path=args.path).diff.spans,
     )
+    try:
+        planned, plan = _planned(args, path, files)
+    except Missed as miss:
+        raise told_more(miss, args.path, files.ledger.missed(content.real)) from None
+    return plan, land([planned], ctx)
 
 
-def _report(args: EditArgs, plan: EditPlan) -> str:
+def _planned(args: EditArgs, path: str, files: CallFiles) -> tuple[Planned, EditPlan]:
+    before = files.read(path)
+    plan = plan_edits(before.content, args.each(), path=args.path)
+    planned = Planned(path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff)
+    return planned, plan
+
+
+def _report(args: EditArgs, plan: EditPlan, landed: Landed) -> str:
+    if any(each.is_chosen for each in landed.files) or not landed.files:
+        return f"{'Changed' if landed.files else 'Did not change'} {args.path}."
     place = f"line {plan.first_line}" if plan.places == 1 else f"{plan.places} places"
-    how = "" if plan.strategy == "exact" else f" Matched with {plan.strategy}."
+    how = f" Matched with {', '.join(plan.strategies)}." if plan.strategies else ""
     counts = f"+{plan.diff.added} -{plan.diff.removed} lines"
-    return f"Applied edit to {args.path} at {place} ({counts}).{how}\n\n{plan.diff.text}"
+    return f"Applied edit to {args.path} at {place} ({counts}).{how}"
 
 
 TOOL = Edit()

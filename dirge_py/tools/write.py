@@ -5,15 +5,14 @@ from typing import Any
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, Preview, text_result
+from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
 from dirge_py.errors import FileError
-from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.diff import Diff, diff_of_texts
+from dirge_py.tools.editing.diff import diff_of_texts
 from dirge_py.tools.editing.document import encoded
+from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
 
 
 class WriteArgs(ToolArgs):
@@ -35,57 +34,38 @@ class Write(Tool[WriteArgs]):
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
         path = ctx.absolute(args.path)
-        plan = _plan(args, path, ctx.services.files.for_person())
-        return Preview(kind="diff", text=plan.diff.text, path=path)
+        return preview_of([_planned(args, path, ctx.services.files.for_person())])
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
-        plan = await in_thread(ctx.signal, _apply, args, path, ctx)
-        return text_result(
-            _report(args, plan),
-            path=path,
-            diff=plan.diff.text,
-            added=plan.diff.added,
-            removed=plan.diff.removed,
-        )
+        landed = await in_thread(ctx.signal, _apply, args, path, ctx)
+        # The model wrote all of it: only what it did not write is news.
+        return landed.result(_report(args, landed), with_diff=bool(landed.notes), path=path)
 
 
-@dataclass(frozen=True, slots=True)
-class _WritePlan:
-    """`before` is None where the file will be created."""
-
-    content: bytes
-    before: FileContent | None
-    diff: Diff
+def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> Landed:
+    planned = _planned(args, path, ctx.files)
+    if planned.before is not None:
+        ctx.files.check_fresh(args.path, planned.before)
+    return land([planned], ctx)
 
 
-def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> _WritePlan:
-    files = ctx.files
-    plan = _plan(args, path, files)
-    if plan.before is not None:
-        files.check_fresh(args.path, plan.before)
-    ctx.stop_if_aborted()
-    expected = plan.before.identity if plan.before else None
-    files.write(path, plan.content, expected=expected)
-    return plan
-
-
-def _plan(args: WriteArgs, path: str, files: CallFiles) -> _WritePlan:
+def _planned(args: WriteArgs, path: str, files: CallFiles) -> Planned:
     content = encoded(args.content)
-    located = files.locate(path)
-    if located.kind == "dir":
+    if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")
-    before = files.read(path) if located.exists else None
-    diff = diff_of_texts(
-        before.content if before else b"", content, path=args.path, created=before is None
-    )
-    return _WritePlan(content, before, diff)
+    before = files.read_if_there(path)
+    diff = diff_of_texts(before.content if before else None, content, path=args.path)
+    return Planned(path=path, shown=args.path, before=before, after=content, diff=diff)
 
 
-def _report(args: WriteArgs, plan: _WritePlan) -> str:
-    lines = plan.content.count(b"\n") + (not plan.content.endswith(b"\n") and plan.content != b"")
-    verb = "Created" if plan.before is None else "Wrote"
-    return f"{verb} {args.path}: {len(plan.content)} bytes ({lines} lines)."
+def _report(args: WriteArgs, landed: Landed) -> str:
+    if not landed.files:
+        return f"Did not write {args.path}."
+    content = landed.files[0].after or b""
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
+    verb = "Created" if landed.files[0].before is None else "Wrote"
+    return f"{verb} {args.path}: {len(content)} bytes ({lines} lines)."
 
 
 TOOL = Write()

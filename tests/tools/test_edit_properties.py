@@ -3,7 +3,12 @@ from hypothesis import strategies as st
 
 from dirge_py.errors import FileError
 from dirge_py.tools.editing.document import Document, Replacement
-from dirge_py.tools.editing.plan import plan_edit
+from dirge_py.tools.editing.plan import OneEdit, plan_edits
+
+
+def plan_edit(content, old, new, *, replace_all=False):
+    return plan_edits(content, [OneEdit(old=old, new=new, replace_all=replace_all)], path="a")
+
 
 words = st.sampled_from(
     ["a", "b", "if x:", "    y", "\tz", "é", "", "  ", "q \t", "𝄞", "\x0c", "\u2028"]
@@ -47,14 +52,14 @@ def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, ne
     old = view[start : data.draw(st.integers(start, len(view)))]
     new_text = "".join(new)
     try:
-        plan = plan_edit(content, old, new_text, replace_all=False, path="a")
+        plan = plan_edit(content, old, new_text)
     except FileError:
         assert (
             old in ("", new_text.replace("\r\n", "\n")) or view.find(old, view.find(old) + 1) >= 0
         )
         return
 
-    assert plan.strategy == "exact"
+    assert plan.strategies == []
     assert lf(plan.content).decode() == view.replace(old, new_text.replace("\r\n", "\n"), 1)
     assert plan.content.startswith(mark)
     assert bool(plan.diff.text) == (plan.diff.added + plan.diff.removed > 0)
@@ -64,6 +69,64 @@ def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, ne
 @given(st.binary(max_size=60), st.text(max_size=5), st.text(max_size=5))
 def test_any_bytes_are_edited_or_refused_with_words(content, old, new):
     try:
-        plan_edit(content, old, new, replace_all=True, path="a")
+        plan_edit(content, old, new, replace_all=True)
     except FileError as error:
         assert error.message
+
+
+bodies = st.text("abcxyz(){}=, ", min_size=1, max_size=12).map(str.strip).filter(bool)
+indents = st.sampled_from(["", "  ", "    ", "\t"])
+blanks = st.sampled_from(["", "", " ", "\t "])
+line_ends = st.sampled_from(["\n", "\n", "\r\n"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(indents, bodies, blanks, line_ends), min_size=3, max_size=12), st.data())
+def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched(parts, data):
+    content = "".join(map("".join, parts)).encode()
+    first = data.draw(st.integers(0, len(parts) - 3))
+    last = data.draw(st.integers(first + 2, len(parts) - 1))
+    changed = data.draw(st.integers(first, last))
+    shift, tail = data.draw(indents), data.draw(blanks)
+    old = [shift + "".join(each[:2]) + tail for each in parts[first : last + 1]]
+    misread = data.draw(st.integers(first, last))
+    if first < misread < last and misread != changed:
+        old[misread - first] += ";"
+    new = list(old)
+    new[changed - first] = old[changed - first].rstrip() + "!"
+    try:
+        plan = plan_edit(content, "\n".join(old), "\n".join(new))
+    except FileError:
+        return
+
+    before, after = content.split(b"\n"), plan.content.split(b"\n")
+    assert len(before) == len(after)
+    different = [
+        n for n, (one, other) in enumerate(zip(before, after, strict=True)) if one != other
+    ]
+    assert different == [changed]
+    assert after[changed].rstrip(b"\r").strip() == parts[changed][1].encode() + b"!"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8), st.data())
+def test_several_edits_are_the_same_as_one_after_the_other(letters, data):
+    content = "\n".join(letters).encode()
+    pairs = data.draw(
+        st.lists(
+            st.tuples(st.sampled_from("abcd"), st.sampled_from("wxyz")), min_size=2, max_size=4
+        )
+    )
+    edits = [OneEdit(old=old, new=new, replace_all=True) for old, new in pairs]
+    expected = content
+    for old, new in pairs:
+        if old.encode() not in expected:
+            expected = None
+            break
+        expected = expected.replace(old.encode(), new.encode())
+    try:
+        made = plan_edits(content, edits, path="a").content
+    except FileError:
+        made = None
+
+    assert made == expected

@@ -6,20 +6,27 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.document import Replacement
+from dirge_py.tools.editing.patience import common_unique_lines
 
 CONTEXT = 3
 MAX_LINES_A_SIDE = 200
 _MAX_COMPARED = 250_000
-"""Pairs of lines. Comparing is quadratic; a larger stretch is shown as replaced whole."""
+"""Pairs of lines. Comparing is quadratic; a larger stretch is first cut at unique lines."""
+_MAX_CUTS = 6
+"""How often what was cut is cut again; a stretch too large then is shown as replaced whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """`text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts are of all."""
+    """`text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts are of all.
+
+    `spans` are the first of the changed stretches, as lines of the old text (from 0, end excluded).
+    """
 
     text: str
     added: int
     removed: int
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +39,12 @@ class _Change:
     new_end: int
 
 
-def diff_of_texts(old: bytes, new: bytes, *, path: str, created: bool = False) -> Diff:
-    """How `new` differs from `old`, found by comparing them."""
-    before, after = _lines(old), _lines(new)
+def diff_of_texts(old: bytes | None, new: bytes | None, *, path: str, new_path: str = "") -> Diff:
+    """How `new` differs from `old`, found by comparing them; None: there is no file."""
+    before, after = _lines(old or b""), _lines(new or b"")
     change = _Change(0, len(before), 0, len(after))
-    return _render(before, after, [change], path=path, created=created)
+    names = ("/dev/null" if old is None else path, "/dev/null" if new is None else new_path or path)
+    return _render(before, after, [change], names)
 
 
 def diff_of_replacements(
@@ -44,7 +52,7 @@ def diff_of_replacements(
 ) -> Diff:
     """How `new` differs from `old` when it came about by `replacements`, in ascending order."""
     changes = _changed_lines(old, replacements)
-    return _render(_lines(old), _lines(new), changes, path=path, created=False)
+    return _render(_lines(old), _lines(new), changes, (path, path))
 
 
 def _lines(text: bytes) -> list[bytes]:
@@ -80,9 +88,7 @@ def _render(
     old: Sequence[bytes],
     new: Sequence[bytes],
     changes: Iterable[_Change],
-    *,
-    path: str,
-    created: bool,
+    names: tuple[str, str],
 ) -> Diff:
     # Each has a line at least, so more of them would never be shown.
     first: list[_Change] = []
@@ -93,7 +99,7 @@ def _render(
             added += part.new_end - part.new_start
             if len(first) < 2 * MAX_LINES_A_SIDE:
                 first.append(part)
-    lines = [f"--- {'/dev/null' if created else path}", f"+++ {path}"]
+    lines = [f"--- {names[0]}", f"+++ {names[1]}"]
     left = {"-": MAX_LINES_A_SIDE, "+": MAX_LINES_A_SIDE}
     for hunk in _hunks(first):
         if not any(left.values()):
@@ -102,7 +108,12 @@ def _render(
     hidden = removed + added - 2 * MAX_LINES_A_SIDE + sum(left.values())
     if hidden > 0:
         lines.append(f"… {hidden} more changed lines are not shown.")
-    return Diff(text="\n".join(lines) if first else "", added=added, removed=removed)
+    return Diff(
+        text="\n".join(lines) if first else "",
+        added=added,
+        removed=removed,
+        spans=tuple((each.old_start, each.old_end) for each in first),
+    )
 
 
 def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Change:
@@ -117,6 +128,29 @@ def _clipped(change: _Change, old: Sequence[bytes], new: Sequence[bytes]) -> _Ch
 
 def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Iterator[_Change]:
     """The parts of `change` that really differ."""
+    budget = 4 * _MAX_COMPARED
+    waiting = [(change, _MAX_CUTS)]
+    while waiting:
+        whole, cuts = waiting.pop()
+        part = _without_equal_ends(old, new, whole)
+        if part is None:
+            continue
+        pairs = (part.old_end - part.old_start) * (part.new_end - part.new_start)
+        if pairs <= 1:
+            yield part
+        elif pairs <= min(_MAX_COMPARED, budget):
+            budget -= pairs
+            yield from _compared(old, new, part)
+        elif cuts and len(pieces := _cut(old, new, part)) > 1:
+            waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
+        else:
+            yield part
+
+
+def _without_equal_ends(
+    old: Sequence[bytes], new: Sequence[bytes], change: _Change
+) -> _Change | None:
+    """`change` without the lines that are the same at its ends; None if all are."""
     start, end = change.old_start, change.old_end
     new_start, new_end = change.new_start, change.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -124,15 +158,33 @@ def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Ite
     while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
         end, new_end = end - 1, new_end - 1
     if start == end and new_start == new_end:
-        return
-    pairs = (end - start) * (new_end - new_start)
-    if pairs <= 1 or pairs > _MAX_COMPARED:
-        yield _Change(start, end, new_start, new_end)
-        return
-    matcher = difflib.SequenceMatcher(None, old[start:end], new[new_start:new_end], autojunk=False)
+        return None
+    return _Change(start, end, new_start, new_end)
+
+
+def _compared(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> Iterator[_Change]:
+    before, after = old[part.old_start : part.old_end], new[part.new_start : part.new_end]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag != "equal":
-            yield _Change(start + a, start + b, new_start + c, new_start + d)
+            yield _Change(
+                part.old_start + a, part.old_start + b, part.new_start + c, part.new_start + d
+            )
+
+
+def _cut(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> list[_Change]:
+    """`part` in pieces, between lines that are unique and the same on both sides."""
+    pieces = []
+    start, new_start = part.old_start, part.new_start
+    rows = common_unique_lines(
+        old[part.old_start : part.old_end], new[part.new_start : part.new_end]
+    )
+    for at, new_at in rows:
+        end, new_end = part.old_start + at, part.new_start + new_at
+        pieces.append(_Change(start, end, new_start, new_end))
+        start, new_start = end + 1, new_end + 1
+    pieces.append(_Change(start, part.old_end, new_start, part.new_end))
+    return pieces
 
 
 def _hunks(changes: Sequence[_Change]) -> Iterator[list[_Change]]:

@@ -4,55 +4,80 @@ Only the exact strategy may answer with several places. A forgiving one must fin
 because what it changes was not written by the model to the letter.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.editing.anchored import find_anchored
+from dirge_py.tools.editing.blocks import BLANKS, Block, ViewLines, adapted, replacements
 from dirge_py.tools.editing.document import Replacement
 
-Strategy = Literal["exact", "trailing blanks ignored", "indentation adapted"]
-STRATEGIES: tuple[Strategy, ...] = ("exact", "trailing blanks ignored", "indentation adapted")
-
-_BLANKS = b" \t"
+Strategy = Literal[
+    "exact", "trailing blanks ignored", "indentation adapted", "anchored by first and last line"
+]
+EXACT, TRAILING, INDENTATION, ANCHORED = STRATEGIES = (
+    "exact",
+    "trailing blanks ignored",
+    "indentation adapted",
+    "anchored by first and last line",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
     """All places found by one strategy: where the text begins, and what to change there.
 
-    `change` counts from the start of the place. It is that of the first place, and holds for the
-    others only if the strategy is exact.
+    `changes` count from the start of the place. They are those of the first place, and hold for
+    the others only if the strategy is exact.
     """
 
     strategy: Strategy
     starts: Sequence[int]
-    change: Replacement
+    changes: Sequence[Replacement]
 
     def replacements(self) -> Iterator[Replacement]:
         """The changes of all places, ascending. Made one by one: there may be 100,000."""
         for start in self.starts:
-            yield self.change.moved(start)
+            for each in self.changes:
+                yield each.moved(start)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a block of lines stands: the number of its first line, and what to change there."""
+
+    line: int
+    changes: Sequence[Replacement]
 
 
 def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
     """What to replace so that `old` becomes `new`; None if `old` is nowhere. All with LF.
 
-    More than one replacement means that the place is ambiguous, unless all were asked for.
+    More than one place means that it is ambiguous, unless all were asked for.
     """
     starts = list(_occurrences(view, old))
     if starts:
-        return Matches("exact", starts, _trimmed(old, new))
+        lines = old.split(b"\n")
+        block = Block.of(old + b"\n", new + b"\n")
+        return Matches(EXACT, starts, replacements(lines, block.new, block.runs, takes_end=False))
     if not old.strip():
         return None
-    wanted = _Lines.of(old, new)
-    for strategy, normal, replace in (
-        (STRATEGIES[1], _without_trailing_blanks, _as_written),
-        (STRATEGIES[2], _without_indentation, _with_indentation_of),
-    ):
-        found = list(_line_matches(view, wanted, normal, replace))
+    lines_there = ViewLines(view)
+    strategy, places = find_block(lines_there, Block.of(old, new), STRATEGIES[1:])
+    if not places:
+        return None
+    return Matches(strategy, [lines_there.start(each.line) for each in places], places[0].changes)
+
+
+def find_block(
+    lines: ViewLines, block: Block, strategies: Sequence[Strategy] = STRATEGIES
+) -> tuple[Strategy, list[Found]]:
+    """Every place where the block's old lines stand, by the first strategy that finds one."""
+    for strategy in strategies:
+        found = list(_find_by(strategy, lines, block))
         if found:
-            return Matches(strategy, [start for start, _ in found], found[0][1])
-    return None
+            return strategy, found
+    return EXACT, []
 
 
 def has_overlap(view: bytes, old: bytes, start: int) -> bool:
@@ -67,119 +92,41 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
         start = view.find(old, start + len(old))
 
 
-def _trimmed(old: bytes, new: bytes) -> Replacement:
-    """The smallest run of lines that differs, so that lines which stay keep their own line ends."""
-    lines = old.split(b"\n")
-    head, tail = _common_lines(lines, new.split(b"\n"))
-    before = sum(len(line) + 1 for line in lines[:head])
-    after = sum(len(line) + 1 for line in lines[len(lines) - tail :])
-    return Replacement(before, len(old) - after, new[before : len(new) - after])
+def _find_by(strategy: Strategy, lines: ViewLines, block: Block) -> Iterator[Found]:
+    if strategy == ANCHORED:
+        for region in find_anchored(lines, block):
+            new = adapted(block.new, region.pairs)
+            if new is not None and not block.takes_end:
+                standing = lines.lines[region.line : region.line + region.count]
+                yield Found(region.line, replacements(standing, new, region.runs, takes_end=False))
+        return
+    for line in lines.find(block.old, _NORMALS[strategy]):
+        standing = lines.lines[line : line + len(block.old)]
+        new = block.new
+        if strategy == INDENTATION:
+            moved = adapted(block.new, list(zip(block.old, standing, strict=True)))
+            if moved is None:
+                continue
+            new = moved
+        is_last = line + len(standing) == len(lines.lines)
+        takes_end = block.takes_end and not is_last
+        yield Found(line, replacements(standing, new, block.runs, takes_end=takes_end))
 
 
-def _common_lines(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """How many lines are equal at the head and at the tail, leaving at least one on each side."""
-    limit = min(len(old), len(new)) - 1
-    head = 0
-    while head < limit and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while head + tail < limit and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    return head, tail
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """Old and new text as whole lines. `takes_end`: the last line's end goes too."""
-
-    old: list[bytes]
-    new: list[bytes]
-    takes_end: bool
-
-    @classmethod
-    def of(cls, old: bytes, new: bytes) -> "_Lines":
-        ends = old.endswith(b"\n")
-        if ends and (new.endswith(b"\n") or not new):
-            return cls(old[:-1].split(b"\n"), new[:-1].split(b"\n"), takes_end=not new)
-        return cls(old.removesuffix(b"\n").split(b"\n"), new.split(b"\n"), takes_end=ends)
-
-
-_Normal = Callable[[bytes], bytes]
-_Replace = Callable[[_Lines, Sequence[bytes]], list[bytes] | None]
-"""The lines to put in place of those that stand there; None if these do not fit after all."""
-
-
-def _line_matches(
-    view: bytes, wanted: _Lines, normal: _Normal, replace: _Replace
-) -> Iterator[tuple[int, Replacement]]:
-    lines = view.split(b"\n")
-    # Joined with a newline on both sides, a run of whole lines is found as one substring.
-    haystack = b"\n" + b"\n".join(map(normal, lines)) + b"\n"
-    needle = b"\n" + b"\n".join(map(normal, wanted.old)) + b"\n"
-    position = haystack.find(needle)
-    line = offset = counted = 0
-    while position >= 0:
-        passed = haystack.count(b"\n", counted, position)
-        offset += sum(len(each) + 1 for each in lines[line : line + passed])
-        line, counted = line + passed, position
-        standing = lines[line : line + len(wanted.old)]
-        new = replace(wanted, standing)
-        if new is not None:
-            is_last = line + len(standing) == len(lines)
-            yield offset, _change(standing, new, takes_end=wanted.takes_end and not is_last)
-        position = haystack.find(needle, position + 1)
-
-
-def _change(standing: Sequence[bytes], new: Sequence[bytes], *, takes_end: bool) -> Replacement:
-    old, text = b"\n".join(standing), b"\n".join(new)
-    return Replacement(0, len(old) + 1, text) if takes_end else _trimmed(old, text)
+def _as_it_is(line: bytes) -> bytes:
+    return line
 
 
 def _without_trailing_blanks(line: bytes) -> bytes:
-    return line.rstrip(_BLANKS)
+    return line.rstrip(BLANKS)
 
 
 def _without_indentation(line: bytes) -> bytes:
-    return line.strip(_BLANKS)
+    return line.strip(BLANKS)
 
 
-def _as_written(wanted: _Lines, standing: Sequence[bytes]) -> list[bytes]:
-    """The new lines; those the edit leaves alone keep the blanks that stand in the file."""
-    head, tail = _common_lines(wanted.old, wanted.new)
-    middle = wanted.new[head : len(wanted.new) - tail]
-    return [*standing[:head], *middle, *standing[len(standing) - tail :]]
-
-
-def _with_indentation_of(wanted: _Lines, standing: Sequence[bytes]) -> list[bytes] | None:
-    """The new lines, indented as the lines that stand in the file; None if no one way fits all."""
-    known: dict[bytes, bytes] = {}
-    for written, there in zip(wanted.old, standing, strict=True):
-        if there.strip(_BLANKS) and known.setdefault(_indent(written), _indent(there)) != _indent(
-            there
-        ):
-            return None
-    if len(set(known.values())) < len(known):
-        return None
-    head, tail = _common_lines(wanted.old, wanted.new)
-    middle = wanted.new[head : len(wanted.new) - tail]
-    moved = [_translated(line, known) for line in middle]
-    return [*standing[:head], *moved, *standing[len(standing) - tail :]]
-
-
-def _indent(line: bytes) -> bytes:
-    return line[: len(line) - len(line.lstrip(_BLANKS))]
-
-
-def _translated(line: bytes, known: dict[bytes, bytes]) -> bytes:
-    """`line` with its indentation exchanged for the file's; unknown depths go by the nearest."""
-    if not line.strip(_BLANKS):
-        return line
-    indent = _indent(line)
-    text = line[len(indent) :]
-    inner = [each for each in known if indent.startswith(each)]
-    if inner:
-        nearest = max(inner, key=len)
-        return known[nearest] + indent[len(nearest) :] + text
-    shallowest = min(known, key=len)
-    missing = len(shallowest) - len(indent)
-    return known[shallowest][: max(0, len(known[shallowest]) - missing)] + text
+_NORMALS = {
+    EXACT: _as_it_is,
+    TRAILING: _without_trailing_blanks,
+    INDENTATION: _without_indentation,
+}

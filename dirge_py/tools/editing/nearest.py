@@ -4,23 +4,29 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 
-MAX_LINES_SHOWN = 12
 _MAX_COMPARED = 4000
 _LEAST_LIKENESS = 0.6
+_LINE_SHOWN = 200
 
 
-def nearest_region(view: bytes, old: bytes) -> str:
-    """Some numbered lines of `view` that resemble `old`; empty if none does."""
+def nearest_line(view: bytes, old: bytes) -> int | None:
+    """The first line (from 0) of what most resembles `old`; None if nothing does."""
     lines = view.split(b"\n")
     wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
     start = _by_equal_lines(lines, wanted)
-    if start is None:
-        start = _by_likeness(lines, wanted)
-    if start is None:
-        return ""
-    shown = lines[start : start + min(len(wanted), MAX_LINES_SHOWN)]
+    return _by_likeness(lines, wanted) if start is None else start
+
+
+def numbered(view: bytes, start: int, end: int) -> str:
+    """The lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
+    lines = view.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    start, end = max(0, start), min(end, len(lines))
+    width = len(str(end))
     return "\n".join(
-        f"{start + n + 1}: {line[:200].decode(errors='replace')}" for n, line in enumerate(shown)
+        f"{number:>{width}}: {line[:_LINE_SHOWN].decode(errors='replace')}"
+        for number, line in enumerate(lines[start:end], start + 1)
     )
 
 

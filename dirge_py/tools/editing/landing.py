@@ -1,0 +1,184 @@
+"""What every changing tool does with its plan: show it, follow the person, check it, write it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dirge_py.calls import FileChange, LoopToolResult, Preview, text_result
+from dirge_py.errors import ToolFailed
+from dirge_py.files.identity import FileContent
+from dirge_py.files.workspace import CallFiles, Target
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.base import ToolContext
+from dirge_py.tools.editing.diff import Diff, diff_of_texts
+
+_CHANGED = "The user changed this edit before accepting it; what follows is what was done."
+_PARTLY = "The user did not accept all of it; what follows is what was done."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What a call makes of one file. `before` None: it is created; `after` None: it is removed.
+
+    `path` is absolute, `shown` as the model wrote it. `moved_from` is the path whose content this
+    was. `is_chosen`: the person wrote `after`, not the model.
+    """
+
+    path: str
+    shown: str
+    before: FileContent | None
+    after: bytes | None
+    diff: Diff
+    moved_from: str | None = None
+    is_chosen: bool = False
+
+    @property
+    def old(self) -> bytes | None:
+        return None if self.before is None else self.before.content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What was written. `notes` are sentences the model must read."""
+
+    files: Sequence[Planned]
+    notes: Sequence[str]
+
+    @property
+    def diff(self) -> str:
+        return "\n".join(each.diff.text for each in self.files if each.diff.text)
+
+    def result(self, text: str, *, with_diff: bool = True, **details: object) -> LoopToolResult:
+        """The result of the call: what the model must know first, `text`, and what was done."""
+        behind = f"\n\n{self.diff}" if with_diff and self.diff else ""
+        return text_result(
+            "\n".join([*self.notes, text]) + behind,
+            **details,
+            diff=self.diff,
+            added=sum(each.diff.added for each in self.files),
+            removed=sum(each.diff.removed for each in self.files),
+        )
+
+
+def preview_of(files: Sequence[Planned]) -> Preview:
+    """The diff of all files, for the person who is asked."""
+    return Preview(
+        kind="diff",
+        text="\n".join(each.diff.text for each in files if each.diff.text),
+        path=files[0].path if files else "",
+        changes=tuple(
+            FileChange(
+                path=each.path,
+                before=_text(each.old),
+                after=_text(each.after),
+                before_sha256=_sha256(each.before),
+            )
+            for each in files
+        ),
+    )
+
+
+def land(files: Sequence[Planned], ctx: ToolContext) -> Landed:
+    """Write the files, or what the person made of them; all or none.
+
+    Raises:
+        FileError: it cannot be done; nothing was changed.
+        ToolFailed: it breaks a file's syntax, or the run was aborted; nothing was changed.
+    """
+    wanted, notes = _as_chosen(files, ctx.files)
+    notes += _check_syntax(wanted, ctx)
+    ctx.stop_if_aborted()
+    _write(wanted, ctx.files)
+    for each in wanted:
+        ctx.files.ledger.landed(ctx.files.locate(each.path).real)
+    return Landed(files=wanted, notes=notes)
+
+
+def _write(files: Sequence[Planned], access: CallFiles) -> None:
+    targets = [
+        Target(
+            path=each.path,
+            content=each.after,
+            expected=each.before.identity if each.before else None,
+            moved_from=each.moved_from,
+        )
+        for each in files
+    ]
+    if len(targets) == 1 and (content := targets[0].content) is not None:
+        access.write(targets[0].path, content, expected=targets[0].expected)
+    elif targets:
+        access.write_all(targets)
+
+
+def _as_chosen(files: Sequence[Planned], access: CallFiles) -> tuple[list[Planned], list[str]]:
+    """The files as the person wants them, and a sentence if that is not what the model wanted."""
+    wanted: list[Planned] = []
+    said: set[str] = set()
+    for each in files:
+        chosen = access.chosen(each.path)
+        after = each.after if chosen is None else _bytes(chosen.after)
+        if chosen is None or after == each.after:
+            wanted.append(each)
+            continue
+        said.add(_PARTLY if after is None or _is_part(each, after) else _CHANGED)
+        if after is not None and after != each.old:
+            diff = diff_of_texts(each.old, after, path=each.shown)
+            wanted.append(replace(each, after=after, diff=diff, is_chosen=True))
+    return wanted, [_CHANGED] if _CHANGED in said else sorted(said)
+
+
+def _is_part(planned: Planned, after: bytes) -> bool:
+    """Whether `after` brings nothing but lines of the plan, and takes none that the plan keeps."""
+    old, new, got = (
+        Counter((each or b"").split(b"\n")) for each in (planned.old, planned.after, after)
+    )
+    return got - old <= new - old and old - got <= old - new
+
+
+def _check_syntax(files: Sequence[Planned], ctx: ToolContext) -> list[str]:
+    """Sentences about broken syntax that the model insists on; raises ToolFailed for the rest."""
+    check = ctx.services.syntax
+    if check is None:
+        return []
+    by_path = {each.path: each.old for each in files}
+    broken: list[tuple[Planned, str]] = []
+    for each in files:
+        if each.after is None or each.is_chosen:
+            continue
+        old = each.old if each.moved_from is None else by_path.get(each.moved_from)
+        words = check(each.path, _readable(old), _readable(each.after))
+        if words:
+            broken.append((each, words))
+    # Whatever knows a language can be wrong about it: who says the same twice is believed.
+    insisted = [
+        ctx.files.ledger.insists(
+            ctx.files.locate(each.path).real, hashlib.sha256(each.after or b"").hexdigest()
+        )
+        for each, _ in broken
+    ]
+    said = [f"{each.shown}: {words}" for each, words in broken]
+    if not all(insisted):
+        raise ToolFailed(
+            f"This would break the syntax of {'; '.join(said)}. Nothing was written. Mend it; "
+            "only if the file is right this way, make the same call again.",
+            details={"syntax_error": broken[0][0].path},
+        )
+    return [f"Written as you insist, though the syntax looks broken: {each}." for each in said]
+
+
+def _sha256(content: FileContent | None) -> str:
+    return "" if content is None else content.identity.sha256 or ""
+
+
+def _text(content: bytes | None) -> str | None:
+    # Every byte comes back as it was, also of a file that is no text.
+    return None if content is None else content.decode(errors="surrogateescape")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(errors="surrogateescape")
+
+
+def _readable(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace").removeprefix("\ufeff")
