@@ -3,9 +3,9 @@
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tomlkit
 from pydantic import ValidationError
@@ -58,6 +58,41 @@ def save_provider(
     with _locked(file):
         if key is not None:
             write_key(file.parent / "keys" / alias, key)
+        edit_config(file, change)
+    return file
+
+
+def save_rules(
+    rules: Sequence[str], *, effect: Literal["allow", "ask", "deny"] = "allow", file: Path
+) -> Path:
+    """Append rules (`op:pattern`, as shown) to the settings file; returns the file.
+
+    A rule that stands there already, behind every one that asks, is not written twice.
+
+    Raises:
+        ConfigError: the file cannot be read or would not be valid afterwards; nothing changed.
+        FileError: it cannot be written.
+    """
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        table = document.setdefault("permission", tomlkit.table(is_super_table=True))
+        held = [dict(entry) for entry in table.get("rule", ())]
+        asking = max((at for at, one in enumerate(held) if one["effect"] == "ask"), default=-1)
+        parts = (rule.partition(":") for rule in rules)
+        wanted = [{"op": op, "match": match, "effect": effect} for op, _, match in parts]
+        new = [entry for entry in wanted if entry not in held[asking + 1 :]]
+        # Where rules are written as a list of inline tables, they stay that.
+        entries = table["rule"] if "rule" in table else tomlkit.aot()
+        is_list = not isinstance(entries, tomlkit.items.AoT)
+        for entry in new:
+            item = tomlkit.inline_table() if is_list else tomlkit.table()
+            item.update(entry)
+            entries.append(item)
+        if new and "rule" not in table:
+            table["rule"] = entries
+
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(file):
         edit_config(file, change)
     return file
 

@@ -6,6 +6,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
 from dirge_py.permission.defaults import default_effect, in_words, row_of
 from dirge_py.permission.facts import CommandFact, Fact, NameFact, PathFact, Request
+from dirge_py.permission.families import wider_rule
 from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
 from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, permits
 
@@ -38,6 +39,7 @@ def decide(request: Request, policy: PolicySet) -> Decision:
         return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
     effect = strictest(one.effect for one in claims)
     equal = [one for one in claims if one.effect == effect]
+    grant = _grant(request, claims) if effect == "ask" else ()
     # Of several that are allowed, the one that needed more than a default is worth telling.
     deciding = next((one for one in equal if one.policy != "builtin"), equal[0])
     # One part that nobody was asked about is enough: git must be hardened for it.
@@ -50,9 +52,31 @@ def decide(request: Request, policy: PolicySet) -> Decision:
         reason=deciding.reason,
         claims=tuple(claims),
         trace=tuple(trace),
-        grant=_grant(request, claims) if deciding.effect == "ask" else (),
-        wanted=_wanted(request, claims),
+        grant=grant,
+        wider=_wider(request, claims) if grant else (),
+        wanted=_wanted(request, claims, policy),
         plan=request.plan if is_automatic else None,
+        changes_git=any(
+            isinstance(fact, CommandFact) and fact.changes_git for fact in request.facts
+        ),
+    )
+
+
+def refuse_tool(tool: str, by: str, request: Request) -> Decision:
+    """A call of a tool that is switched off; `by` is what did it (`prompt NAME`)."""
+    reason = f"{by} does not let `{tool}` be used"
+    names = [(fact.op, fact.resource) for fact in request.facts]
+    return Decision(
+        effect="deny",
+        policy="deny-rule",
+        reason=reason,
+        claims=tuple(
+            ClaimDecision(
+                op=op, resource=resource, effect="deny", policy="deny-rule", reason=reason
+            )
+            for op, resource in names
+        ),
+        trace=tuple(TraceLine(f"{op} {name}", "deny-rule", "deny", reason) for op, name in names),
     )
 
 
@@ -98,7 +122,7 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
 
 
 def _first_hit(fact: Fact, policy: PolicySet) -> str:
-    for rule in policy.rules:
+    for rule in (*policy.rules, *policy.project_rules):
         if rule.effect == "deny":
             hit = forbids(rule, fact, policy.anchors)
             if hit:
@@ -130,7 +154,10 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
         "ask": lambda rule: bool(forbids(rule, fact, policy.anchors)),
         "deny": lambda rule: False,
     }
-    return next((rule for rule in reversed(policy.rules) if matches[rule.effect](rule)), None)
+    # A project comes last: what it wants to be asked about is asked about, whoever allowed it.
+    own = (rule for rule in reversed(policy.project_rules) if rule.effect == "ask")
+    ordered = (*own, *reversed(policy.rules))
+    return next((rule for rule in ordered if matches[rule.effect](rule)), None)
 
 
 def _rule_vote(name: Policy, rule: Rule | None) -> _Vote:
@@ -168,7 +195,19 @@ def _is_repeatable(fact: Fact) -> bool:
     return not isinstance(fact, PathFact) or fact.place.inside
 
 
-def _wanted(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+def _wider(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
+    """As the grant, each part as wide as its kind goes; empty if none of them is any wider."""
+    asking = [
+        fact for fact, claim in zip(request.facts, claims, strict=True) if claim.effect == "ask"
+    ]
+    families = [wider_rule(fact) for fact in asking]
+    if not any(families):
+        return ()
+    rules = (family or exact_rule(fact) for family, fact in zip(families, asking, strict=True))
+    return tuple(dict.fromkeys(rules))
+
+
+def _wanted(request: Request, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
     """The allow rules that would have turned every ask into an allow; empty if none could."""
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
@@ -176,6 +215,11 @@ def _wanted(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
             continue
         is_open = claim.effect == "ask" and claim.policy in ("default", "mode", "ask-rule")
         if not is_open or (isinstance(fact, CommandFact) and not fact.words):
+            return ()
+        if any(
+            rule.effect == "ask" and forbids(rule, fact, policy.anchors)
+            for rule in policy.project_rules
+        ):
             return ()
         rules.append(exact_rule(fact))
     return tuple(dict.fromkeys(rules))

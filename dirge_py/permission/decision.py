@@ -43,8 +43,10 @@ class Decision:
     """What may happen with one tool call.
 
     `grant` are the rules that "allow for this session" stores, exactly; empty = it can be allowed
-    only once. `wanted` are the allow rules that would have allowed it; empty = none could. `plan`
-    is there when a command was allowed because it only looks: run it with `GIT_HARDENING`.
+    only once. `wider` are rules that cover more of the kind, where such a family makes sense.
+    `wanted` are the allow rules that would have allowed it; empty = none could. `plan` is there
+    when a command was allowed because it only looks: run it with `GIT_HARDENING`. `changes_git`:
+    once allowed, it may write to the repository's own files.
     """
 
     effect: Effect
@@ -53,8 +55,10 @@ class Decision:
     claims: tuple[ClaimDecision, ...] = ()
     trace: tuple[TraceLine, ...] = ()
     grant: tuple[str, ...] = ()
+    wider: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     plan: Plan | None = None
+    changes_git: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The shape that `dirge why --json` prints."""
@@ -100,6 +104,8 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
         lines.extend(_vote_line(line) for line in decision.trace if line.claim == name)
     if decision.grant:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
+    if decision.wider:
+        lines.append("or the like: " + ", ".join(f"`{rule}`" for rule in decision.wider))
     return "\n".join(lines)
 
 

@@ -44,7 +44,8 @@ class CommandFact:
     has `words`; rules that allow are compared with them. `may_run` is what deny rules are compared
     with: all it might run in turn, guessed high. `raw_words` is the same for text that nothing
     could parse. `reads` and `touches` are places it names, for rules that deny.
-    `is_grantable`: "the same again" would be as harmless as this time.
+    `is_grantable`: "the same again" would be as harmless as this time. `changes_git`: it runs git
+    for more than looking.
     """
 
     text: str
@@ -56,6 +57,7 @@ class CommandFact:
     is_build: bool = False
     is_moved: bool = False
     is_grantable: bool = False
+    changes_git: bool = False
     reads: tuple[Place, ...] = ()
     touches: tuple[Place, ...] = ()
 

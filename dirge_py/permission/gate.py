@@ -3,21 +3,33 @@
 import importlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import FileError, UsageError
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.decide import decide
+from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
 from dirge_py.permission.git_config import hazard, is_bare_repository
+from dirge_py.permission.git_hooks import hooks_at
 from dirge_py.permission.globs import expand
+from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import protection, secrecy
-from dirge_py.permission.rules import Anchors, Mode, PolicySet, Rule, parse_rule
+from dirge_py.permission.rules import (
+    Anchors,
+    Mode,
+    PolicySet,
+    Rule,
+    anchored,
+    forbids,
+    parse_rule,
+    permits,
+)
+from dirge_py.permission.searches import files_beneath, fixed_part
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,7 +39,8 @@ class Gate:
 
     `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
     save reading below `own_output_dirs`. Decisions look at the file system but open nothing except
-    git's settings.
+    git's settings. `denied_tools` are tools that are switched off, by name, with what did it
+    (`prompt NAME`); `history` is what was decided, for `/why`.
     """
 
     def __init__(
@@ -39,6 +52,8 @@ class Gate:
         own_output_dirs: Sequence[Path | str] = (),
         home: Path | str | None = None,
     ) -> None:
+        self.history = DecisionLog()
+        self._denied_tools: Mapping[str, str] = {}
         self._workspace = workspace
         self._home = os.path.realpath(os.fspath(home or Path.home()))
         self._state = _both_spellings(state_dirs)
@@ -55,8 +70,40 @@ class Gate:
         self._policy = replace(self._policy, mode=mode)
 
     @property
+    def denied_tools(self) -> Mapping[str, str]:
+        return self._denied_tools
+
+    @denied_tools.setter
+    def denied_tools(self, denied: Mapping[str, str]) -> None:
+        self._denied_tools = {name.lower(): by for name, by in denied.items()}
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         return self._policy.rules
+
+    def add_rule(self, rule: str, source: str) -> Rule:
+        """Allow what `rule` (`op:pattern`) matches, as if it had stood in the settings.
+
+        Raises:
+            UsageError: it is no rule.
+        """
+        added = parse_rule(rule, "allow", source=source)
+        if added not in self.rules:
+            self._policy = replace(self._policy, rules=(*self.rules, added))
+        return added
+
+    @property
+    def opens_network(self) -> bool:
+        """Whether a sandboxed command may reach any host: all are allowed, and none is denied."""
+        policy = self._policy
+        about = [
+            rule for rule in policy.rules + policy.project_rules if rule.op in ("network", "*")
+        ]
+        if any(rule.effect != "allow" for rule in about):
+            return False
+        anyone = NameFact("network", "any host")
+        allowed = any(permits(rule, anyone, policy.anchors) for rule in (*about, *policy.grants))
+        return policy.mode == "yolo" or (allowed and policy.mode != "plan")
 
     @property
     def grants(self) -> tuple[Rule, ...]:
@@ -96,15 +143,21 @@ class Gate:
         """Let what is below `folder` be read: it holds output of this session."""
         self._outputs = (*self._outputs, *_both_spellings([folder]))
 
-    def decide(self, claims: Sequence[Claim], cwd: str | None = None) -> Decision:
-        """What may happen with a tool call that makes these claims.
+    def decide(
+        self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
+    ) -> Decision:
+        """What may happen with a call of `tool` that makes these claims.
 
         Never raises: what cannot be judged asks.
         """
+        by = self._denied_by(tool, claims)
         try:
-            return decide(self._request(claims, cwd or self._workspace.cwd), self._policy)
+            request = self._request(claims, cwd or self._workspace.cwd)
+            return refuse_tool(tool, by, request) if by else decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
+            if by:
+                return refuse_tool(tool, by, Request(()))
             return _unjudged(claims, error)
 
     def withholds(self, real: str) -> bool:
@@ -117,6 +170,16 @@ class Gate:
             return decide(Request(facts), self._policy).effect != "allow"
         except Exception:
             return True
+
+    def _denied_by(self, tool: str, claims: Sequence[Claim]) -> str:
+        """What switched the tool off, also by the name of its kind (`mcp_tool`, `plugin_tool`)."""
+        if not self._denied_tools:
+            return ""
+        names = [tool.lower()]
+        for claim in claims:
+            if claim.op in ("mcp", "plugin"):
+                names += [f"{claim.op}_tool", str(claim.resource).lower()]
+        return next((self._denied_tools[name] for name in names if name in self._denied_tools), "")
 
     def _request(self, claims: Sequence[Claim], cwd: str) -> Request:
         facts: list[Fact] = []
@@ -141,10 +204,32 @@ class Gate:
             is_folder=os.path.isdir,
             expand=expand,
             git_hazard=hazard,
+            git_hooks=hooks_at,
+            kept_beneath=self._kept_beneath,
             home=self._home,
         )
         request: Request = shell.read_command(command, around)
         return request
+
+    def _kept_beneath(self, folder: str) -> Sequence[Place] | None:
+        """Places below the physical `folder` that a rule keeps from being read."""
+        policy = self._policy
+        rules = [
+            rule
+            for rule in policy.rules + policy.project_rules
+            if rule.effect != "allow" and rule.op in ("read", "*")
+        ]
+        if not rules:
+            return ()
+
+        def is_kept(path: str) -> bool:
+            fact = PathFact("read", Place(asked=path, real=path, inside=True))
+            return any(forbids(rule, fact, policy.anchors) for rule in rules)
+
+        patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
+        starts = list(dict.fromkeys(map(fixed_part, patterns)))
+        found = files_beneath(folder, starts, is_kept)
+        return None if found is None else [self._place(path) for path in found]
 
     def _place(self, path: str) -> Place:
         try:

@@ -53,7 +53,7 @@ _GITLINK = struct.pack(">I", 0o160000)
 _INDEX_ENTRY = 62
 
 _Stamp = tuple[int, int, int, int]
-_KEYS: dict[str, tuple[_Stamp, tuple[str, ...]]] = {}
+_KEYS: dict[str, tuple[_Stamp, tuple[tuple[str, str], ...]]] = {}
 _LINKS: dict[str, tuple[_Stamp, tuple[str, ...]]] = {}
 
 
@@ -95,8 +95,9 @@ def _hazards(repositories: Iterable[tuple[str, str | None]]) -> Iterator[str]:
             return
         common = _common_dir(git_dir)
         for file in (f"{common}/config", f"{git_dir}/config.worktree", f"{common}/config.worktree"):
-            for key in _hazardous_keys(file):
-                yield f"{file} sets `{key}`, which can run a program"
+            for key, value in _hazardous_keys(file):
+                if not _is_own_place(key, value, git_dir if common == git_dir else "", work_tree):
+                    yield f"{file} sets `{key}`, which can run a program"
         for path in _submodules(f"{git_dir}/index"):
             inner = os.path.join(work_tree, path)
             if os.path.lexists(f"{inner}/.git"):
@@ -136,7 +137,34 @@ def _common_dir(git_dir: str) -> str:
     return os.path.realpath(os.path.join(git_dir, _read(pointer, 4096).strip()))
 
 
-def _hazardous_keys(path: str) -> tuple[str, ...]:
+def git_dir_of(folder: str) -> str | None:
+    """The git folder that holds the hooks and settings for the physical `folder`, if there is one.
+
+    Raises:
+        OSError, Unreadable: it cannot be told.
+    """
+    found = next(_repositories_above(folder), None)
+    return None if found is None else _common_dir(found[0])
+
+
+def setting(git_dir: str, key: str) -> str:
+    """The last value of `key` (in lower case) in the repository's own settings, or "".
+
+    Raises:
+        OSError, Unreadable: they cannot be read.
+    """
+    every = settings(_read(f"{git_dir}/config", MAX_CONFIG_BYTES))
+    return next((value for name, value in reversed(every) if name.lower() == key), "")
+
+
+def _is_own_place(key: str, value: str, git_dir: str, work_tree: str) -> bool:
+    """Whether this says only where the work tree lies, and it lies there: so in every submodule."""
+    if key.lower() != "core.worktree" or not git_dir or not value:
+        return False
+    return os.path.realpath(os.path.join(git_dir, value)) == os.path.realpath(work_tree)
+
+
+def _hazardous_keys(path: str) -> tuple[tuple[str, str], ...]:
     if not os.path.lexists(path):
         return ()
     stamp = _stamp(path)
@@ -144,7 +172,7 @@ def _hazardous_keys(path: str) -> tuple[str, ...]:
     if cached and cached[0] == stamp:
         return cached[1]
     found = tuple(
-        key for key, value in settings(_read(path, MAX_CONFIG_BYTES)) if _runs(key, value)
+        (key, value) for key, value in settings(_read(path, MAX_CONFIG_BYTES)) if _runs(key, value)
     )
     _KEYS[path] = (stamp, found)
     return found

@@ -5,26 +5,44 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
 from dirge_py.permission.folders import MOVERS
 
 _MAX_MENTIONS = 1024
 _MAX_FOLDERS = 16
+_MAX_PATTERNS = 16
 _LONGEST_NAME = 255
+_PATTERN = re.compile(r"[*?\[]")
 _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
-def mentioned(
-    words: Iterable[str], folders: Sequence[str], home: str, place: Callable[[str], Place]
-) -> tuple[Place, ...]:
-    """Every place that a word could name, also as the value of an option."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """How words become places: where a path leads, and what a pattern could stand for."""
+
+    place: Callable[[str], Place]
+    expand: Callable[[str, str], Sequence[str] | None]
+    home: str
+
+
+def mentioned(words: Iterable[str], folders: Sequence[str], naming: Naming) -> tuple[Place, ...]:
+    """Every place that a word could name, also as the value of an option or by a pattern."""
     distinct = dict.fromkeys(words)
     pieces = dict.fromkeys(piece for word in distinct for piece in _pieces(word) if _is_name(piece))
-    expanded = [HOME_SIGN.sub(lambda _: home, piece, count=1) for piece in pieces]
-    paths = dict.fromkeys(os.path.join(folder, text) for text in expanded for folder in folders)
-    found = dict.fromkeys(place(path) for path in list(paths)[:_MAX_MENTIONS])
-    return (*found, *([too_many(place)] if len(paths) > _MAX_MENTIONS else ()))
+    named = [HOME_SIGN.sub(lambda _: naming.home, piece, count=1) for piece in pieces]
+    paths = dict.fromkeys(os.path.join(folder, text) for text in named for folder in folders)
+    is_over = len(paths) > _MAX_MENTIONS
+    for folder in folders:
+        patterns = [text for text in named if _PATTERN.search(text)]
+        is_over = is_over or len(patterns) > _MAX_PATTERNS
+        for text in patterns[:_MAX_PATTERNS]:
+            expanded = naming.expand(folder, text)
+            is_over = is_over or expanded is None
+            paths.update(dict.fromkeys(expanded or ()))
+    found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
+    return (*found, *([too_many(naming.place)] if is_over else ()))
 
 
 def too_many(place: Callable[[str], Place]) -> Place:

@@ -52,11 +52,13 @@ class Anchors:
 class PolicySet:
     """Everything a decision depends on but the request.
 
-    `rules` in the order of the files and flags they came from; `grants` are allow rules that a
-    person gave in this session. `is_sandboxed`: commands run in a sandbox that was seen to work.
+    `rules` in the order of the files and flags they came from; `project_rules` are those that a
+    project brought along, and only tighten; `grants` are allow rules that a person gave in this
+    session. `is_sandboxed`: commands run in a sandbox that was seen to work.
     """
 
     rules: tuple[Rule, ...] = ()
+    project_rules: tuple[Rule, ...] = ()
     grants: tuple[Rule, ...] = ()
     mode: Mode = "standard"
     anchors: Anchors = Anchors()
@@ -167,12 +169,13 @@ def _covers_path(
 ) -> bool:
     return any(
         match_path(path_pattern(absolute), path, is_strict=is_strict)
-        for absolute in _anchored(pattern, anchors)
+        for absolute in anchored(pattern, anchors)
         for path in spellings
     )
 
 
-def _anchored(pattern: str, anchors: Anchors) -> list[str]:
+def anchored(pattern: str, anchors: Anchors) -> list[str]:
+    """The absolute patterns that a path pattern stands for."""
     if pattern.startswith("/"):
         return [pattern]
     for sign in ("~", "$HOME"):

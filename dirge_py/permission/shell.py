@@ -15,10 +15,12 @@ from dirge_py.permission.changes import TURNS_SHELL, changed_files
 from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
 from dirge_py.permission.folders import MOVERS, Folders
+from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
-from dirge_py.permission.mentions import folders_entered, mentioned, too_many
+from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
 from dirge_py.permission.options import Refused
 from dirge_py.permission.programs import Judgement, is_build, judge
+from dirge_py.permission.searches import Beneath, searched
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
 _LOG = logging.getLogger(__name__)
@@ -33,14 +35,22 @@ _INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
 class Surroundings:
     """The looks at the file system that judging a command takes; paths are absolute.
 
-    `expand` gives the paths a pattern could stand for in a folder, None if they are too many.
+    `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
+    `git_hooks` words about what a git command would run besides; `kept_beneath` the places below
+    a folder that a rule keeps from being read.
     """
 
     place: Callable[[str], Place]
     is_folder: Callable[[str], bool]
     expand: Callable[[str, str], Sequence[str] | None]
     git_hazard: Callable[[str], str]
+    git_hooks: Callable[[str, Sequence[str]], str]
+    kept_beneath: Beneath
     home: str
+
+    @property
+    def naming(self) -> Naming:
+        return Naming(place=self.place, expand=self.expand, home=self.home)
 
 
 @dataclass(slots=True)
@@ -106,8 +116,9 @@ class _Walk:
             judgement = judge(part.words)
             refusal = self._git_refusal(judgement)
             reads = tuple(self._reads(judgement))
+            reads += tuple(self._kept(part.argv))
         except Refused as reason:
-            refusal = str(reason)
+            refusal = str(reason) + self._hooks(part.argv)
             judgement = Judgement()
         if part.words[0].text == "cd":
             # Also where it is refused: a person or a rule may let it happen.
@@ -128,6 +139,7 @@ class _Walk:
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = open_command(part.argv)
+        kept = self._kept_if_known(loose.commands) if refusal else ()
         places = self._mentioned(_all_words(loose.commands)) if refusal else ()
         touched: tuple[Place, ...] = ()
         if refusal:
@@ -141,11 +153,32 @@ class _Walk:
             destroys=_destruction(loose, part.text, self._folders.possible, self._around.home),
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
+            changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
             is_grantable=self._is_grantable(part, loose.commands)
             and all(place.inside and not place.protected for place in places),
-            reads=places,
+            reads=(*places, *kept),
             touches=touched,
         )
+
+    def _kept(self, words: Sequence[str]) -> Iterator[PathFact]:
+        """What a search through folders would come upon though a rule keeps it from being read."""
+        places = _kept(words, [self._real(one) for one in self._folders.possible], self._around)
+        if places is None:
+            raise Refused("it reads more files than can be compared with the rules for reading")
+        yield from (PathFact("read", place) for place in places)
+
+    def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[Place, ...]:
+        folders = [self._real(one) for one in self._folders.possible]
+        found = (_kept(words, folders, self._around) or () for words in commands)
+        return tuple(place for places in found for place in places)
+
+    def _hooks(self, words: Sequence[str]) -> str:
+        """What is to be added to the reason for asking about a git command."""
+        if not _changes_git(words):
+            return ""
+        folders = (self._real(one) for one in self._folders.possible)
+        told = next(filter(None, (self._around.git_hooks(one, words) for one in folders)), "")
+        return f"; {told}" if told else ""
 
     def _is_grantable(self, part: Part, may_run: Iterable[tuple[str, ...]]) -> bool:
         if any(word.has_glob for word in part.words) or self._folders.is_moved:
@@ -210,7 +243,7 @@ class _Walk:
 
     def _mentioned(self, words: Iterable[str]) -> tuple[Place, ...]:
         folders = [self._real(one) for one in self._folders.possible]
-        return mentioned(words, folders, self._around.home, self._around.place)
+        return mentioned(words, folders, self._around.naming)
 
     def _real(self, folder: str) -> str:
         return self._around.place(folder).real
@@ -224,17 +257,50 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     device = next((target for target in loose.targets if is_device(target)), "")
     folders = folders_entered(loose.commands, [command.cwd], around.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
-    places = mentioned([*_all_words(loose.commands), *named], folders, around.home, around.place)
-    touched = mentioned([*_arguments(loose.commands), *named], folders, around.home, around.place)
+    places = mentioned([*_all_words(loose.commands), *named], folders, around.naming)
+    touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
+    reals = [around.place(folder).real for folder in folders]
+    kept = [place for words in loose.commands for place in _kept(words, reals, around) or ()]
+    writing = next((words for words in loose.commands if _changes_git(words)), ())
+    hooks = around.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
-        refusal=f"it cannot be judged: {reason}",
+        refusal=f"it cannot be judged: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
         destroys=destroys or (f"it would write to the device {device}" if device else ""),
-        reads=places,
+        changes_git=bool(writing),
+        reads=(*places, *kept),
         touches=touched,
     )
+
+
+def _kept(
+    words: Sequence[str], folders: Sequence[str], around: Surroundings
+) -> Sequence[Place] | None:
+    named = searched(words)
+    if named is None:
+        return ()
+    found: list[Place] = []
+    for folder in folders:
+        for name in named or (folder,):
+            real = around.place(os.path.join(folder, name)).real
+            beneath = around.kept_beneath(real) if around.is_folder(real) else ()
+            if beneath is None:
+                return None
+            found += beneath
+    return found
+
+
+def _changes_git(words: Sequence[str]) -> bool:
+    """Whether this is git doing more than looking. Its own options are left out by the reader."""
+    if words[0].rsplit("/", 1)[-1] != "git" or len(words) < 2 or words[1].startswith("-"):
+        return False
+    try:
+        judge_git([Word(word) for word in words[1:]])
+    except Refused:
+        return True
+    return False
 
 
 def _destruction(loose: LooseReading, text: str, folders: Sequence[str], home: str) -> str:

@@ -10,7 +10,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import UserMessage
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.questions import Asker, PermissionRequest
-from dirge_py.wiring.authorize import asked_claims
+from dirge_py.wiring.asking import asked_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,37 +1,76 @@
 """The permission gate of a start: settings and flags turned into rules."""
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dirge_py.config.entries import all_entries
-from dirge_py.config.paths import config_dir, state_dir
+from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import PolicySet, Rule, make_rule, parse_rule
 from dirge_py.wiring.options import BuildOptions
 
+if TYPE_CHECKING:
+    from dirge_py.config.edit import save_rules
+else:
+    save_rules = late("dirge_py.config.edit", "save_rules")
+
 
 def open_gate(
-    config: Config, options: BuildOptions, workspace: Workspace, output_dir: Path | None
+    config: Config,
+    options: BuildOptions,
+    workspace: Workspace,
+    output_dir: Path | None,
+    *,
+    is_sandboxed: bool = False,
+    project_rules: Sequence[Rule] = (),
+    denied_tools: Mapping[str, str] | None = None,
 ) -> Gate:
     """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
 
+    `is_sandboxed`: commands run in a sandbox that was seen to work. `project_rules` are those of a
+    trusted project; `denied_tools` are tools that are switched off, with what did it.
+
     Raises:
         UsageError: a flag holds no rule.
-        ConfigError: a `[[permission.rule]]` is none.
+        ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
     """
+    _refuse_allowing(project_rules)
     environment = config.origin.environment
     gate = Gate(
         workspace,
-        PolicySet(rules=_rules(config, options), mode=config.permission.mode),
+        PolicySet(
+            rules=_rules(config, options),
+            project_rules=tuple(project_rules),
+            mode=config.permission.mode,
+            is_sandboxed=is_sandboxed,
+        ),
         state_dirs=[state_dir(environment), config_dir(environment) / "keys", *_key_files(config)],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
+    gate.denied_tools = denied_tools or {}
     workspace.withheld = gate.withholds
     return gate
+
+
+def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
+    """Stores allow rules in the person's own settings, and gives the name of that file.
+
+    What it gives back raises ConfigError or FileError where the file cannot be changed.
+    """
+    origin = config.origin
+    file = Path(origin.path) if origin.path else config_file(origin.environment)
+
+    def keep(rules: Sequence[str]) -> str:
+        return str(save_rules(rules, file=file))
+
+    return keep
 
 
 def key_variables(config: Config) -> list[str]:
@@ -44,6 +83,15 @@ def key_variables(config: Config) -> list[str]:
         if entry.api_key
     ]
     return [*usual, *named, *written]
+
+
+def _refuse_allowing(rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        if rule.effect == "allow":
+            raise ConfigError(
+                f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
+                hint="A project may only ask and deny. Allow it in your own settings.",
+            )
 
 
 def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:

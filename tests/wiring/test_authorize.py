@@ -1,4 +1,39 @@
+"""Questions, answers and what they leave behind."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.hooks import CallDecision, Defer
+from dirge_py.calls import ToolCall
+from dirge_py.config.edit import save_rules
+from dirge_py.errors import ConfigError
+from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
+from dirge_py.permission.judging import JudgeInput, Verdict, judging_with
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.wiring.authorize import SYSTEM_FOLDERS, outside
+from tests.permission.authorizing import NO, YES, Desk
+from tests.permission.conftest import Project, allow, ask, deny
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path.resolve())
+    yield made
+    made.workspace.close()
+
+
+def by_command(**effects: PermissionAnswer) -> Any:
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        return effects.get(request.claims[0].resource.split()[0], NO)
+
+    return answer
 
 
 def test_programs_are_looked_for_outside_the_workspace_only() -> None:
@@ -9,3 +44,419 @@ def test_programs_are_looked_for_outside_the_workspace_only() -> None:
 
 def test_a_workspace_that_holds_every_program_leaves_the_systems_own() -> None:
     assert outside("/usr/bin:/bin", ["/"]) == ":".join(SYSTEM_FOLDERS)
+
+
+async def test_a_call_denied_again_and_again_is_no_longer_asked_about(project: Project) -> None:
+    desk = Desk(project, loop_guard=2)
+
+    told = [await desk.run(desk.bash("make")) for _ in range(4)]
+
+    assert len(desk.person.asked) == 2
+    assert "was denied 2 times" in told[3]
+    assert [e.policy for e in desk.events if isinstance(e, PermissionAnswered)] == [
+        "answer", "answer", "loop-guard", "loop-guard",
+    ]  # fmt: skip
+
+
+async def test_c33_an_approval_resets_the_count(project: Project) -> None:
+    desk = Desk(project, loop_guard=3)
+    for answer in (NO, NO, YES, NO, NO):
+        desk.person.answer = lambda request, answer=answer: answer
+        await desk.decide(desk.bash("make"))
+
+    await desk.decide(desk.bash("make"))
+
+    assert len(desk.person.asked) == 6
+
+
+async def test_another_call_or_run_is_asked_about_all_the_same(project: Project) -> None:
+    desk = Desk(project, loop_guard=1)
+    await desk.decide(desk.bash("make"))
+    await desk.decide(desk.bash("make x"))
+    again = desk.bash("make")
+    await desk.decide(again, desk.info([again], run_id="next"))
+
+    assert len(desk.person.asked) == 3
+
+
+async def test_a_loop_guard_of_nothing_never_speaks(project: Project) -> None:
+    desk = Desk(project, loop_guard=0)
+    for _ in range(6):
+        await desk.decide(desk.bash("make"))
+
+    assert len(desk.person.asked) == 6
+
+
+async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by_one(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    desk.person.answer = by_command(touch=YES, make=NO, npm=YES)
+    calls = [desk.bash("touch x"), desk.bash("ls"), desk.bash("make"), desk.bash("npm test")]
+    info = desk.info(calls)
+
+    allowed = [await desk.allows(call, info) for call in calls]
+
+    assert [[one.call_id for one in batch] for batch in desk.person.asked] == [
+        ["call1", "call3", "call4"]
+    ]
+    assert allowed == [True, True, False, True]
+    kinds = (PermissionAsked, PermissionAnswered)
+    assert [(type(e), e.tool_call_id) for e in desk.events if isinstance(e, kinds)] == [
+        (kind, f"call{number}") for number in (1, 3, 4) for kind in kinds
+    ]
+
+
+async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: YES
+    calls = [desk.bash("make"), desk.bash("npm test")]
+    info = desk.info(calls)
+    await desk.decide(calls[0], info)
+    edited = ToolCall(
+        id=calls[1].id, name="bash", arguments={"command": "npm exec x"}, tool=calls[1].tool
+    )
+
+    await desk.decide(edited, info)
+
+    assert [one.claims[0].resource for one in desk.person.questions] == [
+        "make", "npm test", "npm exec x",
+    ]  # fmt: skip
+
+
+async def test_repetitions_and_edits_of_one_file_wait_for_their_turn(project: Project) -> None:
+    desk = Desk(project, mode="restrictive")
+    desk.person.answer = lambda request: YES
+    write = [desk.call("write", path="new", content=text) for text in ("1\n", "2\n")]
+    calls = [
+        desk.bash("make"),
+        desk.bash("make"),
+        *write,
+        desk.call("write", path="b2", content=""),
+    ]
+    info = desk.info(calls)
+
+    for call in calls:
+        await desk.run(call, info)
+
+    assert [one.call_id for one in desk.person.asked[0]] == [
+        "call3", "call1", "call5",
+    ]  # fmt: skip
+    assert len(desk.person.questions) == 5
+
+
+async def test_a_no_stands_against_a_rule_that_came_with_another_answer(project: Project) -> None:
+    desk = Desk(project)
+    wide = PermissionAnswer(effect="allow", remember="session", is_wide=True)
+    desk.person.answer = lambda request: wide if request.call_id == "call1" else NO
+    calls = [desk.bash("git push origin a"), desk.bash("git push origin b")]
+    info = desk.info(calls)
+
+    assert [await desk.allows(call, info) for call in calls] == [True, False]
+    assert await desk.allows(desk.bash("git push origin b"))
+
+
+async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
+    project: Project,
+) -> None:
+    desk = Desk(project, mode="restrictive")
+    desk.person.answer = lambda request: YES
+    await desk.run(desk.call("read", path="notes.txt"))
+    call = desk.call("edit", path="notes.txt", old_text="notes.txt", new_text="changed")
+    assert await desk.allows(call)
+    [request] = desk.person.questions
+    assert request.preview is not None
+    assert "+changed" in request.preview.text
+    (project.root / "notes.txt").write_text("notes.txt and more\n")
+    assert call.tool is not None
+
+    done = await call.tool.execute(call.id, call.arguments, AbortSignal(), lambda update: None)
+
+    assert done.is_error
+    assert (project.root / "notes.txt").read_text() == "notes.txt and more\n"
+
+
+async def test_what_a_person_made_of_an_edit_is_what_is_written(project: Project) -> None:
+    desk = Desk(project, mode="restrictive")
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        assert request.preview is not None
+        [change] = request.preview.changes
+        return PermissionAnswer(effect="allow", changes=(replace(change, after="mine\n"),))
+
+    desk.person.answer = answer
+
+    told = await desk.run(desk.call("write", path="new.txt", content="theirs\n"))
+
+    assert (project.root / "new.txt").read_text() == "mine\n"
+    assert "user changed" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "is_wide", "granted"),
+    [
+        ("git push origin main", False, ["execute:git push origin main"]),
+        ("git push origin main", True, ["execute:git push *"]),
+        ("npm run build", True, ["execute:npm run build *"]),
+        ("make", True, ["execute:make"]),
+        ("make && git push", True, ["execute:make", "execute:git push *"]),
+        ("python -c 1", False, []),
+        ("git push $(id)", True, []),
+        ("cd src && git push", True, []),
+    ],
+)
+async def test_a_grant_stores_what_was_shown(
+    project: Project, command: str, is_wide: bool, granted: list[str]
+) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: PermissionAnswer(
+        effect="allow", remember="session", is_wide=is_wide
+    )
+
+    assert await desk.allows(desk.bash(command))
+
+    [request] = desk.person.questions
+    assert desk.granted == [str(rule) for rule in desk.gate.grants] == granted
+    shown = request.wider if is_wide and request.wider else request.grant
+    assert granted == list(shown)
+
+
+async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_path: Path) -> None:
+    file = tmp_path / "config/config.toml"
+    file.parent.mkdir()
+    file.write_text('# mine\n[permission]\nmode = "standard" # kept\n')
+    desk = Desk(project, keep_rules=lambda rules: str(save_rules(rules, file=file)))
+    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+
+    assert await desk.allows(desk.bash("make test"))
+    assert await desk.allows(desk.bash("make test"))
+
+    [request] = desk.person.questions
+    assert request.can_keep
+    assert file.read_text() == (
+        '# mine\n[permission]\nmode = "standard" # kept\n\n[[permission.rule]]\n'
+        'op = "execute"\nmatch = "make test"\neffect = "allow"\n'
+    )
+    assert file.with_name("config.toml.bak").exists()
+    assert (desk.granted, desk.gate.grants) == ([], ())
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["make $(id)", "make > log", "python -c 1", "cp a .git/x", "cd src && make", "cat /etc/hosts"],
+)
+async def test_what_must_not_be_allowed_for_ever_cannot_be(project: Project, command: str) -> None:
+    kept: list[str] = []
+    desk = Desk(project, keep_rules=lambda rules: str(kept.extend(rules)))
+    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+
+    assert await desk.allows(desk.bash(command))
+
+    [request] = desk.person.questions
+    assert (request.can_keep, request.grant, request.wider, kept) == (False, (), (), [])
+
+
+async def test_settings_that_cannot_be_written_leave_a_grant_and_a_notice(project: Project) -> None:
+    def broken(rules: object) -> str:
+        raise ConfigError("the file is broken.")
+
+    desk = Desk(project, keep_rules=broken)
+    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+
+    assert await desk.allows(desk.bash("make"))
+
+    assert desk.granted == ["execute:make"]
+    assert any(isinstance(e, SystemNotice) and "broken" in e.content for e in desk.events)
+
+
+@pytest.mark.parametrize(
+    ("answer", "effect", "asked", "warning"),
+    [
+        ("ALLOW", "deny", 1, ""),
+        ("DENY: it deletes work", "deny", 0, ""),
+        ("DENY: it deletes work", "warn", 1, "it deletes work"),
+        ("maybe", "deny", 1, "cannot be read"),
+        ("ALLOW\nDENY: x", "deny", 1, "both"),
+        ("", "warn", 1, "cannot be read"),
+    ],
+)
+async def test_c35_a_judge_can_only_tighten(
+    project: Project, answer: str, effect: Any, asked: int, warning: str
+) -> None:
+    async def model(system: str, prompt: str) -> str:
+        assert "make" in prompt
+        return answer
+
+    desk = Desk(project, judge=judging_with(model), judge_effect=effect)
+    desk.person.answer = lambda request: YES
+
+    is_allowed = await desk.allows(desk.bash("make"))
+
+    assert is_allowed is bool(asked)
+    assert len(desk.person.questions) == asked
+    assert all(warning in one.warning for one in desk.person.questions)
+    assert bool(warning) is any(one.warning for one in desk.person.questions)
+
+
+async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
+    async def judge(call: JudgeInput) -> Verdict:
+        raise TimeoutError
+
+    desk = Desk(project, judge=judge)
+
+    await desk.decide(desk.bash("make"))
+
+    assert [one.warning for one in desk.person.questions] == [""]
+
+
+async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project) -> None:
+    seen: list[str] = []
+
+    async def judge(call: JudgeInput) -> Verdict:
+        seen.extend(call.claims)
+        return Verdict("allow")
+
+    desk = Desk(project, deny("execute:rm *"), judge=judge)
+
+    assert await desk.allows(desk.bash("ls"))
+    assert not await desk.allows(desk.bash("rm x"))
+    assert seen == []
+
+
+async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: Project) -> None:
+    async def judge(call: JudgeInput) -> Verdict:
+        return Verdict("deny", "no") if "npm" in call.claims[0] else Verdict("allow")
+
+    desk = Desk(project, judge=judge)
+    desk.person.answer = lambda request: YES
+    calls = [desk.bash("make"), desk.bash("npm test"), desk.bash("touch z")]
+    info = desk.info(calls)
+
+    assert [await desk.allows(call, info) for call in calls] == [True, False, True]
+    assert [[one.call_id for one in batch] for batch in desk.person.asked] == [["call1", "call3"]]
+
+
+async def permits_of(desk: Desk, command: str) -> frozenset[str]:
+    given: list[LaunchSpec] = []
+
+    def launcher(arguments: list[str], spec: LaunchSpec) -> list[str]:
+        given.append(spec)
+        return ["/bin/true"]
+
+    desk.runner._launcher = launcher
+    await desk.run(desk.bash(command))
+    return frozenset(given[0].permits) if given else frozenset()
+
+
+async def test_a_sandboxed_command_gets_what_was_allowed_and_no_more(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: YES
+    online = Desk(project, allow("network:*"))
+    online.person.answer = lambda request: YES
+    guarded = Desk(project, deny("network:evil.example"), mode="yolo")
+
+    assert await permits_of(desk, "git commit -m x") == {"git"}
+    assert await permits_of(desk, 'git commit -m "$(cat notes.txt)"') == {"git"}
+    assert await permits_of(desk, "git status") == frozenset()
+    assert await permits_of(desk, "make") == frozenset()
+    assert await permits_of(online, "make") == {"network"}
+    assert await permits_of(Desk(project, mode="yolo"), "make") == {"network"}
+    assert await permits_of(guarded, "make") == frozenset()
+
+
+async def test_a_question_about_git_names_the_hooks_that_would_run(project: Project) -> None:
+    for name in ("pre-commit", "pre-push", "commit-msg.sample"):
+        hook = project.root / ".git/hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text("#!/bin/sh\n")
+        hook.chmod(0o755)
+
+    assert "hooks pre-commit" in project.run("git commit -m x").reason
+    assert "pre-push" not in project.run("git commit -m x").reason
+    assert "hooks pre-push" in project.run('git push "$REMOTE"').reason
+    assert "hooks" not in project.run("make").reason
+    project.git("config", "--local", "core.hooksPath", "src")
+    (project.root / "src/pre-commit").write_text("#!/bin/sh\n")
+    (project.root / "src/pre-commit").chmod(0o755)
+    assert f"pre-commit of {project.root}/src" in project.run("git commit -m x").reason
+
+
+async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: PermissionAnswer(effect="deny", comment="use `make fast`")
+
+    assert "use `make fast`" in await desk.run(desk.bash("make"))
+
+
+def waiting(desk: Desk, call: ToolCall, **more: Any) -> Any:
+    return desk.info([call], decisions={call.id: CallDecision(tool_call_id=call.id, allow=True, **more)})
+
+
+async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
+    call = desk.bash("make")
+    assert isinstance(await desk.decide(call), Defer)
+    other = ToolCall(id=call.id, name="bash", arguments={"command": "make evil"}, tool=call.tool)
+
+    assert await desk.allows(call, waiting(desk, call))
+    # A plugin made something else of it: a person would have to see that, and none is there.
+    assert not await desk.allows(other, waiting(desk, call))
+    assert desk.person.questions[-1].claims[0].resource == "make evil"
+
+
+async def test_arguments_that_came_with_a_decision_are_decided(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
+    await desk.decide(desk.bash("make"))
+    other = ToolCall(
+        id="call1", name="bash", arguments={"command": "make it"}, tool=desk.tool("bash")
+    )
+
+    assert await desk.allows(other, waiting(desk, other, arguments=other.arguments))
+
+
+async def test_a_tool_that_is_switched_off_is_denied_in_every_mode(project: Project) -> None:
+    for mode in ("standard", "yolo"):
+        desk = Desk(project, allow("edit:**"), mode=mode)  # type: ignore[arg-type]
+        desk.gate.denied_tools = {"Write": "prompt plan"}
+
+        told = await desk.run(desk.call("write", path="new", content=""))
+
+        assert "prompt plan" in told
+        assert await desk.allows(desk.bash("ls"))
+        [denied] = [e for e in desk.events if isinstance(e, PermissionAnswered)]
+        assert denied.policy == "deny-rule"
+
+
+async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Project) -> None:
+    desk = Desk(project)
+    begun = asyncio.Event()
+
+    class Slow:
+        async def permission(self, requests: Any) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+    desk.authorizer._asker = Slow()
+    task = asyncio.create_task(desk.decide(desk.bash("make")))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    desk.authorizer._asker = desk.person
+    assert not await desk.allows(desk.bash("make"))
+    assert len(desk.gate.history) == 1
+
+
+async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
+    desk = Desk(project, ask("execute:ls *"))
+    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+
+    for _ in range(2):
+        assert await desk.allows(desk.bash("ls src"))
+
+    assert len(desk.person.asked) == 1

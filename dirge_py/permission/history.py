@@ -1,0 +1,179 @@
+"""The decisions of one session: what was judged, who answered, and every vote."""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from dirge_py.claims import Claim, Command
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.decision import Decision
+
+KEPT = 200
+_MOST_TEXT = 2000
+
+Result = Literal["allow", "deny", "defer", "abort"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastDecision:
+    """One decision. `effect` is what came of it, `policy` who said so.
+
+    `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
+    `earlier` (given while the run was down). `text` explains it, secrets taken out. `digest` stands
+    for the tool and its claims.
+    """
+
+    number: int
+    call_id: str
+    tool: str
+    effect: Result
+    policy: str
+    reason: str
+    claims: tuple[str, ...]
+    digest: str
+    text: str
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "call_id": self.call_id,
+            "tool": self.tool,
+            "effect": self.effect,
+            "policy": self.policy,
+            "reason": self.reason,
+            "claims": list(self.claims),
+            "digest": self.digest,
+            "text": self.text,
+        }
+
+
+class DecisionLog:
+    """The last `KEPT` decisions, numbered from 1 as they were made.
+
+    `on_record` is given every new one as plain values, to be stored with the session; `restore`
+    takes those back. `redact` is applied to all text that is kept.
+    """
+
+    def __init__(self, *, redact: Callable[[str], str] = lambda text: text) -> None:
+        self.redact = redact
+        self.on_record: Callable[[Mapping[str, Any]], None] = lambda record: None
+        self._kept: deque[PastDecision] = deque(maxlen=KEPT)
+
+    def __iter__(self) -> Iterator[PastDecision]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, number: int) -> PastDecision | None:
+        return next((one for one in self._kept if one.number == number), None)
+
+    def of_call(self, call_id: str) -> PastDecision | None:
+        """The newest decision about a call."""
+        return next((one for one in reversed(self._kept) if one.call_id == call_id), None)
+
+    def note(
+        self,
+        *,
+        tool: str,
+        call_id: str,
+        claims: Sequence[Claim],
+        decision: Decision,
+        effect: Result,
+        policy: str,
+        reason: str,
+    ) -> PastDecision:
+        """Keep a decision and what came of it."""
+        number = self._kept[-1].number + 1 if self._kept else 1
+        past = PastDecision(
+            number=number,
+            call_id=call_id,
+            tool=tool,
+            effect=effect,
+            policy=policy,
+            reason=self._told(reason),
+            claims=tuple(self._told(f"{one.op}:{one.resource}") for one in decision.claims),
+            digest=digest_of(tool, claims),
+            text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
+        )
+        self._kept.append(past)
+        self.on_record(past.as_record())
+        return past
+
+    def restore(self, records: Sequence[Any]) -> None:
+        """Take back what an earlier process stored; what cannot be read is left out."""
+        for record in records:
+            past = _restored(record)
+            if past is not None:
+                self._kept.append(past)
+
+    def _told(self, text: str, most: int = _MOST_TEXT) -> str:
+        # First the secrets: half of one, left by a cut, would not be known for one.
+        text = self.redact(text)
+        return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def digest_of(tool: str, claims: Sequence[Claim]) -> str:
+    """Stands for a tool and what it would do."""
+    plain = [
+        [one.op, *([one.resource.text, one.resource.cwd] if isinstance(one.resource, Command)
+                   else [one.resource])]
+        for one in claims
+    ]  # fmt: skip
+    text = json.dumps([tool, plain], ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def listed(log: DecisionLog, most: int = 20) -> str:
+    """The newest decisions, one line each, the newest last."""
+    newest = list(log)[-most:]
+    if not newest:
+        return "Nothing was decided yet."
+    rows = [f"{past.number:>4}  {past.effect:<5}  {past.tool}  {_what(past)}" for past in newest]
+    return "\n".join(["Decisions, the newest last", *rows, "", "/why NUMBER explains one."])
+
+
+def told(past: PastDecision) -> str:
+    """One decision with all that led to it."""
+    return f"{past.number}  {past.tool}\n{past.text}"
+
+
+def _what(past: PastDecision) -> str:
+    what = " ".join("  ".join(past.claims).split())
+    shown = what if len(what) <= 60 else f"{what[:59]}…"
+    return f"{shown}  [{past.policy}]"
+
+
+def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> str:
+    head = f"{effect}: {reason} [{policy}]"
+    lines = [head]
+    if policy != decision.policy:
+        lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
+    for claim in decision.claims:
+        lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
+        name = f"{claim.op} {claim.resource}"
+        lines += [
+            f"  {line.policy:<10} {line.effect:<5} {line.reason}".rstrip()
+            for line in decision.trace
+            if line.claim == name and line.effect
+        ]
+    return "\n".join(lines)
+
+
+def _restored(record: Any) -> PastDecision | None:
+    if not isinstance(record, Mapping):
+        return None
+    texts = ("call_id", "tool", "policy", "reason", "digest", "text")
+    number, effect, claims = record.get("number"), record.get("effect"), record.get("claims")
+    if not isinstance(number, int) or effect not in ("allow", "deny", "defer", "abort"):
+        return None
+    if not isinstance(claims, list) or not all(isinstance(record.get(t), str) for t in texts):
+        return None
+    return PastDecision(
+        number=number,
+        effect=effect,
+        claims=tuple(map(str, claims)),
+        **{name: record[name] for name in texts},
+    )

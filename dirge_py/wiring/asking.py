@@ -1,0 +1,181 @@
+"""Questions about the calls of one batch: put together, asked at once, answered one by one."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from dirge_py.agent_loop.hooks import TurnInfo
+from dirge_py.calls import FileChange, Preview, Previews, ToolCall
+from dirge_py.claims import Claim
+from dirge_py.errors import DirgeError
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.decision import Decision
+from dirge_py.permission.gate import Gate, suggest
+from dirge_py.permission.history import digest_of
+from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+
+_MOST_HELD = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A call, what it would do, and what the rules say to that."""
+
+    call: ToolCall
+    claims: tuple[Claim, ...]
+    decision: Decision
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.call.name, self.claims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What was asked about a call, and the answer; `by` is who gave it."""
+
+    judged: Judged
+    request: PermissionRequest | None
+    answer: PermissionAnswer
+    by: Literal["answer", "judge", "earlier", "loop-guard"]
+
+    def is_about(self, now: Judged) -> bool:
+        """Whether it still is the call that was asked about: a plugin may have changed it."""
+        then = self.judged
+        return (
+            then.call.name == now.call.name
+            and then.call.arguments == now.call.arguments
+            and then.decision.effect == now.decision.effect
+            and then.decision.claims == now.decision.claims
+        )
+
+    @property
+    def shown(self) -> tuple[FileChange, ...]:
+        """The changes to files that the question showed."""
+        preview = self.request.preview if self.request is not None else None
+        return preview.changes if preview is not None else ()
+
+
+class Held:
+    """Answers to calls whose turn has not come yet, for the batch they were asked in."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, int, str], Answered] = {}
+
+    def put(self, info: TurnInfo, answered: Answered) -> None:
+        while len(self._answers) >= _MOST_HELD:
+            del self._answers[next(iter(self._answers))]
+        self._answers[info.run_id, info.turn, answered.judged.call.id] = answered
+
+    def has(self, info: TurnInfo, call: ToolCall) -> bool:
+        return (info.run_id, info.turn, call.id) in self._answers
+
+    def take(self, info: TurnInfo, call: ToolCall) -> Answered | None:
+        return self._answers.pop((info.run_id, info.turn, call.id), None)
+
+
+def judge_call(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
+    """The decision about a call; None where there is nothing to decide."""
+    if call.tool is None or call.problem is not None:
+        return None
+    claims = tuple(call.tool.claims(call.arguments))
+    return Judged(call=call, claims=claims, decision=gate.decide(claims, cwd, tool=call.name))
+
+
+def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iterator[Judged]:
+    """The calls after `first` in its batch that would ask, too, as they stand now.
+
+    Left for their own turn: repetitions, and edits of a file that a call before them edits, as
+    what they show would be made from a file that is about to change.
+    """
+    ids = [call.id for call in info.calls]
+    if first.call.id not in ids:
+        return
+    at = ids.index(first.call.id)
+    seen = [(call.name, call.arguments) for call in info.calls[:at]]
+    seen.append((first.call.name, first.call.arguments))
+    edited = {path for call in info.calls[:at] for path in _edited(gate, call, cwd)}
+    edited |= _paths(first.decision)
+    for call in info.calls[at + 1 :]:
+        judged = _quietly_judged(gate, call, cwd)
+        if judged is None:
+            continue
+        paths = _paths(judged.decision)
+        is_new = (call.name, call.arguments) not in seen and not paths & edited
+        seen.append((call.name, call.arguments))
+        edited |= paths
+        if is_new and judged.decision.effect == "ask" and call.id not in info.decisions:
+            yield judged
+
+
+async def request_for(judged: Judged, cwd: str, *, can_keep: bool) -> PermissionRequest:
+    """The question about a call, with all that a person should see."""
+    decision = judged.decision
+    return PermissionRequest(
+        call_id=judged.call.id,
+        tool_name=judged.call.name,
+        claims=asked_claims(decision),
+        grant=decision.grant,
+        wider=decision.wider,
+        can_keep=can_keep and bool(decision.grant),
+        suggestion=suggest(decision),
+        preview=await preview_of(judged.call),
+        cwd=cwd,
+    )
+
+
+def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
+    """The claims as a question shows them."""
+    return tuple(
+        AskedClaim(
+            op=claim.op,
+            resource=claim.resource,
+            effect=claim.effect,
+            policy=claim.policy,
+            reason=claim.reason,
+        )
+        for claim in decision.claims
+    )
+
+
+async def preview_of(call: ToolCall) -> Preview | None:
+    """What the call would change, as of now; None if that cannot be shown, as it will fail."""
+    if not isinstance(call.tool, Previews):
+        return None
+    try:
+        return await asyncio.to_thread(call.tool.preview, call.arguments)
+    except DirgeError:
+        return None
+
+
+def hold_to(workspace: Workspace, answered: Answered) -> None:
+    """Hold an allowed edit to what was shown, and to what the person made of it."""
+    if answered.shown:
+        call_id = answered.judged.call.id
+        workspace.hold_to(call_id, answered.shown, answered.answer.changes)
+
+
+def remembered(answered: Answered) -> Sequence[str]:
+    """The rules that an answer wants to be stored, exactly as they were shown."""
+    request, answer = answered.request, answered.answer
+    if request is None or answer.effect != "allow" or answer.remember == "once":
+        return ()
+    return request.wider if answer.is_wide and request.wider else request.grant
+
+
+def _quietly_judged(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
+    try:
+        return judge_call(gate, call, cwd)
+    except Exception:
+        return None  # it is looked at, and its failure told, when its turn comes
+
+
+def _edited(gate: Gate, call: ToolCall, cwd: str) -> set[str]:
+    judged = _quietly_judged(gate, call, cwd)
+    return _paths(judged.decision) if judged is not None else set()
+
+
+def _paths(decision: Decision) -> set[str]:
+    edits = (claim for claim in decision.claims if claim.op == "edit")
+    return {claim.real or claim.resource for claim in edits}
