@@ -34,9 +34,18 @@ def repeated_question(text: str) -> str:
     period = _period(text)
     if not period or len(text) < _LEAST_REPEATS * period:
         return ""
-    lines = text[-2 * period :].split("\n")
-    whole_lines = lines[1:] or [text[-period:]]
-    return next(filter(None, map(_as_question, reversed(whole_lines))), "")
+    lines = text[-2 * period :].split("\n")[1:] or _rotations(text[-period:])
+    return max(filter(None, map(_as_question, lines)), key=_likeness, default="")
+
+
+def _rotations(line: str) -> list[str]:
+    """What `line` may have begun as, if it is one turn of a loop that writes no line ends."""
+    return [line[start:] + line[:start] for start in range(min(len(line), _LONGEST))]
+
+
+def _likeness(question: str) -> tuple[bool, bool, int, str]:
+    """The larger, the more it looks like the whole of a question and nothing but that."""
+    return question[-1] in "?:)]", question[0].isalnum(), len(question), question
 
 
 def _as_question(line: str) -> str:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.abort import AbortSignal
 from dirge_py.lib.lean_dataclass import dataclass
@@ -138,10 +137,13 @@ class RunningCommand:
             if unless is None or not unless.done():
                 self.stop()
 
-        # An abort may come from any thread.
-        later = partial(self._loop.call_soon_threadsafe, stop)
-        forget = signal.on_abort(later) if signal is not None else None
-        waiting = {self.finished} if unless is None else {self.finished, unless}
+        def stop_soon() -> None:  # an abort may come from any thread
+            self._loop.call_soon_threadsafe(stop)
+
+        forget = signal.on_abort(stop_soon) if signal is not None else None
+        waiting: set[asyncio.Future[Any]] = {self.finished}
+        if unless is not None:
+            waiting.add(unless)
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:

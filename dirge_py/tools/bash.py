@@ -48,8 +48,6 @@ class Bash(Tool[BashArgs]):
         return Preview(kind="command", text=_as_typed(args))
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> LoopToolResult:
-        if ctx.services.processes is None:
-            raise ToolFailed("Commands cannot be run here. Use the file tools.")
         if args.background:
             return await _start(args, ctx)
         timeout_s = args.timeout or ctx.services.command_timeout_s
@@ -81,6 +79,9 @@ def _as_typed(args: BashArgs) -> str:
 
 async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished | Shell:
     services = ctx.services
+    runner = services.shells or services.processes
+    if runner is None:
+        raise ToolFailed("Commands cannot be run here. Use the file tools.")
 
     def show(tail: str, _total_bytes: int) -> None:
         ctx.on_update(text_result(tail))
@@ -88,8 +89,7 @@ async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished |
     def tell_quiet(tail: str, quiet_s: float) -> None:
         ctx.on_update(text_result(tail, quiet_s=round(quiet_s)))
 
-    run = services.processes.run if services.shells is None else services.shells.run
-    return await run(
+    return await runner.run(
         args.command,
         cwd=ctx.cwd,
         timeout_s=timeout_s,

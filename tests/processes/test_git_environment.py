@@ -1,0 +1,126 @@
+"""Git as every command has it, with repositories that try to have something run."""
+
+import os
+import subprocess
+
+import pytest
+
+from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.git_environment import hardened
+
+QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with one commit whose settings and hooks leave a mark when they run."""
+    root = tmp_path / "proj"
+
+    def git(*words: str) -> None:
+        subprocess.run(["git", *words], cwd=root, check=True, env={**os.environ, **QUIET})
+
+    root.mkdir()
+    git("init", "-q", "-b", "main", ".")
+    git("config", "user.name", "u")
+    git("config", "user.email", "u@example.com")
+    (root / "a").write_text("a\n")
+    git("add", "a")
+    git("commit", "-qm", "one")
+    marker = tmp_path / "mark"
+    marker.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran-$1\n")
+    marker.chmod(0o755)
+    git("config", "core.fsmonitor", f"{marker} fsmonitor; false")
+    hook = root / ".git/hooks/pre-commit"
+    hook.write_text(f"#!/bin/sh\n{marker} hook\n")
+    hook.chmod(0o755)
+    return root
+
+
+async def git(runner, command: str, cwd, **options):
+    finished = await runner.run(command, cwd=str(cwd), extra_env=QUIET, **options)
+    return finished.exit_code, (finished.output.head + finished.output.tail).decode()
+
+
+async def test_ordinary_use_is_not_disturbed(runner, repository, tmp_path):
+    code, text = await git(
+        runner,
+        "git status --short && git checkout -qb b && echo b > b && git add b && git commit -qm two"
+        " && git clone -q --bare . ../bare.git && git remote add o ../bare.git && git push -q o b"
+        " && git worktree add -q ../tree main && git -C ../tree status --short"
+        " && git -c core.fsmonitor=false stash list && git log --oneline | wc -l",
+        repository,
+    )
+
+    assert (code, text.split()) == (0, ["2"])
+
+
+async def test_a_monitor_is_never_started_and_hooks_only_where_nobody_forbids(
+    runner, repository, tmp_path
+):
+    commit = "git commit --allow-empty -qm x && git status --short"
+    await git(runner, commit, repository)
+    ran = sorted(path.name for path in tmp_path.glob("ran-*"))
+    for path in tmp_path.glob("ran-*"):
+        path.unlink()
+    runner.prepare("strict", GIT_HARDENING)
+    await git(runner, commit, repository, call_id="strict")
+
+    assert ran == ["ran-hook"]
+    assert not list(tmp_path.glob("ran-*"))
+
+
+async def test_a_folder_that_only_looks_like_a_repository_is_none(runner, repository, tmp_path):
+    await git(runner, "git clone -q --bare . sub/lib.git", repository)
+    code, text = await git(runner, "git log", repository / "sub/lib.git")
+
+    assert code == 128
+    assert "safe.bareRepository" in text
+
+
+async def test_programs_as_transports_are_refused(runner, repository, tmp_path):
+    code, _text = await git(
+        runner, f"git clone -q 'ext::touch {tmp_path}/ran-ext' ../copy", repository
+    )
+
+    assert code != 0
+    assert not (tmp_path / "ran-ext").exists()
+
+
+async def test_what_needs_a_password_fails_at_once(runner, repository):
+    code, text = await git(
+        runner, "printf 'url=https://x@nowhere.invalid\\n' | git credential fill", repository
+    )
+
+    assert code != 0
+    assert "terminal prompts disabled" in text
+
+
+def test_both_hold_and_the_strict_one_wins():
+    environment = EnvironmentPolicy(source={}).build(
+        "m",
+        {
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "core.hooksPath",
+            "GIT_CONFIG_VALUE_0": "/dev/null",
+            "GIT_CONFIG_KEY_1": "safe.bareRepository",
+            "GIT_CONFIG_VALUE_1": "all",
+            "GIT_OPTIONAL_LOCKS": "1",
+        },
+    )
+    said = subprocess.run(
+        ["git", "config", "--list"], env=environment, capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert environment["GIT_OPTIONAL_LOCKS"] == "1"
+    assert said[-5:] == [
+        "core.fsmonitor=false",
+        "safe.barerepository=explicit",
+        "protocol.ext.allow=never",
+        "core.hookspath=/dev/null",
+        "safe.barerepository=all",
+    ]
+
+
+def test_a_setting_that_is_only_announced_is_left_out():
+    assert hardened({"GIT_CONFIG_COUNT": "many"})["GIT_CONFIG_COUNT"] == "3"
