@@ -6,6 +6,7 @@ from dirge_py.errors import DirgeError
 from dirge_py.parts import ModelChoice, Parts
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
+from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.streams import ThinkingLevel
 
@@ -65,6 +66,11 @@ class Choices:
     def clear_grants(self) -> None:
         while self._gate.grants:
             self.remove_grant(0)
+
+    @property
+    def decisions(self) -> DecisionLog:
+        """What was decided so far, oldest first."""
+        return self._gate.history
 
     def why(self, tool: str, input_text: str) -> Decision:
         """What would be decided about this call, and why. Executes nothing."""

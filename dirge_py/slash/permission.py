@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
 from dirge_py.permission.decision import explain
+from dirge_py.permission.history import listed, told
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
@@ -33,10 +34,23 @@ async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    tool, _, call = args.partition(" ")
-    if not tool or not call.strip():
+    tool, _, call = args.strip().partition(" ")
+    if not tool:
+        front.show(listed(conversation.decisions))
+        return
+    if tool.isdigit() and not call:
+        front.show(_past(conversation, int(tool)))
+        return
+    if not call.strip():
         raise UsageError("Which call?", hint="For example: /why bash git push")
     front.show(explain(conversation.why(tool, call.strip()), tool, call.strip()))
+
+
+def _past(conversation: "Conversation", number: int) -> str:
+    past = conversation.decisions.get(number)
+    if past is None:
+        raise UsageError(f"There is no decision {number}.", hint=listed(conversation.decisions))
+    return told(past)
 
 
 async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -94,8 +108,8 @@ COMMANDS = (
     ),
     Command(
         name="why",
-        summary="what would be decided about a call, and by which rule; runs nothing",
-        usage="TOOL INPUT",
+        summary="what was decided, or would be, and by which rule; runs nothing",
+        usage="[NUMBER|TOOL INPUT]",
         run=why,
         headless=True,
         complete=tools,

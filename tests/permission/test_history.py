@@ -1,0 +1,72 @@
+import json
+from typing import Any
+
+from dirge_py.permission.history import KEPT, DecisionLog, listed, told
+
+from .conftest import Project, deny
+
+
+def note(log: DecisionLog, project: Project, command: str, call_id: str = "c") -> None:
+    claims = [project.execute(command)]
+    decision = project.gate(deny("execute:rm *")).decide(claims)
+    log.note(
+        tool="bash",
+        call_id=call_id,
+        claims=claims,
+        decision=decision,
+        effect="deny",
+        policy=decision.policy,
+        reason=decision.reason,
+    )
+
+
+def test_only_the_latest_are_kept_under_their_numbers(project: Project) -> None:
+    log = DecisionLog()
+    for number in range(KEPT + 5):
+        note(log, project, f"rm {number}")
+
+    assert (len(log), log.get(5), log.get(6) is None) == (KEPT, None, False)
+    assert listed(log).splitlines()[-3].split()[0] == str(KEPT + 5)
+
+
+def test_a_decision_is_told_with_every_vote_that_was_cast(project: Project) -> None:
+    log = DecisionLog()
+    note(log, project, "rm x && ls")
+    past = log.get(1)
+
+    assert past is not None
+    assert "deny-rule  deny  the rule `execute:rm *`" in told(past)
+    assert "execute ls\n  → allow [builtin]" in told(past)
+
+
+def test_what_was_stored_comes_back_and_numbers_go_on(project: Project) -> None:
+    stored: list[Any] = []
+    log, again = DecisionLog(), DecisionLog()
+    log.on_record = stored.append
+    note(log, project, "rm x", "one")
+    note(log, project, "rm y", "two")
+
+    again.restore([*json.loads(json.dumps(stored)), {"number": "x"}, None, {}])
+
+    assert list(again) == list(log)
+    note(again, project, "rm z")
+    assert [past.number for past in again] == [1, 2, 3]
+    assert again.of_call("two") == log.get(2)
+
+
+def test_secrets_are_taken_out_before_anything_is_cut(project: Project) -> None:
+    log = DecisionLog(redact=lambda text: text.replace("hunter2" * 400, "[secret]"))
+    note(log, project, f"rm --password={'hunter2' * 400}")
+
+    [past] = log
+    assert "hunter2" not in json.dumps(past.as_record())
+    assert "[secret]" in past.claims[0]
+
+
+def test_other_claims_have_another_digest(project: Project) -> None:
+    log = DecisionLog()
+    for command in ("rm x", "rm x", "rm y"):
+        note(log, project, command)
+
+    first, second, third = (past.digest for past in log)
+    assert first == second != third
