@@ -114,7 +114,6 @@ def _probe(launcher: Launcher, room: SandboxRoom) -> str:
             capture_output=True,
             timeout=_PROBE_LIMIT_S,
             check=False,
-            start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"

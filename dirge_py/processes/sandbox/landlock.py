@@ -22,9 +22,10 @@ from dirge_py.processes.sandbox.room import SandboxRoom
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 LIMITS = (
-    "Other processes can be seen. Directly in the workspace's own folder nothing can be made, "
-    "renamed or removed, only in the folders below it. There are no terminals (pty), and without "
-    "the network no sockets at all, not even to itself."
+    "Other processes and the names of hidden files can be seen, and permissions of your files be "
+    "changed. Directly in the workspace's own folder nothing can be made, renamed or removed, only "
+    "in the folders below it. There are no terminals (pty), and without the network no sockets at "
+    "all, not even to itself. What was allowed to write to `.git` may also change its hooks."
 )
 SIGNALS = " Other processes of yours can be sent signals."
 
@@ -67,11 +68,12 @@ class Landlock:
         if "git" in spec.permits:
             places = _with_open_git(places)
         has_network = self._room.network or "network" in spec.permits
-        places |= {"/dev/shm": "hide", "/dev/pts": "hide", self._tmp: "write"}
+        # root could read the disk itself there.
+        places |= {"/dev": "hide", self._tmp: "write"}
         places |= dict.fromkeys((f"/dev/{name}" for name in _OPEN_DEVICES), "write")
         settings = {
             "rules": list(rules_of(places)),
-            "filter": (filter_program(sockets=has_network) or b"").hex(),
+            "filter": (filter_program(sockets=has_network, ipc=False) or b"").hex(),
             "limits": lowered_limits(),
             "tmp": self._tmp,
         }
@@ -91,7 +93,10 @@ def rules_of(places: Places) -> Iterator[tuple[str, Effect]]:
 def _rules(path: str, effect: Effect, places: Places) -> Iterator[tuple[str, Effect]]:
     level = _LEVEL[effect]
     inner = [each for each in places if each != path and is_below(each, path)]
-    if any(_LEVEL[places[each]] < level for each in inner):
+    lowest = min((_LEVEL[places[each]] for each in inner), default=level)
+    if lowest < level:
+        if lowest:
+            yield path, "show"
         for name in _names_in(path):
             child = os.path.join(path, name)
             yield from _rules(child, places.get(child, effect), places)

@@ -42,6 +42,12 @@ _AARCH64 = _EVERYWHERE | {
     "finit_module": 273, "bpf": 280, "userfaultfd": 282, "kexec_file_load": 294,
 }  # fmt: skip
 
+_SHARED_MEMORY = {
+    "x86_64": (29, 30, 64, 65, 68, 69, 70, 220, 240),
+    "aarch64": (180, 186, 188, 189, 190, 192, 193, 194, 196),
+}
+"""Memory, semaphores and queues that belong to nobody's file: shmget, shmat, semget, mq_open …"""
+
 # Programs try these first and know another way where the kernel has none.
 _ABSENT = frozenset(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"))
 _JUDGED = frozenset(("ioctl", "socket", "clone", "unshare"))
@@ -59,25 +65,29 @@ _MACHINES = {
 }
 
 
-def filter_program(*, sockets: bool, machine: str = "") -> bytes | None:
+def filter_program(*, sockets: bool, ipc: bool = True, machine: str = "") -> bytes | None:
     """The filter, in 8-byte instructions; None on a machine whose calls are not known here.
 
     Without `sockets` none can be made, but for pairs that are connected from the beginning.
+    Without `ipc` there is no memory shared with processes outside.
     """
-    known = _MACHINES.get(machine or platform.machine())
+    name = machine or platform.machine()
+    known = _MACHINES.get(name)
     if known is None:
         return None
+    refused = () if ipc else _SHARED_MEMORY[name]
     return b"".join(
         struct.pack("=HBBI", code, yes, no, value)
-        for code, yes, no, value in _instructions(known, sockets=sockets)
+        for code, yes, no, value in _instructions(known, refused, sockets=sockets)
     )
 
 
 _Instruction = tuple[int, int, int, int]
 
 
-def _instructions(machine: _Machine, *, sockets: bool) -> Iterator[_Instruction]:
-    refuse = {name: _ENOSYS if name in _ABSENT else _EPERM for name in machine.numbers}
+def _instructions(
+    machine: _Machine, refused: tuple[int, ...], *, sockets: bool
+) -> Iterator[_Instruction]:
     yield _LOAD, 0, 0, _MACHINE_AT
     # Another machine's calls, such as those of 32-bit programs, have other numbers.
     yield _EQUAL, 1, 0, machine.audit
@@ -88,7 +98,10 @@ def _instructions(machine: _Machine, *, sockets: bool) -> Iterator[_Instruction]
     for name, number in machine.numbers.items():
         if name not in _JUDGED:
             yield _EQUAL, 0, 1, number
-            yield _fail(refuse[name])
+            yield _fail(_ENOSYS if name in _ABSENT else _EPERM)
+    for number in refused:
+        yield _EQUAL, 0, 1, number
+        yield _fail(_EPERM)
     for name in ("clone", "unshare"):
         yield from _if_call(
             machine.numbers[name],

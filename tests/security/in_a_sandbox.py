@@ -1,0 +1,46 @@
+"""Runs a command in a sandbox, as a program of its own so that another user can.
+
+`python in_a_sandbox.py ROOM KIND COMMAND…`: ROOM is JSON for `SandboxRoom`. Its environment is what
+the command gets. Exit code 99: there is no such sandbox here; stderr says why.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from dirge_py.processes.launch import LaunchSpec  # noqa: E402
+from dirge_py.processes.sandbox.bubblewrap import PROGRAMS  # noqa: E402
+from dirge_py.processes.sandbox.choose import find_sandbox  # noqa: E402
+from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom  # noqa: E402
+
+
+def main(room_text: str, kind: str, *command: str) -> int:
+    room = SandboxRoom(
+        **{
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in json.loads(room_text).items()
+        }
+    )
+    found = find_sandbox(room, programs=PROGRAMS if kind == "bubblewrap" else ())
+    if isinstance(found, NoSandbox) or found.kind != kind:
+        print(found, file=sys.stderr)
+        return 99
+    cwd = room.roots[0]
+    environment = dict(os.environ)
+    spec = LaunchSpec(cwd=cwd, environment=environment, call_id="1")
+    words = [word.replace("{pid}", str(os.getpid())) for word in command]
+    try:
+        arguments = found.launcher(words, spec)
+        return subprocess.run(
+            arguments, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, check=False
+        ).returncode
+    finally:
+        found.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,190 @@
+"""Ways out of the sandbox, each tried for real inside; and no way around it."""
+
+import ctypes
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.files.requirement import lacking
+from tests.security.sizes import count
+
+HERE = Path(__file__).parent
+SECRET = "canary-8f2b61"
+KINDS = ["bubblewrap", "landlock"]
+
+NOT_WITH_LANDLOCK = {"see_the_parent", "change_permissions"}
+"""What Landlock cannot keep from a command; its `limits` say so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """A workspace under git, one without, a home with secrets, and what listens around them."""
+
+    base: Path
+    prefix: tuple[str, ...]
+    python: str
+    targets: dict[str, Any]
+
+    @property
+    def work(self) -> Path:
+        return self.base / "home" / "work"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": "/usr/bin:/bin", "HOME": str(self.base / "home"), "DIRGE_CALL": "call"}
+
+    def room(self) -> str:
+        home = self.base / "home"
+        return json.dumps(
+            {
+                "roots": [str(self.work), str(self.base / "bare")],
+                "home": str(home),
+                "hidden": [str(home / ".local/state/dirge"), str(home / ".config/dirge")],
+            }
+        )
+
+    def run(self, kind: str, *command: str) -> "subprocess.CompletedProcess[str]":
+        ran = subprocess.run(
+            [*self.prefix, self.python, "-B", str(HERE / "in_a_sandbox.py"), self.room(), kind]
+            + list(command),
+            env=self.environment,
+            cwd=self.work,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if ran.returncode == 99:
+            lacking(f"a working sandbox made with {kind}: {ran.stderr}")
+        return ran
+
+
+@pytest.fixture(params=["as we are", "as an ordinary user"])
+def site(request: pytest.FixtureRequest, open_tmp_path: Path) -> Iterator[Site]:
+    prefix: tuple[str, ...] = ()
+    python = sys.executable
+    if request.param == "as an ordinary user":
+        prefix, python = ordinary_user()
+    with ExitStack() as stack:
+        targets = build(open_tmp_path, stack)
+        if prefix:
+            subprocess.run(["chown", "-R", "1000:1000", str(open_tmp_path)], check=True)
+            os.chown(f"/dev/shm/{targets['shm']}", 1000, 1000)
+        yield Site(base=open_tmp_path, prefix=prefix, python=python, targets=targets)
+
+
+def ordinary_user() -> tuple[tuple[str, ...], str]:
+    """What to put before a command, and a Python that this user may run."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        lacking("root and setpriv")
+    prefix = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        # Started by root it may run where its own user could not start it again.
+        check = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sys.executable, os.X_OK))"
+        try:
+            ran = subprocess.run([*prefix, python, "-c", check], capture_output=True, check=False)
+        except OSError:
+            continue
+        if ran.returncode == 0:
+            return prefix, python
+    lacking("a Python that other users may run")
+
+
+def build(base: Path, stack: ExitStack) -> dict[str, Any]:
+    home, bare = base / "home", base / "bare"
+    work = home / "work"
+    for folder in (work / "sub", bare, home / ".ssh", home / ".gnupg", home / ".config/dirge"):
+        folder.mkdir(parents=True)
+    (home / ".local/state/dirge").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (work / "sub/file").write_text("fine\n")
+    secrets = [
+        home / ".ssh/id_ed25519",
+        home / ".local/state/dirge/session.jsonl",
+        home / ".config/dirge/config.toml",
+        home / ".bash_history",
+        base / "elsewhere.txt",
+    ]
+    for path in secrets:
+        path.write_text(SECRET)
+    shm = f"dirge-{os.getpid()}"
+    Path(f"/dev/shm/{shm}").write_text(SECRET)
+    stack.callback(Path(f"/dev/shm/{shm}").unlink, missing_ok=True)
+    paths = [str(home / ".gnupg/S.gpg-agent"), f"/tmp/{shm}.sock"]
+    for path in paths:
+        listen(stack, socket.AF_UNIX, path)
+        stack.callback(Path(path).unlink, missing_ok=True)
+    listen(stack, socket.AF_UNIX, f"\0{shm}")
+    return {
+        "work": str(work),
+        "bare": str(bare),
+        "home": str(home),
+        "secret": SECRET,
+        "secrets": [str(path) for path in secrets],
+        "outside": [str(HERE)],
+        "hidden": [str(base), str(home), "/tmp", "/var/tmp", "/run", "/dev/shm"],
+        "shm": shm,
+        "shm_key": system_v_memory(stack),
+        "abstract": shm,
+        "sockets": [*paths, "/run/docker.sock", "/var/run/docker.sock", "/tmp/.X11-unix/X0"],
+        "port": listen(stack, socket.AF_INET, ("127.0.0.1", 0)),
+        "port6": listen(stack, socket.AF_INET6, ("::1", 0)) if socket.has_ipv6 else 1,
+    }
+
+
+def listen(stack: ExitStack, family: int, address: Any) -> int:
+    listening = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+    listening.bind(address)
+    listening.listen()
+    if isinstance(address, str) and address.startswith("/"):
+        os.chmod(address, 0o777)
+    return listening.getsockname()[1] if isinstance(address, tuple) else 0
+
+
+def system_v_memory(stack: ExitStack) -> int:
+    libc, key = ctypes.CDLL(None), 0x44495247 + os.getpid()
+    made = libc.shmget(key, 4096, 0o1666)
+    stack.callback(libc.shmctl, made, 0, None)
+    return key
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+        for path in sorted(folder.rglob("*"))
+        if not path.is_socket()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_way_leads_out(site: Site, kind: str) -> None:
+    before = contents(site.base)
+    given = json.dumps({**site.targets, "pid": "PID"}).replace('"PID"', "{pid}")
+
+    ran = site.run(kind, "/usr/bin/python3", "-I", "-S", str(HERE / "escapes.py"), given)
+
+    assert ran.returncode == 0, ran.stderr
+    through = {name for name, is_out in json.loads(ran.stdout).items() if is_out}
+    if kind == "landlock":
+        through -= NOT_WITH_LANDLOCK
+    left = {
+        path: content
+        for path, content in contents(site.base).items()
+        if before.get(path) != content and not path.startswith("home/work/sub/")
+    }
+    escaped = [*Path("/").glob("*/dirge-escape"), *Path("/").glob("*/*/dirge-escape")]
+    count(f"sandbox escapes, {kind}", len(json.loads(ran.stdout)), len(through) + len(left))
+    assert (through, left, escaped) == (set(), {}, [])
+    assert set(before) <= set(contents(site.base))
