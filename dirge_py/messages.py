@@ -2,7 +2,8 @@
 
 All are immutable values. The stored form (session/codec.py) and the provider forms (providers/) are
 derived from these; role and block names on the wire are `user`, `assistant`, `toolResult`,
-`system`, `custom` and `text`, `thinking`, `toolCall`, `image`, `compaction`.
+`system`, `custom` and `text`, `thinking`, `toolCall`, `image`, `document`,
+`compaction`.
 """
 
 from collections.abc import Mapping
@@ -56,6 +57,15 @@ class ImageBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentBlock:
+    """A document by reference, as a picture is; `name` is what the person knows it by."""
+
+    asset_id: str
+    media_type: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBlock:
     """What a service put in the place of older history. `data` is its own block, sent back as it
     came, to that service only; `text` is the summary in it, as far as people may read it.
@@ -65,9 +75,9 @@ class CompactionBlock:
     text: str = ""
 
 
-UserBlock: TypeAlias = TextBlock | ImageBlock
+UserBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
 AssistantBlock: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | CompactionBlock
-ResultBlock: TypeAlias = TextBlock | ImageBlock
+ResultBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from dirge_py.agent_loop.hooks import (
 from dirge_py.messages import (
     AssistantMessage,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     SystemMessage,
     TextBlock,
@@ -23,7 +24,7 @@ from dirge_py.messages import (
 from dirge_py.streams import ThinkingLevel
 
 _MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
-_RESULT_BLOCKS = (TextBlock, ImageBlock)
+_RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
 _MESSAGE_LIST: tuple[type, ...] = (list, tuple, type(None))
 
 ACCEPTED: Mapping[str, tuple[type, ...]] = {

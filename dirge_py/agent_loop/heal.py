@@ -15,7 +15,6 @@ from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
-    ImageBlock,
     Message,
     ResultBlock,
     StopReason,
@@ -212,7 +211,7 @@ def _is_sent(message: Message) -> bool:
         return not message.withheld and any(map(_says_something, message.content))
     if isinstance(message, ToolResultMessage):
         return True
-    return any(isinstance(block, ImageBlock) or block.text.strip() for block in message.content)
+    return any(not isinstance(block, TextBlock) or block.text.strip() for block in message.content)
 
 
 def _says_something(block: AssistantBlock) -> bool:

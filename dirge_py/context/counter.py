@@ -8,6 +8,7 @@ from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     Message,
     TextBlock,
@@ -135,7 +136,13 @@ class TokenCounter:
         return _MESSAGE_TOKENS + sum(map(self._block, message.content))
 
     def _block(
-        self, block: TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock
+        self,
+        block: TextBlock
+        | ThinkingBlock
+        | ToolCallBlock
+        | ImageBlock
+        | DocumentBlock
+        | CompactionBlock,
     ) -> int:
         match block:
             case TextBlock():
@@ -147,6 +154,8 @@ class TokenCounter:
             case ImageBlock():
                 is_image = block.media_type.startswith("image/")
                 return self.image_tokens if is_image else self.document_tokens
+            case DocumentBlock():
+                return self.document_tokens
             case CompactionBlock():
                 return self.text(_as_json(dict(block.data)))
 

@@ -15,6 +15,7 @@ from dirge_py.messages import (
     AssistantBlock,
     AssistantMessage,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     Message,
     ResultBlock,
@@ -186,13 +187,13 @@ def _files_text(files: Sequence[RestoredFile]) -> str:
 
 
 def _cleared(result: ToolResultMessage) -> ToolResultMessage:
-    if len(result.text) < KEPT_CHARS and not _has_picture(result):
+    if len(result.text) < KEPT_CHARS and not _has_asset(result):
         return result
     return replace(result, content=(TextBlock(CLEARED.format(tool=result.tool_name)),))
 
 
-def _has_picture(result: ToolResultMessage) -> bool:
-    return any(isinstance(block, ImageBlock) for block in result.content)
+def _has_asset(result: ToolResultMessage) -> bool:
+    return any(not isinstance(block, TextBlock) for block in result.content)
 
 
 def capped(result: ToolResultMessage, most: int) -> ToolResultMessage:
@@ -218,17 +219,21 @@ def _both_ends(text: str, most: int, marker: str) -> str:
 
 
 def _squeezed(message: Message, most: int) -> Message:
-    """The message with each of its texts cut to `most`. Pictures and thoughts do not survive."""
+    """The message with each of its texts cut to `most`. Pictures, documents and thoughts do not."""
     if isinstance(message, CustomMessage):
         return message
     if isinstance(message, AssistantMessage):
         blocks = [_squeezed_block(b, most) for b in message.content if _survives(b, most)]
         return replace(message, content=tuple(blocks))
     content = tuple(
-        TextBlock(_short(block.text if isinstance(block, TextBlock) else "[picture]", most))
+        TextBlock(_short(block.text if isinstance(block, TextBlock) else _left_out(block), most))
         for block in message.content
     )
     return replace(message, content=content)
+
+
+def _left_out(block: ImageBlock | DocumentBlock) -> str:
+    return "[picture]" if isinstance(block, ImageBlock) else "[document]"
 
 
 def _survives(block: AssistantBlock, most: int) -> bool:

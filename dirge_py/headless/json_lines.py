@@ -13,6 +13,7 @@ from dirge_py.headless.result import usage_object
 from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
+    DocumentBlock,
     ImageBlock,
     Message,
     TextBlock,
@@ -189,6 +190,9 @@ def _block(block: object) -> dict[str, Any]:
         case ImageBlock(asset_id=asset_id, media_type=media_type):
             source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
             return {"type": "image", "source": source}
+        case DocumentBlock(asset_id=asset_id, media_type=media_type, name=name):
+            source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
+            return {"type": "document", "source": source, "title": name}
         case CompactionBlock(text=text):
             return {"type": "compaction", "content": text}
         case _:

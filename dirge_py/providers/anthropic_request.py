@@ -14,9 +14,9 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.providers.assets import Asset, Assets, kind_of
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
-from dirge_py.providers.images import image_base64, missing_image
 from dirge_py.streams import LlmContext, StreamOptions, ThinkingBudgets, ThinkingLevel, ToolSpec
 
 _BUDGETS: Mapping[ThinkingLevel, int] = {
@@ -63,7 +63,8 @@ def messages_request(
         body["tools"] = _tools(context.tools)
     if context.system_prompt.strip():
         body["system"] = [{"type": "text", "text": context.system_prompt, "cache_control": _CACHED}]
-    body["messages"] = _messages(history, context.asset_dir, with_thinking="thinking" in body)
+    assets = Assets(folder=context.asset_dir, reads_documents=card.images)
+    body["messages"] = _messages(history, assets, with_thinking="thinking" in body)
     user_id = options.metadata.get("user_id")
     if isinstance(user_id, str):
         body["metadata"] = {"user_id": user_id}
@@ -138,34 +139,46 @@ def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
 
 
 def _messages(
-    history: Sequence[Sendable], asset_dir: str | None, *, with_thinking: bool
+    history: Sequence[Sendable], assets: Assets, *, with_thinking: bool
 ) -> list[dict[str, Any]]:
-    """Roles alternate: results and user messages that follow each other are one message."""
+    """Roles alternate: results and user messages that follow each other are one message.
+
+    What results show stands behind the last of them: the service wants all results first.
+    """
     messages: list[dict[str, Any]] = []
+    shown_later: list[Asset] = []
     for message in history:
+        if shown_later and not isinstance(message, ToolResultMessage):
+            _append(messages, "user", _parts(shown_later, assets))
+            shown_later = []
+        if isinstance(message, ToolResultMessage):
+            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        content = _content(message, asset_dir, with_thinking=with_thinking)
-        if messages and messages[-1]["role"] == role:
-            messages[-1]["content"] += content
-        else:
-            messages.append({"role": role, "content": content})
+        _append(messages, role, _content(message, assets, with_thinking=with_thinking))
+    if shown_later:
+        _append(messages, "user", _parts(shown_later, assets))
     if messages and messages[0]["role"] == "assistant":
         messages.insert(0, {"role": "user", "content": [_text("[The beginning is left out.]")]})
-    for message in reversed(messages):
-        if message["role"] == "user":
-            message["content"][-1]["cache_control"] = _CACHED
+    for written in reversed(messages):
+        if written["role"] == "user":
+            written["content"][-1]["cache_control"] = _CACHED
             break
     return messages
 
 
-def _content(
-    message: Sendable, asset_dir: str | None, *, with_thinking: bool
-) -> list[dict[str, Any]]:
+def _append(messages: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += content
+    else:
+        messages.append({"role": role, "content": content})
+
+
+def _content(message: Sendable, assets: Assets, *, with_thinking: bool) -> list[dict[str, Any]]:
     match message:
         case UserMessage():
-            return _parts(message.content, asset_dir)
+            return _parts(message.content, assets)
         case ToolResultMessage():
-            return [_result(message, asset_dir)]
+            return [_result(message)]
         case AssistantMessage():
             return [
                 _block(block)
@@ -174,33 +187,40 @@ def _content(
             ]
 
 
-def _result(message: ToolResultMessage, asset_dir: str | None) -> dict[str, Any]:
+def _result(message: ToolResultMessage) -> dict[str, Any]:
+    texts = [
+        b.text if isinstance(b, TextBlock) else f"[The {kind_of(b)} follows the results.]"
+        for b in message.content
+    ]
     result: dict[str, Any] = {
         "type": "tool_result",
         "tool_use_id": message.tool_call_id,
-        "content": _parts(message.content, asset_dir) or [_text("(no output)")],
+        "content": [_text(text) for text in texts if text.strip()] or [_text("(no output)")],
     }
     if message.is_error:
         result["is_error"] = True
     return result
 
 
-def _parts(blocks: Sequence[TextBlock | ImageBlock], asset_dir: str | None) -> list[dict[str, Any]]:
+def _parts(blocks: Sequence[TextBlock | Asset], assets: Assets) -> list[dict[str, Any]]:
     return [
-        _part(block, asset_dir)
+        _part(block, assets)
         for block in blocks
-        if isinstance(block, ImageBlock) or block.text.strip()
+        if not isinstance(block, TextBlock) or block.text.strip()
     ]
 
 
-def _part(block: TextBlock | ImageBlock, asset_dir: str | None) -> dict[str, Any]:
+def _part(block: TextBlock | Asset, assets: Assets) -> dict[str, Any]:
     if isinstance(block, TextBlock):
         return _text(block.text)
-    encoded = image_base64(block, asset_dir)
+    encoded = assets.encoded(block)
     if encoded is None:
-        return _text(missing_image(block))
+        return _text(assets.missing(block))
     source = {"type": "base64", "media_type": block.media_type, "data": encoded}
-    return {"type": "image", "source": source}
+    if isinstance(block, ImageBlock):
+        return {"type": "image", "source": source}
+    title = {"title": block.name} if block.name else {}
+    return {"type": "document", "source": source, **title}
 
 
 def _block(block: AssistantBlock) -> dict[str, Any]:

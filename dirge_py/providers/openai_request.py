@@ -1,7 +1,7 @@
 """A Chat Completions request, as OpenAI and everything compatible with it reads it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,9 +14,9 @@ from dirge_py.messages import (
     UserMessage,
     joined_text,
 )
+from dirge_py.providers.assets import Asset, Assets, kind_of
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
-from dirge_py.providers.images import image_base64, missing_image
 from dirge_py.providers.memory import Memory
 from dirge_py.streams import LlmContext, StreamOptions, ThinkingLevel, ToolSpec
 
@@ -27,8 +27,6 @@ EFFORTS: Mapping[ThinkingLevel, str] = {
     "high": "high",
     "xhigh": "high",
 }
-
-_SEE_BELOW = "[The picture follows in the next message.]"
 
 
 def is_openai(base_url: str) -> bool:
@@ -53,7 +51,8 @@ def chat_request(
     OpenAI itself wants `max_completion_tokens`; compatible servers know the older `max_tokens`.
     """
     role = "developer" if official and card.thinking else "system"
-    body: dict[str, Any] = {"model": model, "messages": _messages(context, role, memory)}
+    assets = Assets(folder=context.asset_dir, reads_documents=card.images)
+    body: dict[str, Any] = {"model": model, "messages": _messages(context, role, assets, memory)}
     if context.tools:
         body["tools"] = [_tool(tool) for tool in context.tools]
     body["stream"] = True
@@ -88,43 +87,53 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _messages(context: LlmContext, system_role: str, memory: Memory) -> list[dict[str, Any]]:
+def _messages(
+    context: LlmContext, system_role: str, assets: Assets, memory: Memory
+) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if context.system_prompt.strip():
         messages.append({"role": system_role, "content": context.system_prompt})
-    shown_later: list[ImageBlock] = []
+    shown_later: list[Asset] = []
     for message in sendable(context.messages):
         if isinstance(message, AssistantMessage) and not (message.text or message.calls):
             continue  # nothing but what another service folded
         if shown_later and not isinstance(message, ToolResultMessage):
-            messages.append(_pictures(shown_later, context.asset_dir))
+            messages.append(_shown(shown_later, assets))
             shown_later = []
         if isinstance(message, ToolResultMessage):
-            shown_later += [b for b in message.content if isinstance(b, ImageBlock)]
-        if any(isinstance(block, ImageBlock) for block in message.content):
-            # Read anew: a picture's file may be gone by now, and is too large to keep.
-            messages.append(_message(message, context.asset_dir))
+            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
+        if isinstance(message, UserMessage) and not _is_text(message):
+            # Read anew: an asset's file may be gone by now, and is too large to keep.
+            messages.append({"role": "user", "content": _parts(message.content, assets)})
         else:
             messages.append(memory.of(message, _message))
     if shown_later:
-        messages.append(_pictures(shown_later, context.asset_dir))
+        messages.append(_shown(shown_later, assets))
     return messages
 
 
-def _message(message: Sendable, asset_dir: str | None = None) -> dict[str, Any]:
+def _is_text(message: UserMessage) -> bool:
+    return all(isinstance(block, TextBlock) for block in message.content)
+
+
+def _message(message: Sendable) -> dict[str, Any]:
     match message:
         case UserMessage():
-            return {"role": "user", "content": _user_content(message, asset_dir)}
+            return {"role": "user", "content": message.text}
         case AssistantMessage():
             return _assistant(message)
         case ToolResultMessage():
-            # Only text is allowed here; pictures come behind the last result of the turn.
-            texts = [b.text if isinstance(b, TextBlock) else _SEE_BELOW for b in message.content]
+            # Only text is allowed here; what else there is comes behind the turn's last result.
+            texts = [b.text if isinstance(b, TextBlock) else _see_below(b) for b in message.content]
             return {
                 "role": "tool",
                 "tool_call_id": message.tool_call_id,
                 "content": "\n".join(text for text in texts if text) or "(no output)",
             }
+
+
+def _see_below(asset: Asset) -> str:
+    return f"[The {kind_of(asset)} follows in the next message.]"
 
 
 def _assistant(message: AssistantMessage) -> dict[str, Any]:
@@ -147,30 +156,24 @@ def _call(call: ToolCallBlock) -> dict[str, Any]:
     }
 
 
-def _user_content(message: UserMessage, asset_dir: str | None) -> str | list[dict[str, Any]]:
-    if all(isinstance(block, TextBlock) for block in message.content):
-        return message.text
-    return [_part(block, asset_dir) for block in message.content if _says_something(block)]
+def _shown(assets: Sequence[Asset], kept: Assets) -> dict[str, Any]:
+    kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, assets)))
+    title = TextBlock(f"The {kinds} of the tool results above:")
+    return {"role": "user", "content": _parts([title, *assets], kept)}
 
 
-def _pictures(images: Sequence[ImageBlock], asset_dir: str | None) -> dict[str, Any]:
-    return {"role": "user", "content": list(_parts(images, asset_dir))}
+def _parts(blocks: Sequence[TextBlock | Asset], assets: Assets) -> list[dict[str, Any]]:
+    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
 
 
-def _parts(images: Sequence[ImageBlock], asset_dir: str | None) -> Iterator[dict[str, Any]]:
-    yield {"type": "text", "text": "The pictures of the tool results above:"}
-    for image in images:
-        yield _part(image, asset_dir)
-
-
-def _part(block: TextBlock | ImageBlock, asset_dir: str | None) -> dict[str, Any]:
+def _part(block: TextBlock | Asset, assets: Assets) -> dict[str, Any]:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
-    encoded = image_base64(block, asset_dir)
+    encoded = assets.encoded(block)
     if encoded is None:
-        return {"type": "text", "text": missing_image(block)}
-    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{encoded}"}}
-
-
-def _says_something(block: TextBlock | ImageBlock) -> bool:
-    return isinstance(block, ImageBlock) or bool(block.text)
+        return {"type": "text", "text": assets.missing(block)}
+    url = f"data:{block.media_type};base64,{encoded}"
+    if isinstance(block, ImageBlock):
+        return {"type": "image_url", "image_url": {"url": url}}
+    file = {"filename": block.name or "document.pdf", "file_data": url}
+    return {"type": "file", "file": file}

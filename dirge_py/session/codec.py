@@ -12,6 +12,7 @@ from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     Message,
     Origin,
@@ -28,7 +29,8 @@ from dirge_py.messages import (
 )
 
 Json = dict[str, Any]
-Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | CompactionBlock
+_SHOWN = (TextBlock, ImageBlock, DocumentBlock)
+Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | DocumentBlock | CompactionBlock
 
 
 def encode_message(message: Message) -> Json:
@@ -133,6 +135,9 @@ def _encode_block(block: Block) -> Json:
             }
         case ImageBlock():
             return {"type": "image", "asset_id": block.asset_id, "media_type": block.media_type}
+        case DocumentBlock():
+            reference = {"asset_id": block.asset_id, "media_type": block.media_type}
+            return {"type": "document", **reference, **_given(name=block.name)}
         case CompactionBlock():
             return {"type": "compaction", "data": dict(block.data), **_given(text=block.text)}
 
@@ -140,7 +145,7 @@ def _encode_block(block: Block) -> Json:
 def _decode_user(encoded: Mapping[str, Any]) -> UserMessage:
     attached = encoded.get("attached")
     return UserMessage(
-        content=cast(tuple[UserBlock, ...], _blocks(encoded, TextBlock, ImageBlock)),
+        content=cast(tuple[UserBlock, ...], _blocks(encoded, *_SHOWN)),
         origin=_one_of(get_args(Origin), encoded.get("origin"), "user"),
         attached=tuple(map(str, attached)) if isinstance(attached, list) else (),
     )
@@ -168,7 +173,9 @@ def _decode_tool_result(encoded: Mapping[str, Any]) -> ToolResultMessage:
     return ToolResultMessage(
         tool_call_id=_text(encoded.get("tool_call_id")),
         tool_name=_text(encoded.get("tool_name")),
-        content=cast(tuple[ResultBlock, ...], _blocks(encoded, TextBlock, ImageBlock)),
+        content=cast(
+            tuple[ResultBlock, ...], _blocks(encoded, *_SHOWN)
+        ),
         details=details if isinstance(details, dict) else {},
         is_error=bool(encoded.get("is_error", False)),
     )
@@ -222,6 +229,12 @@ def _decode_block(encoded: Mapping[str, Any]) -> Block | None:
             return ImageBlock(
                 asset_id=_text(encoded.get("asset_id")),
                 media_type=_text(encoded.get("media_type")),
+            )
+        case "document":
+            return DocumentBlock(
+                asset_id=_text(encoded.get("asset_id")),
+                media_type=_text(encoded.get("media_type")),
+                name=_text(encoded.get("name")),
             )
         case "compaction":
             data = encoded.get("data")

@@ -5,6 +5,7 @@ from dirge_py.context.counter import TokenCounter, estimate_text, estimate_token
 from dirge_py.messages import (
     AssistantMessage,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -66,7 +67,7 @@ def test_a34_the_table_of_sizes():
     assert TokenCounter(3.5).text("a" * 7) == 2
     assert counter.estimate([user_text("a" * 10)]) == 7
     picture = ImageBlock(asset_id="i", media_type="image/png")
-    document = ImageBlock(asset_id="d", media_type="application/pdf")
+    document = DocumentBlock(asset_id="d", media_type="application/pdf")
     assert counter.estimate([UserMessage(content=(picture,))]) == 304
     assert counter.estimate([UserMessage(content=(document,))]) == 504
 

@@ -4,6 +4,7 @@ import pytest
 
 from dirge_py.messages import (
     AssistantMessage,
+    DocumentBlock,
     ImageBlock,
     SystemMessage,
     TextBlock,
@@ -242,13 +243,18 @@ def test_a_tool_loop_that_began_without_thinking_goes_on_without():
 
 def test_results_and_what_follows_them_are_one_user_message(tmp_path):
     (tmp_path / "pic").write_bytes(b"png")
+    (tmp_path / "doc").write_bytes(b"pdf")
     picture = ImageBlock(asset_id="pic", media_type="image/png")
+    document = DocumentBlock(asset_id="doc", media_type="application/pdf", name="a.pdf")
     second = ToolCallBlock(id="c2", name="ls", arguments="broken {")
     written = body(
         user_text("a"),
         AssistantMessage(content=(TextBlock("ok"), CALL, second)),
         ToolResultMessage(
-            tool_call_id="c2", tool_name="ls", content=(TextBlock("no"), picture), is_error=True
+            tool_call_id="c2",
+            tool_name="ls",
+            content=(TextBlock("no"), picture, document),
+            is_error=True,
         ),
         RESULT,
         user_text("steer"),
@@ -256,6 +262,7 @@ def test_results_and_what_follows_them_are_one_user_message(tmp_path):
         asset_dir=str(tmp_path),
     )
     source = {"type": "base64", "media_type": "image/png", "data": "cG5n"}
+    pdf = {"type": "base64", "media_type": "application/pdf", "data": "cGRm"}
 
     assert written["messages"][1:] == [
         {
@@ -284,15 +291,36 @@ def test_results_and_what_follows_them_are_one_user_message(tmp_path):
                     "tool_use_id": "c2",
                     "content": [
                         {"type": "text", "text": "no"},
-                        {"type": "image", "source": source},
+                        {"type": "text", "text": "[The picture follows the results.]"},
+                        {"type": "text", "text": "[The document follows the results.]"},
                     ],
                     "is_error": True,
                 },
+                {"type": "image", "source": source},
+                {"type": "document", "source": pdf, "title": "a.pdf"},
                 {"type": "text", "text": "steer"},
                 {"type": "text", "text": "summary", "cache_control": MARK},
             ],
         },
     ]
+
+
+@pytest.mark.parametrize(
+    ("model", "media_type", "words"),
+    [
+        ("unknown", "application/pdf", "you cannot read it"),
+        ("claude-opus-5", "text/x", "cannot read"),
+    ],
+)
+def test_a_document_that_cannot_be_read_has_words_in_its_place(tmp_path, model, media_type, words):
+    (tmp_path / "doc").write_bytes(b"pdf")
+    document = DocumentBlock(asset_id="doc", media_type=media_type, name="a.pdf")
+
+    written = body(UserMessage(content=(document,)), model=model, asset_dir=str(tmp_path))
+
+    (part,) = written["messages"][0]["content"]
+    assert words in part["text"]
+    assert "a.pdf" in part["text"]
 
 
 def test_a_longer_history_begins_like_the_shorter_one():

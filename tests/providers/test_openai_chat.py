@@ -4,6 +4,7 @@ import pytest
 
 from dirge_py.messages import (
     AssistantMessage,
+    DocumentBlock,
     ImageBlock,
     SystemMessage,
     TextBlock,
@@ -350,6 +351,35 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         },
         {"role": "user", "content": "summary"},
     ]
+
+
+def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
+    (tmp_path / "doc").write_bytes(b"pdf")
+    document = DocumentBlock(asset_id="doc", media_type="application/pdf", name="a.pdf")
+    call = ToolCallBlock(id="c1", name="read", arguments={})
+    result = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(document,))
+    context = LlmContext(
+        system_prompt="",
+        asset_dir=str(tmp_path),
+        messages=(AssistantMessage(content=(call,)), result),
+    )
+
+    def shown_to(model):
+        written = chat_request(
+            context,
+            StreamOptions(),
+            model=model,
+            card=lookup("openai", model),
+            official=True,
+            max_output_tokens=None,
+            memory=Memory(),
+        )
+        return written["messages"][-1]
+
+    title = {"type": "text", "text": "The documents of the tool results above:"}
+    file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,cGRm"}
+    assert shown_to("gpt-5") == {"role": "user", "content": [title, {"type": "file", "file": file}]}
+    assert "you cannot read it" in shown_to("qwen3")["content"][1]["text"]
 
 
 def test_a_picture_that_cannot_be_read_is_said_to_be_missing(tmp_path):

@@ -9,6 +9,7 @@ from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
+    DocumentBlock,
     ImageBlock,
     StopReason,
     SystemMessage,
@@ -32,6 +33,7 @@ plain = st.recursive(
 maybe = st.none() | texts
 text_blocks = st.builds(TextBlock, texts)
 images = st.builds(ImageBlock, asset_id=texts, media_type=texts)
+documents = st.builds(DocumentBlock, asset_id=texts, media_type=texts, name=texts)
 thoughts = st.builds(ThinkingBlock, text=texts, signature=maybe, redacted=maybe)
 calls = st.builds(ToolCallBlock, id=texts, name=texts, arguments=plain)
 summaries = st.builds(CompactionBlock, data=st.dictionaries(texts, plain, max_size=3), text=texts)
@@ -46,7 +48,7 @@ def several(blocks):
 messages = st.one_of(
     st.builds(
         UserMessage,
-        content=several(text_blocks | images),
+        content=several(text_blocks | images | documents),
         origin=st.sampled_from(["user", "steering", "follow_up", "harness", "plugin"]),
         attached=several(texts),
         role=st.just("user"),
@@ -67,7 +69,7 @@ messages = st.one_of(
         ToolResultMessage,
         tool_call_id=texts,
         tool_name=texts,
-        content=several(text_blocks | images),
+        content=several(text_blocks | images | documents),
         details=st.dictionaries(texts, plain, max_size=3),
         is_error=st.booleans(),
         role=st.just("toolResult"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dirge_py.calls import LoopToolResult
-from dirge_py.messages import ImageBlock
+from dirge_py.messages import TextBlock
 
 _LONGEST_SHOWN = 400
 _LONGEST_NORMALISED = 64 * 1024
@@ -69,8 +69,8 @@ def result_digest(result: LoopToolResult) -> str:
     if len(text) <= _LONGEST_NORMALISED:
         text = _UNSTABLE.sub("", text)
     lines = [line.rstrip() for line in text.splitlines()]
-    images = [block.asset_id for block in result.content if isinstance(block, ImageBlock)]
-    said = json.dumps([result.is_error, result.details.get("outcome"), lines, images], default=str)
+    assets = [block.asset_id for block in result.content if not isinstance(block, TextBlock)]
+    said = json.dumps([result.is_error, result.details.get("outcome"), lines, assets], default=str)
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 

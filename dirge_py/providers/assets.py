@@ -1,0 +1,61 @@
+"""Pictures and documents, from the session's assets to the base64 that services take."""
+
+import base64
+import re
+from pathlib import Path
+from typing import TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import DocumentBlock, ImageBlock
+
+_ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_DOCUMENTS = frozenset({"application/pdf"})
+MAX_BYTES = 20 * 1024 * 1024
+
+Asset: TypeAlias = ImageBlock | DocumentBlock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assets:
+    """The assets in `folder` (None: there are none), for a model that reads documents, or not."""
+
+    folder: str | None
+    reads_documents: bool
+
+    def encoded(self, asset: Asset) -> str | None:
+        """The bytes in base64, None when they cannot be read or sent: then say `missing`.
+
+        An asset id is looked at before it touches the file system: it came out of a stored
+        transcript.
+        """
+        if self.folder is None or not self._is_sendable(asset):
+            return None
+        if not _ASSET_ID.fullmatch(asset.asset_id):
+            return None
+        try:
+            path = Path(self.folder, asset.asset_id)
+            if path.stat().st_size > MAX_BYTES:
+                return None
+            return base64.b64encode(path.read_bytes()).decode()
+        except OSError:
+            return None
+
+    def missing(self, asset: Asset) -> str:
+        """What a model reads in place of something that cannot be sent."""
+        if isinstance(asset, ImageBlock):
+            return f"[A picture ({asset.media_type}) was here; it can no longer be read.]"
+        named = f"{asset.name}, {asset.media_type}" if asset.name else asset.media_type
+        if self._is_sendable(asset):
+            return f"[A document ({named}) was here; it can no longer be read.]"
+        return f"[A document ({named}) was here; you cannot read it. A command can take its text.]"
+
+    def _is_sendable(self, asset: Asset) -> bool:
+        if isinstance(asset, ImageBlock):
+            return asset.media_type in _PICTURES
+        return self.reads_documents and asset.media_type in _DOCUMENTS
+
+
+def kind_of(asset: Asset) -> str:
+    """`picture` or `document`, for words about it."""
+    return "picture" if isinstance(asset, ImageBlock) else "document"
