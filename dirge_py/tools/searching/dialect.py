@@ -1,10 +1,10 @@
 """The regular expressions of `grep`: what ripgrep and Python understand alike.
 
 Both know literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
-escapes (word, digit, space, boundary) and `(?i)`. (Outside of ASCII they differ in what a letter of a
-word is: ripgrep counts combining marks, Python `²` and `½`.) Look-around and back-references are refused, also
+escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are refused, also
 where ripgrep is there, so that a pattern means the same on every machine. A brace or bracket that
-can only be meant literally is escaped.
+can only be meant literally is escaped. One difference is left, outside of ASCII: ripgrep counts
+combining marks to a word, Python `²` and `½`.
 """
 
 import re
