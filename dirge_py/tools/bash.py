@@ -16,7 +16,7 @@ from dirge_py.tools.base import Tool, ToolArgs, ToolContext
 from dirge_py.tools.commands.results import finished_result, shell_result
 
 _MAX_INPUT_CHARS = 16_000
-_LOOK_S = 0.3
+_LOOK_S = 0.5
 """How long a background command is looked at: one that fails at once is told of at once."""
 
 

@@ -3,6 +3,7 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -39,7 +40,7 @@ class Shell:
             on_update=self.updates.append,
         )
 
-    async def run(self, command: str, **options: float) -> LoopToolResult:
+    async def run(self, command: str, **options: Any) -> LoopToolResult:
         return await TOOL.run(BashArgs(command=command, **options), self.ctx)
 
 
@@ -87,6 +88,22 @@ async def test_d49_a_timeout_ends_background_and_foreground_alike(shell):
     assert "timed out after 1 s" in result.text
     assert result.details["duration_ms"] < 3000
     assert not os.path.exists(f"/proc/{(shell.folder / 'pid').read_text().strip()}")
+
+
+async def test_a16_a_timeout_takes_the_grandchildren_along(shell):
+    result = await shell.run("(setsid sleep 300 & echo $! > pid; wait)", timeout=1.0)
+
+    assert "timed out after 1 s" in result.text
+    assert "It wrote nothing at all." in result.text
+    assert result.details["duration_ms"] < 1500
+    assert not os.path.exists(f"/proc/{(shell.folder / 'pid').read_text().strip()}")
+
+
+async def test_a_timeout_says_since_when_it_was_quiet(shell):
+    result = await shell.run("echo a; sleep 30", timeout=1.1)
+
+    assert result.text.startswith("a\nThe command timed out after 1.1 s")
+    assert "It wrote nothing in its last 1 s." in result.text
 
 
 async def test_d51_a_long_output_shows_both_ends_and_where_all_of_it_is(shell):
@@ -152,8 +169,53 @@ def test_a_timeout_is_more_than_nothing_and_at_most_an_hour(timeout):
 
 
 def test_the_model_is_told_what_it_cannot_guess():
-    for word in ("fresh bash", "cd", "Exit code: N", "no terminal", "3600"):
+    for word in ("fresh bash", "cd", "Exit code: N", "no terminal", "3600", "background"):
         assert word in TOOL.description
+
+
+async def test_input_is_what_the_command_reads(shell):
+    result = await shell.run("read name; echo hello $name; cat", input="you\nrest")
+
+    assert result.text == "hello you\nrest"
+
+
+@pytest.mark.parametrize("text", ["y\n", "y", "", "INPUT\nrm -rf x\n", "$(id) `id` \\ 'x'\n"])
+async def test_input_is_judged_and_shown_as_the_command_that_does_the_same(shell, text):
+    args = BashArgs(command="sleep 0 | cat; cat", input=text)
+    [claim] = TOOL.claims(args, shell.ctx)
+
+    typed = await shell.run(claim.resource.text)
+    given = await shell.run(args.command, input=text)
+
+    assert TOOL.preview(args, shell.ctx).text == claim.resource.text
+    assert typed.text == given.text
+
+
+async def test_a_question_that_nobody_can_answer_ends_the_command(shell):
+    result = await shell.run("printf 'Proceed? [y/N] '; sleep 100", timeout=30)
+
+    assert result.is_error and result.details["outcome"] == "error"
+    assert "The command asked 'Proceed? [y/N]' and was stopped" in result.text
+    assert "`input`" in result.text and "--yes" in result.text
+
+
+async def test_a_command_that_is_quiet_says_so_while_it_runs(shell):
+    impatient = replace(shell.ctx.services, quiet_s=0.1)
+    run = asyncio.ensure_future(
+        TOOL.run(
+            BashArgs(command="echo a; until [ -e gate ]; do sleep 0.01; done"),
+            replace(shell.ctx, services=impatient),
+        )
+    )
+    async with asyncio.timeout(10):
+        while not any("quiet_s" in update.details for update in shell.updates):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    (shell.folder / "gate").touch()
+    await run
+
+    assert "quiet_s" not in shell.updates[0].details
+    assert shell.updates[-1].text == "a\n"
+    assert 0 <= shell.updates[-1].details["quiet_s"] < 10
 
 
 async def test_a_call_without_a_timeout_gets_the_conversations(shell):

@@ -1,0 +1,71 @@
+"""`/tasks`, as typed, with real commands."""
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.errors import DirgeError, UsageError
+from dirge_py.headless.front import PrintFront
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
+from dirge_py.slash.registry import discover
+
+COMMANDS = discover(slash)
+
+
+@pytest.fixture
+async def shells() -> AsyncIterator[Shells]:
+    runner = Runner(EnvironmentPolicy())
+    yield Shells(runner)
+    await runner.shutdown()
+
+
+async def shown(line: str, shells: Shells | None) -> str:
+    front = PrintFront(COMMANDS)
+    typed = COMMANDS.read(line)
+    assert typed is not None
+    talk: Any = SimpleNamespace(is_running=True, is_compacting=False, shells=shells)
+    await COMMANDS.run(typed, talk, front)
+    return "\n".join(front.shown)
+
+
+async def test_every_command_is_listed_with_how_it_is(shells):
+    shells.start("sleep 100", cwd="/")
+    await shells.start("printf abc; exit 3 # \x1b[31mred\nmore", cwd="/").ended()
+    await shells.start("sleep 100", cwd="/", timeout_s=0.01).ended()
+
+    lines = [line.split() for line in (await shown("/tasks", shells)).split("\n")]
+
+    assert [line[:2] for line in lines] == [["sh1", "running"], ["sh2", "exit"], ["sh3", "time"]]
+    assert lines[0][-2:] == ["sleep", "100"]
+    assert lines[1][2:6] == ["3", "0:00", "3", "bytes"]
+    assert "\x1b" not in await shown("/ps", shells)
+
+
+async def test_nothing_in_the_background_is_said(shells):
+    assert await shown("/bashes", shells) == "Nothing runs in the background."
+
+
+async def test_one_is_ended_by_its_id_even_during_a_run(shells):
+    shell = shells.start("sleep 100", cwd="/")
+
+    assert await shown("/tasks kill sh1", shells) == "sh1 was stopped."
+    assert not shell.is_running
+    assert await shown("/tasks kill sh1", shells) == "sh1 has ended already."
+
+
+@pytest.mark.parametrize("line", ["/tasks kill", "/tasks end sh1", "/tasks kill sh9"])
+async def test_what_it_does_not_understand_is_explained(shells, line):
+    with pytest.raises(DirgeError) as caught:
+        await shown(line, shells)
+
+    assert caught.value.hint
+
+
+async def test_a_conversation_without_commands_says_so():
+    with pytest.raises(UsageError, match="needs"):
+        await shown("/tasks", None)

@@ -1,0 +1,191 @@
+"""bash in the background, bash_output and kill_shell, as the loop calls them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult
+from dirge_py.errors import ProcessError, ToolFailed
+from dirge_py.files.workspace import Workspace
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
+from dirge_py.processes.watch import Watching
+from dirge_py.tools import bash, bash_output, kill_shell
+from dirge_py.tools.base import Services, ToolContext
+
+GATE = "until [ -e gate ]; do sleep 0.01; done"
+
+
+class Room:
+    """A folder with all three tools."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runner = Runner(EnvironmentPolicy())
+        self.shells = Shells(self.runner)
+        self.updates: list[LoopToolResult] = []
+        self.ctx = self.context(shells=self.shells)
+
+    def context(self, **services: Any) -> ToolContext:
+        return ToolContext(
+            cwd=str(self.folder),
+            services=Services(
+                files=Workspace([self.folder], str(self.folder)),
+                processes=self.runner,
+                outputs=OutputStore(self.folder / "output"),
+                **services,
+            ),
+            call_id="call-1",
+            signal=AbortSignal(),
+            on_update=self.updates.append,
+        )
+
+    async def start(self, command: str, **more: Any) -> LoopToolResult:
+        args = bash.BashArgs(command=command, background=True, **more)
+        return await bash.TOOL.run(args, self.ctx)
+
+    async def output(self, shell_id: str = "sh1", **more: Any) -> LoopToolResult:
+        return await bash_output.TOOL.run(bash_output.BashOutputArgs(id=shell_id, **more), self.ctx)
+
+    async def kill(self, shell_id: str = "sh1") -> LoopToolResult:
+        return await kill_shell.TOOL.run(kill_shell.KillShellArgs(id=shell_id), self.ctx)
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    room = Room(tmp_path)
+    yield room
+    await room.runner.shutdown()
+
+
+async def test_a108_an_id_comes_at_once_then_only_what_is_new(room):
+    started = await room.start(f"echo a; {GATE}; echo b")
+    (room.folder / "gate").touch()
+    await room.shells.get("sh1").ended()
+    rest = await room.output()
+
+    assert started.text.startswith("a\nsh1 has been running for ")
+    assert started.details["outcome"] == "ok"
+    assert (started.details["shell_id"], started.details["state"]) == ("sh1", "running")
+    assert rest.text.startswith("b\nsh1 has ended after ")
+    assert (await room.output()).text.startswith("(no new output)\nsh1 has ended after ")
+
+
+async def test_one_that_fails_at_the_start_is_told_at_once(room):
+    result = await room.start("no-such-program --serve")
+
+    assert "no-such-program: command not found" in result.text
+    assert result.text.endswith("\nExit code: 127")
+    assert result.details["outcome"] == "failed_command"
+    assert result.details["state"] == "exited"
+
+
+async def test_a108_killing_is_confirmed_and_its_output_stays(room):
+    await room.start(f"echo a; {GATE}; echo b")
+    assert (await room.kill()).text.startswith("sh1 was stopped after ")
+
+    result = await room.output()
+    assert result.text.startswith("(no new output)\nsh1 was stopped after ")
+    assert (result.details["state"], result.details["exit_code"]) == ("killed", None)
+
+
+async def test_d55_a_ninth_is_refused_with_the_list(room):
+    for _ in range(8):
+        room.shells.start("sleep 100", cwd=str(room.folder))
+
+    with pytest.raises(ProcessError, match=r"8 commands run in the background.*sh1.*sh8"):
+        await room.start("sleep 100")
+
+
+@pytest.mark.parametrize("tool", ["output", "kill"])
+async def test_an_unknown_id_is_answered_with_the_known_ones(room, tool):
+    room.shells.start("true", cwd=str(room.folder))
+
+    with pytest.raises(ProcessError) as caught:
+        await getattr(room, tool)("sh7")
+
+    assert "'sh7'" in caught.value.message
+    assert caught.value.hint == "There are: sh1."
+
+
+async def test_a_time_limit_holds_in_the_background(room):
+    await room.start("sleep 100", timeout=0.1)
+
+    result = await room.output(wait=10)
+
+    assert "sh1 was stopped at its time limit, after 0." in result.text
+    assert result.details["state"] == "timed_out"
+
+
+async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(room):
+    command = "printf 'Password: '; sleep 100"
+    quick = Watching(asks_s=0.3, look_s=0.1)
+    shell = room.shells.start(command, cwd=str(room.folder), watching=quick)
+    async with asyncio.timeout(20):
+        while not shell.state.question:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    result = await room.output()
+
+    assert result.text.startswith("Password: \nsh1 has been running for ")
+    assert "waits for an answer that cannot come: 'Password:'" in result.text
+    assert shell.is_running
+
+
+async def test_input_reaches_a_background_command(room):
+    result = await room.start("read a; echo got $a", input="it\n")
+
+    assert result.text.startswith("got it\nsh1 has ended")
+
+
+async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(room):
+    await room.start(f"echo first; {GATE}; seq 1 100000")
+    (room.folder / "gate").touch()
+    await room.shells.get("sh1").ended()
+    result = await room.output()
+
+    path = Path(result.details["output_path"])
+    assert path.read_text().split() == ["first", *(str(n) for n in range(1, 100_001))]
+    shown = [line for line in result.text.split("\n") if line.isdecimal()]
+    assert shown == [str(n) for n in [*range(1, 51), *range(99_951, 100_001)]]
+    assert str(path) in result.text
+
+
+async def test_a_command_moved_away_is_answered_with_its_id_and_output(room):
+    args = bash.BashArgs(command=f"echo a; {GATE}; echo b")
+    run = asyncio.ensure_future(bash.TOOL.run(args, room.ctx))
+    async with asyncio.timeout(10):
+        while not room.updates:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    assert room.shells.to_background("call-1") == "sh1"
+    moved = await run
+    (room.folder / "gate").touch()
+
+    assert moved.text.startswith(
+        "a\nThe user moved the command to the background. It goes on.\nsh1"
+    )
+    assert (moved.details["outcome"], moved.details["shell_id"]) == ("ok", "sh1")
+    assert (await room.output(wait=10)).text.startswith("b\n")
+
+
+async def test_where_nothing_can_go_on_that_is_said(room):
+    with pytest.raises(ToolFailed, match="without `background`"):
+        await bash.TOOL.run(bash.BashArgs(command="true", background=True), room.context())
+
+
+@pytest.mark.parametrize("wait", [-1, 61])
+def test_waiting_has_a_limit(wait):
+    with pytest.raises(ValidationError):
+        bash_output.BashOutputArgs(id="sh1", wait=wait)
+
+
+def test_reading_output_again_and_again_is_no_loop():
+    assert bash_output.TOOL.polls and not kill_shell.TOOL.polls
