@@ -13,6 +13,7 @@ MAX_FOUND = 16
 
 _ALWAYS = listed("rg ag ack ripgrep tar zip rsync 7z")
 _WITH_FLAG = listed("grep egrep fgrep zgrep bzgrep xzgrep cp scp diff")
+_SEARCHES = listed("rg ag ack ripgrep grep egrep fgrep zgrep bzgrep xzgrep")
 _RECURSIVE = re.compile(
     r"-[A-Za-z]*[rRa][A-Za-z]*|--recursive|--dereference-recursive|--archive|-d|--directories=.*"
 )
@@ -32,7 +33,7 @@ def searched(words: Sequence[str]) -> Sequence[str] | None:
         return None
     named = [word for word in words[1:] if word and not word.startswith("-")]
     # A search takes its pattern first; that it could be a folder's name, too, does no harm.
-    return named if len(named) > 1 or name not in ("rg", "ag", "ack", "ripgrep") else ()
+    return named if len(named) > 1 or name not in _SEARCHES else ()
 
 
 def files_beneath(

@@ -4,9 +4,10 @@ import time
 
 import pytest
 
+from dirge_py.permission import searches
 from dirge_py.permission.rules import Effect
 
-from .conftest import Project, allow, deny
+from .conftest import Project, allow, ask, deny
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,75 @@ def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
 
     assert min(timed() for _ in range(3)) < 0.5
     assert gate.decide([project.execute(command + "; git push")]).effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn notes .", "grep -r notes", "rg notes", "rg -i notes src .", "rg --hidden x .",
+        "grep --recursive x .", "cd src && rg x ..", "grep -rn x . | head", "git grep notes",
+        "tar cf /tmp/x.tar .", "cp -r . /tmp/x", "bash -c 'grep -r x .'", "grep -r x . > out",
+        "sudo rg x", "x=$(rg x .)", "rg --pre cat x .",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("rule", ["read:notes.txt", "read:**/*.txt", "read:/**/notes.txt"])
+def test_c21_a_search_through_a_folder_reads_no_denied_file(
+    project: Project, command: str, rule: str
+) -> None:
+    assert project.run(command, deny(rule), mode="yolo").effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["grep -rn x src", "rg x src", "grep x README.md", "ls -R .", "find . -name x"]
+)
+def test_c21_other_searches_go_on(project: Project, command: str) -> None:
+    assert project.run(command, deny("read:notes.txt")).effect == "allow"
+    assert project.run("rg notes").effect == "allow"
+
+
+def test_c21_a_search_asks_where_reading_asks(project: Project) -> None:
+    assert project.run("rg x", ask("read:notes.txt")).effect == "ask"
+    assert project.run("rg x src", ask("read:notes.txt")).effect == "allow"
+
+
+def test_c21_too_many_files_to_compare_ask(
+    own_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "MAX_ENTRIES", 30)
+    (own_project.root / "many").mkdir()
+    for number in range(31):
+        (own_project.root / f"many/{number}").touch()
+
+    assert own_project.run("rg x many", deny("read:**/*.pem")).effect == "ask"
+    assert own_project.run("rg x many", deny("read:secrets/**")).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm src/*.py $X", "x=1; rm src/a*",
+        "echo $X > src/[a]*", "rm {src,b}/a*", "bash -c 'rm s*/*'",
+        "for f in src/*; do rm $f; done", "sudo sh -c 'rm src/?.py'",
+    ],
+)  # fmt: skip
+def test_a_deny_of_edits_holds_for_patterns_in_what_cannot_be_parsed(
+    project: Project, command: str
+) -> None:
+    assert project.run(command, deny("edit:src/a.py"), mode="yolo").effect == "deny"
+    assert project.run(command, deny("edit:src/b.py"), mode="yolo").effect == "allow"
+
+
+def test_a_submodule_that_says_where_it_lies_is_no_hazard(own_project: Project) -> None:
+    other = own_project.home / "other"
+    own_project.git("init", "-q", str(other))
+    own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
+    own_project.git(
+        "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "vendor/x"
+    )
+    settings = own_project.root / ".git/modules/vendor/x/config"
+    assert "worktree" in settings.read_text()
+
+    assert own_project.run("git status").effect == "allow"
+    assert own_project.run("cd vendor/x && git log -1").effect == "allow"
+    settings.write_text(settings.read_text().replace("../../../../vendor/x", "/etc"))
+    assert "core.worktree" in own_project.run("git status").reason
