@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
-from dirge_py.slash.base import Choice, FrontEnd, NeedsScreen
+from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
     from dirge_py.context.named_prompts import PromptBook
@@ -22,11 +22,7 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
         )
     name: str | None = args
     if not args:
-        try:
-            name = await front.pick("Prompt", _choices(book), current=_current(book))
-        except NeedsScreen:
-            front.show(_listed(book))
-            return
+        name = await front.pick("Prompt", _choices(book), current=_current(book))
     if name is None:
         return
     chosen = book.choose(None if name == _NONE else name)
@@ -40,14 +36,6 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
 def _choices(book: "PromptBook") -> list[Choice]:
     named = [Choice(id=name, label=name, detail=book.describe(name)) for name in book.names]
     return [*named, Choice(id=_NONE, label=_NONE, detail="use no prompt")]
-
-
-def _listed(book: "PromptBook") -> str:
-    rows = [
-        f"{'*' if name == _current(book) else ' '} {name}  {book.describe(name)}".rstrip()
-        for name in book.names
-    ]
-    return "\n".join(["Prompts", *rows])
 
 
 def _current(book: "PromptBook") -> str:

@@ -192,10 +192,11 @@ def test_the_screen_starts_asks_and_lets_nothing_act_before_the_answer(hostile: 
     code = f"import os; os.execv({command[0]!r}, {command!r})"
     environment = {**product.environment, "DIRGE_MODEL": "s/x"}
     terminal = Terminal(["-c", code], cwd=product.project, **environment)
-    terminal.read_until("evil.py")
+    terminal.read_until("▸")  # from now on it takes an answer
+    assert b"evil.py" in terminal.output
     assert (caused(log), hostile.marked) == ([], [])
     terminal.press("n")
-    terminal.read_until("dirge trust --show")
+    terminal.read_until("not trusted and not loaded")
     terminal.press("/quit\r")
     assert terminal.finish() == 0
     assert (caused(log), hostile.marked) == ([], [])
