@@ -1,0 +1,81 @@
+"""Variables of the person's environment, looked for from outside: the program itself is started."""
+
+import json
+
+import pytest
+
+from tests.headless.product import Product, product
+from tests.providers.server import Say
+from tests.security.sizes import count
+
+__all__ = ["product"]
+
+CANARIES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "BASH_ENV",
+    "DATABASE_URL",
+    "ENV",
+    "GIT_SSH_COMMAND",
+    "LC_SECRET",
+    "LD_LIBRARY_PATH",
+    "NODE_OPTIONS",
+    "PATH_TOKEN",
+    "lower_case",
+)
+LOOKS = (
+    "env",
+    "cat /proc/self/environ",
+    "python3 -c 'import os; print(os.environ)'",
+    "bash -lc env; sh -c env",
+    "git -c alias.e='!env' e",
+    "env -i /bin/bash -c 'cat /proc/$$/environ'",
+)
+
+
+def canary(name: str) -> str:
+    return f"canary-{name.lower()}-7f3a"
+
+
+def written(product: Product) -> str:
+    files = [path for path in product.state_dir.rglob("*") if path.is_file()]
+    assert files
+    return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
+
+
+def test_no_canary_is_seen_in_a_child_the_transcript_or_the_log(product: Product) -> None:
+    product.configure(f"[tools]\nenvironment = {json.dumps([*CANARIES[1:2], 'LISTED'])}\n")
+    calls = [("bash", {"command": f"{look}; echo listed=$LISTED"}) for look in LOOKS]
+    product.will(Say(calls=calls), Say(text="done"))
+    environment = {name: canary(name) for name in CANARIES} | {"LISTED": "may-be-seen"}
+
+    ran = product.run_apart(
+        "-p", "-v", "--yolo", "--output-format=stream-json", "x", env=environment
+    )
+
+    assert ran.exit_code == 0
+    told = product.sent_text()
+    assert told.count("HOME=") >= 4
+    everything = "\n".join([told, ran.stdout, ran.stderr, written(product)])
+    seen = [name for name in CANARIES if canary(name) in everything]
+    count("environment canaries", len(CANARIES) * len(LOOKS), len(seen), "seen")
+    assert seen == []
+
+
+@pytest.mark.parametrize("name", ["CARGO_HOME", "GIT_AUTHOR_NAME"])
+def test_what_a_person_lists_is_passed(product: Product, name: str) -> None:
+    product.configure(f'[tools]\nenvironment = ["{name}"]\n')
+    product.will(Say(calls=[("bash", {"command": f"echo got ${name}"})]), Say(text="done"))
+
+    product.run("-p", "--yolo", "x", env={name: "the value"})
+
+    assert "got the value" in product.sent_text()
+
+
+def test_the_key_of_a_service_is_not_passed_even_when_listed(product: Product) -> None:
+    product.configure('[tools]\nenvironment = ["FAKE_KEY"]\n')
+    product.will(Say(calls=[("bash", {"command": "env"})]), Say(text="done"))
+
+    product.run("-p", "--yolo", "x")
+
+    assert "HOME=" in product.sent_text()
+    assert "FAKE_KEY" not in product.sent_text()
