@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
@@ -24,10 +24,10 @@ class OneEditArgs(ToolArgs):
 
 class EditArgs(ToolArgs):
     path: PathText
-    old_text: str | None = Field(None, description="Text to replace; must occur exactly once.")
+    old_text: str | None = None
     new_text: str | None = None
-    replace_all: bool = Field(False, description="Replace every occurrence.")
-    edits: list[OneEditArgs] | None = Field(None, description="Instead: several, in order.")
+    replace_all: bool = False
+    edits: list[OneEditArgs] | None = None
 
     @model_validator(mode="after")
     def _one_form(self) -> "EditArgs":

@@ -92,24 +92,31 @@ def changed_runs(old: Sequence[bytes], new: Sequence[bytes]) -> list[Run]:
 
 
 def replacements(
-    standing: Sequence[bytes], new: Sequence[bytes], runs: Sequence[Run], *, takes_end: bool
+    standing: Sequence[bytes], block: Block, runs: Sequence[Run], *, is_open: bool
 ) -> tuple[Replacement, ...]:
-    """The changes that `runs` make in the lines that stand there, counted from their start."""
+    """The changes that `runs` make in the lines that stand there, counted from their start.
+
+    `is_open`: behind the last of them there is no line end.
+    """
     starts = list(accumulate((len(each) + 1 for each in standing), initial=0))
-    if takes_end:
-        return (Replacement(0, starts[-1], b"\n".join(new)),)
-    return tuple(_replacement(starts, new, run) for run in runs)
+    if block.takes_end and not is_open:
+        return (Replacement(0, starts[-1], b"\n".join(block.new)),)
+    return tuple(_replacement(starts, block.new, run, is_open=is_open) for run in runs)
 
 
-def _replacement(starts: Sequence[int], new: Sequence[bytes], run: Run) -> Replacement:
-    """Lines come and go with one line end each: at the end of the block with that before them."""
+def _replacement(
+    starts: Sequence[int], new: Sequence[bytes], run: Run, *, is_open: bool
+) -> Replacement:
+    """A line goes with the line end behind it, where there is one, and comes with one."""
     text = b"\n".join(new[run.new_start : run.new_end])
     is_last = run.old_end == len(starts) - 1
     start, end = starts[run.old_start], starts[run.old_end] - 1
     if run.old_start < run.old_end and run.new_start < run.new_end:
         return Replacement(start, end, text)
     if run.old_start < run.old_end:
-        return Replacement(start - 1, end, b"") if is_last else Replacement(start, end + 1, b"")
+        if is_last and is_open:
+            return Replacement(start - 1, end, b"")
+        return Replacement(start, end + 1, b"")
     return (
         Replacement(end, end, b"\n" + text) if is_last else Replacement(start, start, text + b"\n")
     )

@@ -20,7 +20,8 @@ class Replacement:
     text: bytes
 
     def moved(self, distance: int) -> "Replacement":
-        return Replacement(self.start + distance, self.end + distance, self.text)
+        # The line end before the very first line is not there to be taken.
+        return Replacement(max(0, self.start + distance), self.end + distance, self.text)
 
 
 @dataclass(frozen=True, slots=True)

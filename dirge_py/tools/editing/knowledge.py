@@ -51,7 +51,7 @@ def told_more(miss: Missed, shown: str, times: int) -> FileError:
     lines = numbered(miss.view, start, start + MAX_LINES)
     now = f"{shown} now reads, from line {start + 1}:\n{lines}\n"
     if times == 2:
-        advice = "Copy old_text from these lines, or `read` the part you mean."
+        advice = "Copy what is to be replaced from these lines, or `read` the part you mean."
     else:
         advice = (
             f"This failed {times} times. Take another way: replace the whole function, with its "

@@ -116,6 +116,8 @@ def _as_chosen(files: Sequence[Planned], access: CallFiles) -> tuple[list[Planne
     wanted: list[Planned] = []
     said: set[str] = set()
     for each in files:
+        if _loses_its_move(each, files, access):
+            continue
         chosen = access.chosen(each.path)
         after = each.after if chosen is None else _bytes(chosen.after)
         if chosen is None or after == each.after:
@@ -126,6 +128,13 @@ def _as_chosen(files: Sequence[Planned], access: CallFiles) -> tuple[list[Planne
             diff = diff_of_texts(each.old, after, path=each.shown)
             wanted.append(replace(each, after=after, diff=diff, is_chosen=True))
     return wanted, [_CHANGED] if _CHANGED in said else sorted(said)
+
+
+def _loses_its_move(planned: Planned, files: Sequence[Planned], access: CallFiles) -> bool:
+    """Whether this file is removed because it moves to where the person does not want it."""
+    targets = [each for each in files if each.moved_from == planned.path]
+    chosen = [access.chosen(each.path) for each in targets if planned.after is None]
+    return any(each is not None and each.after is None for each in chosen)
 
 
 def _is_part(planned: Planned, after: bytes) -> bool:

@@ -5,6 +5,7 @@ because what it changes was not written by the model to the letter.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -57,9 +58,11 @@ def find(view: bytes, old: bytes, new: bytes) -> Matches | None:
     """
     starts = list(_occurrences(view, old))
     if starts:
-        lines = old.split(b"\n")
+        # As lines, of which the first and the last may be parts.
         block = Block.of(old + b"\n", new + b"\n")
-        return Matches(EXACT, starts, replacements(lines, block.new, block.runs, takes_end=False))
+        is_open = any(view[(end := start + len(old)) : end + 1] != b"\n" for start in starts)
+        changes = replacements(block.old, block, block.runs, is_open=is_open)
+        return Matches(EXACT, starts, changes)
     if not old.strip():
         return None
     lines_there = ViewLines(view)
@@ -94,23 +97,27 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
 
 def _find_by(strategy: Strategy, lines: ViewLines, block: Block) -> Iterator[Found]:
     if strategy == ANCHORED:
-        for region in find_anchored(lines, block):
+        for region in [] if block.takes_end else find_anchored(lines, block):
             new = adapted(block.new, region.pairs)
-            if new is not None and not block.takes_end:
-                standing = lines.lines[region.line : region.line + region.count]
-                yield Found(region.line, replacements(standing, new, region.runs, takes_end=False))
+            if new is not None:
+                end = region.line + region.count
+                yield _found(lines, region.line, end, replace(block, new=new, runs=region.runs))
         return
     for line in lines.find(block.old, _NORMALS[strategy]):
-        standing = lines.lines[line : line + len(block.old)]
+        end = line + len(block.old)
         new = block.new
         if strategy == INDENTATION:
-            moved = adapted(block.new, list(zip(block.old, standing, strict=True)))
+            moved = adapted(block.new, list(zip(block.old, lines.lines[line:end], strict=True)))
             if moved is None:
                 continue
             new = moved
-        is_last = line + len(standing) == len(lines.lines)
-        takes_end = block.takes_end and not is_last
-        yield Found(line, replacements(standing, new, block.runs, takes_end=takes_end))
+        yield _found(lines, line, end, replace(block, new=new))
+
+
+def _found(lines: ViewLines, line: int, end: int, block: Block) -> Found:
+    standing = lines.lines[line:end]
+    is_open = end == len(lines.lines)
+    return Found(line, replacements(standing, block, block.runs, is_open=is_open))
 
 
 def _as_it_is(line: bytes) -> bytes:

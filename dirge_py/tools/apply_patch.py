@@ -1,0 +1,154 @@
+"""Change several files together: create, update, delete, rename."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import model_validator
+
+from dirge_py.calls import LoopToolResult, Preview
+from dirge_py.claims import Claim
+from dirge_py.errors import FileError
+from dirge_py.files.resolve import check_spelling
+from dirge_py.files.workspace import CallFiles
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.tools.editing.landing import Landed, land, preview_of
+from dirge_py.tools.editing.operations import Operation
+from dirge_py.tools.editing.patch_text import parse_patch
+from dirge_py.tools.editing.patching import PatchPlan, PatchPlanner
+from dirge_py.tools.editing.plan import OneEdit
+
+_NAMES = {
+    "type": "action",
+    "op": "action",
+    "file_path": "path",
+    "old_string": "old_text",
+    "new_string": "new_text",
+    "move_to": "new_path",
+}
+_ACTIONS = {"add": "create", "edit": "update", "modify": "update", "remove": "delete"} | {
+    "move": "rename"
+}
+
+
+class OperationArgs(ToolArgs):
+    action: Literal["create", "update", "delete", "rename"]
+    path: PathText
+    content: str | None = None
+    old_text: str | None = None
+    new_text: str | None = None
+    new_path: PathText | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "OperationArgs":
+        has_texts = self.old_text is not None and self.new_text is not None
+        match self.action:
+            case "create" if self.content is None:
+                raise ValueError("create needs content")
+            case "update" if has_texts == (self.content is not None):
+                raise ValueError("update needs old_text and new_text, or the whole content")
+            case "rename" if self.new_path is None:
+                raise ValueError("rename needs new_path")
+        return self
+
+    def operation(self) -> Operation:
+        edits = []
+        if self.action != "create" and self.old_text is not None and self.new_text is not None:
+            edits = [OneEdit(old=self.old_text, new=self.new_text)]
+        moves = self.action in ("update", "rename")
+        return Operation(
+            action="update" if self.action == "rename" and edits else self.action,
+            path=self.path,
+            content=self.content,
+            new_path=self.new_path if moves else None,
+            edits=edits,
+        )
+
+
+class ApplyPatchArgs(ToolArgs):
+    patch: str | None = None
+    operations: list[OperationArgs] | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> "ApplyPatchArgs":
+        if bool(self.patch) == bool(self.operations):
+            raise ValueError("give patch or operations")
+        for path in _paths(self.each()):
+            try:
+                check_spelling(path)
+                path.encode()
+            except (FileError, UnicodeEncodeError):
+                raise ValueError(f"no file can be called {path!r}") from None
+        return self
+
+    def each(self) -> Sequence[Operation]:
+        """The operations, in order. Raises ValueError if the patch is none."""
+        if self.operations:
+            return [each.operation() for each in self.operations]
+        return parse_patch(self.patch or "")
+
+
+class ApplyPatch(Tool[ApplyPatchArgs]):
+    name = "apply_patch"
+    label = "Patch"
+    args = ApplyPatchArgs
+    mode = "sequential"
+
+    def prepare(self, arguments: Any) -> Any:
+        if isinstance(arguments, str):
+            return {"patch": arguments}
+        arguments = renamed(arguments, {"input": "patch", "patch_text": "patch"})
+        if not isinstance(arguments, dict):
+            return arguments
+        if isinstance(operations := arguments.get("operations"), list):
+            arguments = {**arguments, "operations": [_usual(each) for each in operations]}
+        return arguments
+
+    def claims(self, args: ApplyPatchArgs, ctx: ToolContext) -> Sequence[Claim]:
+        paths = dict.fromkeys(ctx.absolute(path) for path in _paths(args.each()))
+        return [Claim("edit", path) for path in paths]
+
+    def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
+        files = ctx.services.files.for_person()
+        return preview_of(_planned(args, files, ctx, is_call=False).files)
+
+    async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
+        plan, landed = await in_thread(ctx.signal, _apply, args, ctx)
+        paths = [each.path for each in landed.files]
+        return landed.result(
+            _report(plan, landed), path=paths[0] if paths else "", paths=tuple(paths)
+        )
+
+
+def _usual(operation: Any) -> Any:
+    operation = renamed(operation, _NAMES)
+    if isinstance(operation, dict) and operation.get("action") in _ACTIONS:
+        return {**operation, "action": _ACTIONS[operation["action"]]}
+    return operation
+
+
+def _paths(operations: Sequence[Operation]) -> Iterator[str]:
+    for each in operations:
+        yield each.path
+        if each.new_path is not None:
+            yield each.new_path
+
+
+def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[PatchPlan, Landed]:
+    plan = _planned(args, ctx.files, ctx, is_call=True)
+    return plan, land(plan.files, ctx)
+
+
+def _planned(
+    args: ApplyPatchArgs, files: CallFiles, ctx: ToolContext, *, is_call: bool
+) -> PatchPlan:
+    return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
+
+
+def _report(plan: PatchPlan, landed: Landed) -> str:
+    """A line for each operation; what the person changed is said by its diff alone."""
+    if list(landed.files) != list(plan.files):
+        return f"{len(landed.files)} of {len(plan.files)} files were changed."
+    return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in plan.lines)
+
+
+TOOL = ApplyPatch()
