@@ -241,7 +241,7 @@ class Gate:
         if asked == real == "/dev/null":
             return Place(asked=asked, real=real, inside=True)
         is_output = _is_below(real, self._outputs)
-        elsewhere = magic(located.path)
+        elsewhere = magic(located.path, real)
         is_own = _is_below(real, self._state) or _is_below(asked, self._state)
         return Place(
             asked=located.path,

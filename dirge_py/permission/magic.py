@@ -7,8 +7,13 @@ _MAGIC = re.compile(r"/proc/(?:self|thread-self|[0-9]+)/|/dev/(?:fd|stdin|stdout
 _MAX_LINKS = 40
 
 
-def magic(path: str) -> str:
-    """Why the absolute `path` leads elsewhere in another process, or "". Follows its links."""
+def magic(path: str, real: str = "") -> str:
+    """Why the absolute `path` leads elsewhere in another process, or "". Follows its links.
+
+    `real` is where it leads; a path that is its own goal has no links to follow.
+    """
+    if path == real:
+        return f"{path} is another place in every process" if _MAGIC.match(path + "/") else ""
     pending = path.split("/")[::-1]
     at, links = "", 0
     while pending and links < _MAX_LINKS:

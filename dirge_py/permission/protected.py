@@ -4,9 +4,9 @@ Names are protected, not files: also where they do not exist yet. They are compa
 which no file system's idea of "the same name" makes a difference.
 """
 
-import fnmatch
 import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
 
 _FOLDERS = {
     ".git": "the repository's own files",
@@ -65,7 +65,7 @@ _SECRET_FILES = frozenset(
         "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml",
     )
 )  # fmt: skip
-_SECRET_PATTERNS = ("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk")
+_SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk")
 _EXAMPLES = frozenset((".env.example", ".env.sample", ".env.template", ".env.dist"))
 
 _IGNORED_BY_HFS = dict.fromkeys(
@@ -75,7 +75,8 @@ _IGNORED_BY_HFS = dict.fromkeys(
 )  # fmt: skip
 
 
-def protection(path: str, roots: Sequence[str]) -> str:
+@lru_cache(maxsize=4096)
+def protection(path: str, roots: tuple[str, ...]) -> str:
     """Why changing the absolute `path` needs a person's word, or "".
 
     Below a root only the names beneath it count; a workspace may lie in any folder.
@@ -88,7 +89,8 @@ def protection(path: str, roots: Sequence[str]) -> str:
     return ""
 
 
-def secrecy(path: str, roots: Sequence[str]) -> str:
+@lru_cache(maxsize=4096)
+def secrecy(path: str, roots: tuple[str, ...]) -> str:
     """Why reading the absolute `path` needs a person's word, or ""."""
     names = _names_of(path, roots)
     for index, name in enumerate(names):
@@ -99,7 +101,7 @@ def secrecy(path: str, roots: Sequence[str]) -> str:
         return ""
     if last.startswith(".env"):
         return f"{last} may hold secrets"
-    if last in _SECRET_FILES or any(fnmatch.fnmatchcase(last, one) for one in _SECRET_PATTERNS):
+    if last in _SECRET_FILES or last.endswith(_SECRET_ENDINGS):
         return f"{last} may hold keys or credentials"
     return ""
 
