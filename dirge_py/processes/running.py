@@ -22,7 +22,8 @@ OnOutput: TypeAlias = Callable[[str, int], None]
 
 TIMEOUT_GRACE_S = 2.0
 STOP_GRACE_S = 0.3
-"""Between SIGTERM and SIGKILL: after a time-out; after an abort, and for what was left behind."""
+LEFT_GRACE_S = 0.15
+"""Between SIGTERM and SIGKILL: after a time-out; after an abort; for what was left behind."""
 
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 0.25
@@ -166,9 +167,10 @@ class RunningCommand:
         try:
             ended_by = await self._wait_for_end()
             if ended_by == "exit":
-                await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
-                await wait(self._tree, limit_s=_LINGER_S)
-                ended = await end(self._tree, grace_s=STOP_GRACE_S)
+                _, is_held = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
+                if not is_held:
+                    await wait(self._tree, limit_s=_LINGER_S)
+                ended = await end(self._tree, grace_s=LEFT_GRACE_S)
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S
                 ended = await end(self._tree, grace_s=grace_s)
