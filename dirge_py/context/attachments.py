@@ -1,4 +1,4 @@
-"""`@path` in a prompt: files, folders and images that the person sends along."""
+"""`@path` in a prompt: files, folders, pictures and documents that the person sends along."""
 
 import os
 import re
@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from dirge_py.errors import FileError
-from dirge_py.files.assets import AssetStore
+from dirge_py.files.assets import DOCUMENT_LIMIT, AssetStore, AssetType, asset_type
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import ImageBlock, Origin, TextBlock, UserBlock, UserMessage
+from dirge_py.messages import (
+    DocumentBlock,
+    ImageBlock,
+    Origin,
+    TextBlock,
+    UserBlock,
+    UserMessage,
+)
 
 MAX_TEXT_BYTES = 256 * 1024
-MAX_IMAGE_BYTES = 5 * 1024 * 1024
 _MAX_ENTRIES = 500
 
 # An @ counts at the start of a word only, so that mail addresses and decorators in code stay text.
@@ -30,7 +36,8 @@ Render: TypeAlias = Callable[[str, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attacher:
-    """How attachments are read. `asset_dir` keeps the images; without one they are refused."""
+    """How attachments are read. `asset_dir` keeps pictures and documents; without one they
+    are refused."""
 
     cwd: Path
     asset_dir: Path | None = None
@@ -58,11 +65,14 @@ class Attacher:
         if path.is_dir():
             names = _or_refuse(written, lambda: self.show_folder(path))
             return [TextBlock(f"Attached folder {written}:\n\n{names}")]
-        content = _or_refuse(written, lambda: read_regular(path, MAX_IMAGE_BYTES + 1))
-        media_type = image_type(content)
-        if media_type is not None:
-            name = TextBlock(f"Attached image {written}:")
-            return [name, self._stored(written, content, media_type)]
+        content = _or_refuse(written, lambda: read_regular(path, DOCUMENT_LIMIT + 1))
+        kind = asset_type(content)
+        if kind is not None:
+            what = "image" if kind.is_picture else "document"
+            return [
+                TextBlock(f"Attached {what} {written}:"),
+                self._stored(written, path.name, content, kind),
+            ]
         if len(content) > MAX_TEXT_BYTES:
             raise FileError(
                 f"@{written} is larger than 256 KiB.",
@@ -70,20 +80,27 @@ class Attacher:
             )
         if b"\0" in content:
             raise FileError(
-                f"@{written} is not text and no PNG, JPEG, GIF or WebP image.",
+                f"@{written} is not text and no PNG, JPEG, GIF, WebP or PDF.",
                 hint="Write its name without the @ if the agent should look at it.",
             )
         text = content.decode("utf-8-sig", "replace")
         return [TextBlock(f"Attached file {written}:\n\n{self.show_file(written, text)}")]
 
-    def _stored(self, written: str, content: bytes, media_type: str) -> ImageBlock:
-        if len(content) > MAX_IMAGE_BYTES:
-            raise FileError(f"@{written} is larger than 5 MiB.", hint="Scale the image down.")
+    def _stored(
+        self, written: str, name: str, content: bytes, kind: AssetType
+    ) -> ImageBlock | DocumentBlock:
+        if len(content) > kind.limit:
+            hint = "Scale the image down." if kind.is_picture else "Attach a part of it."
+            raise FileError(f"@{written} is larger than {kind.limit >> 20} MiB.", hint=hint)
         if self.asset_dir is None:
             raise FileError(
-                f"@{written}: there is no place to keep images.", hint="Use a stored session."
+                f"@{written}: there is no place to keep images and documents.",
+                hint="Use a stored session.",
             )
-        return ImageBlock(asset_id=AssetStore(self.asset_dir).put(content), media_type=media_type)
+        asset_id = AssetStore(self.asset_dir).put(content)
+        if kind.is_picture:
+            return ImageBlock(asset_id=asset_id, media_type=kind.media_type)
+        return DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
 
 
 def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
@@ -99,19 +116,6 @@ def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
             if _exists(path):
                 yield written, path
                 break
-
-
-def image_type(content: bytes) -> str | None:
-    """The media type of a picture that models understand, by its first bytes."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if content.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if content.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return None
 
 
 def numbered(text: str) -> str:

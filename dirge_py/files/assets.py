@@ -4,6 +4,81 @@ import hashlib
 from pathlib import Path
 
 from dirge_py.files.atomic import atomic_write
+from dirge_py.lib.lean_dataclass import dataclass
+
+PICTURE_LIMIT = 5 * 1024 * 1024
+DOCUMENT_LIMIT = 20 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AssetType:
+    """A format that models may look at; `limit` is how many bytes services take of it."""
+
+    media_type: str
+    words: str
+    limit: int
+
+    @property
+    def is_picture(self) -> bool:
+        return self.limit == PICTURE_LIMIT
+
+
+_PNG = AssetType("image/png", "PNG picture", PICTURE_LIMIT)
+_JPEG = AssetType("image/jpeg", "JPEG picture", PICTURE_LIMIT)
+_GIF = AssetType("image/gif", "GIF picture", PICTURE_LIMIT)
+_WEBP = AssetType("image/webp", "WebP picture", PICTURE_LIMIT)
+_PDF = AssetType("application/pdf", "PDF document", DOCUMENT_LIMIT)
+
+_OTHERS = (
+    (b"PK\x03\x04", "ZIP archive, or a format built on it such as DOCX or JAR"),
+    (b"\x1f\x8b", "gzip archive"),
+    (b"BZh", "bzip2 archive"),
+    (b"\xfd7zXZ\0", "xz archive"),
+    (b"(\xb5/\xfd", "Zstandard archive"),
+    (b"7z\xbc\xaf\x27\x1c", "7z archive"),
+    (b"\x7fELF", "ELF program or library"),
+    (b"MZ", "Windows program or library"),
+    (b"\xcf\xfa\xed\xfe", "macOS program or library"),
+    (b"\xca\xfe\xba\xbe", "Java class or macOS program"),
+    (b"\0asm", "WebAssembly module"),
+    (b"SQLite format 3\0", "SQLite database"),
+    (b"BM", "BMP picture"),
+    (b"II*\0", "TIFF picture"),
+    (b"MM\0*", "TIFF picture"),
+    (b"\0\0\x01\0", "icon"),
+    (b"OggS", "Ogg sound"),
+    (b"ID3", "MP3 sound"),
+    (b"fLaC", "FLAC sound"),
+    (b"\xd0\xcf\x11\xe0", "older Office document"),
+    (b"wOF2", "font"),
+    (b"wOFF", "font"),
+    (b"\0\x01\0\0", "font"),
+)
+
+
+def asset_type(head: bytes) -> AssetType | None:
+    """The format that a file's first bytes tell, if it is one for models to look at."""
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return _PNG
+    if head.startswith(b"\xff\xd8\xff"):
+        return _JPEG
+    if head.startswith((b"GIF87a", b"GIF89a")):
+        return _GIF
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return _WEBP
+    return _PDF if head.startswith(b"%PDF-") else None
+
+
+def kind_of_binary(head: bytes) -> str:
+    """What a file that is no text is, by its first bytes; "" where they do not tell."""
+    known = asset_type(head)
+    if known is not None:
+        return known.words
+    if head[4:8] == b"ftyp":
+        return "video or sound (MP4)"
+    if head[257:262] == b"ustar":
+        return "tar archive"
+    return next((words for start, words in _OTHERS if head.startswith(start)), "")
 
 
 class AssetStore:

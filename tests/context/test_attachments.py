@@ -5,7 +5,7 @@ import pytest
 
 from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.errors import FileError
-from dirge_py.messages import ImageBlock, TextBlock
+from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
@@ -87,6 +87,25 @@ def test_an_image_is_kept_privately_and_sent_as_a_block(folder, tmp_path):
     stored = assets / images[0].asset_id
     assert stored.read_bytes() == PNG
     assert stat.S_IMODE(os.stat(stored).st_mode) == 0o600
+
+
+def test_a_document_is_kept_and_sent_as_a_block(folder, tmp_path):
+    (folder / "a b.pdf").write_bytes(b"%PDF-1.7\nx")
+
+    message = Attacher(cwd=folder, asset_dir=tmp_path / "assets").attach('see @"a b.pdf"')
+
+    title, block = message.content[1:]
+    assert title == TextBlock("Attached document a b.pdf:")
+    assert isinstance(block, DocumentBlock)
+    assert (block.media_type, block.name) == ("application/pdf", "a b.pdf")
+    assert (tmp_path / "assets" / block.asset_id).read_bytes() == b"%PDF-1.7\nx"
+
+
+def test_a_picture_that_no_service_takes_stops_the_prompt(folder, tmp_path):
+    (folder / "big.png").write_bytes(PNG + bytes(5 << 20))
+
+    with pytest.raises(FileError, match="larger than 5 MiB"):
+        Attacher(cwd=folder, asset_dir=tmp_path / "assets").attach("@big.png")
 
 
 def test_the_same_mention_twice_is_attached_once(folder):

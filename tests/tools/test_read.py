@@ -2,6 +2,22 @@ import time
 
 import pytest
 
+from dirge_py.files.assets import AssetStore
+from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
+from dirge_py.tools.base import Services
+from dirge_py.tools.read import Read
+from dirge_py.tools.toolbox import Toolbox
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+
+
+@pytest.fixture
+def looking(bench, tmp_path):
+    """The bench with a place to keep what is shown as it is."""
+    services = Services(files=bench.workspace, assets=AssetStore(tmp_path / "assets"))
+    bench.toolbox = Toolbox([Read()], services, str(bench.folder))
+    return bench
+
 
 async def test_d01_a_header_then_numbered_lines(bench):
     bench.put("a.txt", "one\ntwo\nthree\n")
@@ -31,6 +47,13 @@ async def test_d05_a_missing_file_names_one_like_it(bench):
     bench.put("src/parser.py", "")
 
     assert "`parser.py`" in await bench.refusal("read", path="src/parserr.py")
+
+
+async def test_a_withheld_name_is_not_suggested(bench):
+    bench.put("secrets.txt", "")
+    bench.workspace.withheld = lambda real: real.endswith("secrets.txt")
+
+    assert await bench.refusal("read", path="secret.txt") == "secret.txt does not exist."
 
 
 async def test_d09_a_folder_leads_to_list_dir(bench):
@@ -63,10 +86,11 @@ async def test_2000_lines_at_once_and_how_to_go_on(bench):
 async def test_a_long_line_is_cut_visibly(bench):
     bench.put("a", "x" * 20_000 + "\nnext")
 
-    first, second = (await bench.text("read", path="a")).split("\n")[2:4]
+    first, second, _, note = (await bench.text("read", path="a")).split("\n")[2:6]
 
     assert first == "1: " + "x" * 16_384 + " …[line truncated]"
     assert second == "2: next"
+    assert "sed -n 1p FILE | cut -b16385-" in note
 
 
 async def test_many_long_lines_do_not_add_up_without_end(bench):
@@ -79,16 +103,99 @@ async def test_many_long_lines_do_not_add_up_without_end(bench):
     assert "offset=27" in text
 
 
-async def test_binary_content_is_refused(bench):
-    bench.put("image", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (PNG, "a binary file: PNG picture (16 bytes)"),
+        (b"PK\x03\x04\0\0", "ZIP archive"),
+        (b"\x7fELF\x02\x01\0", "ELF program"),
+        (b"SQLite format 3\0", "SQLite database"),
+        (b"\0\x01\x02", "is a binary file (3 bytes)"),
+        ("Привет, мир".encode("cp1251"), "`iconv`"),
+    ],
+)
+async def test_binary_content_is_refused_with_its_kind(bench, content, words):
+    bench.put("odd", content)
 
-    assert "binary" in await bench.refusal("read", path="image")
+    assert words in await bench.refusal("read", path="odd")
 
 
-async def test_bytes_that_are_no_utf8_are_shown_as_replacements(bench):
-    bench.put("latin", "Grüße, Jürgen\n".encode("latin-1"))
+@pytest.mark.parametrize(
+    ("content", "media_type", "words"),
+    [
+        (PNG, "image/png", "a.x: PNG picture, 16 B"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg", "a.x: JPEG picture, 4 B"),
+        (b"GIF89a\0", "image/gif", "a.x: GIF picture, 7 B"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "a.x: WebP picture, 16 B"),
+    ],
+)
+async def test_s26_a_picture_is_shown_as_it_is(looking, tmp_path, content, media_type, words):
+    looking.put("a.x", content)
 
-    assert "1: Gr\ufffd\ufffde, J\ufffdrgen" in await bench.text("read", path="latin")
+    result = await looking.call("read", path="a.x")
+
+    text, picture = result.content
+    assert not result.is_error
+    assert text == TextBlock(words)
+    assert isinstance(picture, ImageBlock)
+    assert picture.media_type == media_type
+    assert (tmp_path / "assets" / picture.asset_id).read_bytes() == content
+
+
+async def test_s26_a_pdf_is_shown_as_it_is_with_its_name(looking, tmp_path):
+    looking.put("docs/a.pdf", b"%PDF-1.7\n")
+
+    text, document = (await looking.call("read", path="docs/a.pdf")).content
+
+    assert text == TextBlock("docs/a.pdf: PDF document, 9 B")
+    assert isinstance(document, DocumentBlock)
+    assert (document.media_type, document.name) == ("application/pdf", "a.pdf")
+    assert (tmp_path / "assets" / document.asset_id).read_bytes() == b"%PDF-1.7\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "limit"), [(PNG + bytes(5 << 20), "5 MiB"), (b"%PDF-" + bytes(20 << 20), "20 MiB")]
+)
+async def test_what_services_do_not_take_is_refused_with_the_limit(looking, content, limit):
+    looking.put("large", content)
+
+    assert f"at most {limit}" in await looking.refusal("read", path="large")
+
+
+async def test_text_that_is_no_utf8_is_shown_with_a_note(bench):
+    bench.put("latin", "Grüße\nJürgen €\n".encode("cp1252"))
+
+    lines = (await bench.text("read", path="latin")).split("\n")
+
+    assert lines[2:] == [
+        "1: Grüße",
+        "2: Jürgen €",
+        "",
+        "(Not UTF-8: shown as Windows-1252; `edit` refuses it.)",
+    ]
+    refusal = await bench.refusal("edit", path="latin", old_text="Grüße", new_text="x")
+    assert "UTF-8" in refusal
+
+
+async def test_a_mark_at_the_beginning_is_no_text(bench):
+    bench.put("a", "\ufeffone\n".encode())
+
+    assert (await bench.text("read", path="a")).split("\n")[2:] == ["1: one"]
+
+
+async def test_a_line_cut_in_a_character_is_utf8_all_the_same(bench):
+    bench.put("a", "x" + "é" * 20_000)
+
+    assert "Not UTF-8" not in await bench.text("read", path="a")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+async def test_wide_text_is_known_to_edit_as_read_and_refused(bench, encoding):
+    bench.put("wide", "ein Wort".encode(encoding))
+
+    assert f"({encoding.upper()}; `edit` refuses it.)" in await bench.text("read", path="wide")
+    refusal = await bench.refusal("edit", path="wide", old_text="ein", new_text="kein")
+    assert "UTF-8" in refusal or "UTF-16" in refusal
 
 
 async def test_utf16_with_its_mark_is_shown_as_text(bench):
