@@ -1,6 +1,7 @@
 """Ways out of a sandbox, run as a program in it: `python -I -S escapes.py TARGETS`, TARGETS JSON.
 
-Prints one JSON object: for every attempt whether it got through. Imports nothing of ours.
+Prints one JSON object: for every attempt whether it got through; with `only` in TARGETS for those.
+Imports nothing of ours.
 """
 
 import contextlib
@@ -56,6 +57,7 @@ def any_of(actions: "list[Callable[[], object]]") -> bool:
 @attempt
 def move_git() -> object:
     os.rename(GIT, f"{WORK}/git.old")
+    os.rename(f"{WORK}/git.old", GIT)
     return True
 
 
@@ -111,13 +113,15 @@ def dirge_by_link() -> object:
 @attempt
 def rename_the_workspace() -> object:
     os.rename(WORK, f"{WORK}.old")
+    os.rename(f"{WORK}.old", WORK)
     return True
 
 
 @attempt
 def exchange_git() -> object:
     os.makedirs(f"{WORK}/sub/.git", exist_ok=True)
-    return called("renameat2", -100, f"{WORK}/sub/.git".encode(), -100, GIT.encode(), 2)
+    both = (-100, f"{WORK}/sub/.git".encode(), -100, GIT.encode(), 2)
+    return called("renameat2", *both) and called("renameat2", *both)
 
 
 # --- files
@@ -126,12 +130,12 @@ def exchange_git() -> object:
 @attempt
 def write_outside() -> object:
     places = [*T["outside"], "/etc", "/usr", "/usr/local", "/opt", "/var/lib", "/srv", "/"]
-    return any_of([lambda place=place: write(f"{place}/dirge-escape") for place in places])
+    return any_of([lambda place=place: write(f"{place}/{T['mark']}") for place in places])
 
 
 @attempt
 def write_to_hidden_places() -> object:
-    any_of([lambda place=place: write(f"{place}/dirge-escape") for place in T["hidden"]])
+    any_of([lambda place=place: write(f"{place}/{T['mark']}") for place in T["hidden"]])
     return False  # they may be folders of the sandbox's own; what was left is seen from outside
 
 
@@ -171,8 +175,16 @@ def device() -> object:
 
 @attempt
 def settings_of_the_kernel() -> object:
-    places = ["sys/kernel/core_pattern", "sys/kernel/modprobe", "sysrq-trigger", "sys/vm/swappiness"]
-    paths = [f"/proc/{place}" for place in places] + ["/sys/kernel/uevent_helper", "/sys/power/state"]
+    places = [
+        "sys/kernel/core_pattern",
+        "sys/kernel/modprobe",
+        "sysrq-trigger",
+        "sys/vm/swappiness",
+    ]
+    paths = [f"/proc/{place}" for place in places] + [
+        "/sys/kernel/uevent_helper",
+        "/sys/power/state",
+    ]
     return any_of([lambda path=path: os.open(path, os.O_WRONLY) > 0 for path in paths])
 
 
@@ -212,7 +224,7 @@ def trace_the_parent() -> object:
 @attempt
 def read_the_parent() -> object:
     paths = [f"/proc/{T['pid']}/{name}" for name in ("environ", "mem", "maps")]
-    return any_of([lambda path=path: open(path, "rb").read(1) for path in paths])  # noqa: SIM115
+    return any_of([lambda path=path: open(path, "rb").read(1) for path in paths])
 
 
 @attempt
@@ -374,14 +386,16 @@ def rename_the_parents() -> object:
     return False  # whether it did anything is seen from outside
 
 
-def main() -> None:
-    through = {}
-    for name, make in ATTEMPTS.items():
-        try:
-            through[name] = bool(make())
-        except Exception:
-            through[name] = False
-    print(json.dumps(through))
+def gets_through(make: Callable[[], object]) -> bool:
+    """Tried in a process of its own, so that no attempt helps or hinders the next."""
+    child = os.fork()
+    if child == 0:
+        through = False
+        with contextlib.suppress(BaseException):
+            through = bool(make())
+        os._exit(7 if through else 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-main()
+chosen = T.get("only", ATTEMPTS)
+sys.stdout.write(json.dumps({name: gets_through(ATTEMPTS[name]) for name in chosen}))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from dirge_py.processes.launch import LaunchSpec  # noqa: E402
-from dirge_py.processes.sandbox.bubblewrap import PROGRAMS  # noqa: E402
-from dirge_py.processes.sandbox.choose import find_sandbox  # noqa: E402
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom  # noqa: E402
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox.bubblewrap import PROGRAMS
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
 
 
 def main(room_text: str, kind: str, *command: str) -> int:
@@ -27,7 +27,7 @@ def main(room_text: str, kind: str, *command: str) -> int:
     )
     found = find_sandbox(room, programs=PROGRAMS if kind == "bubblewrap" else ())
     if isinstance(found, NoSandbox) or found.kind != kind:
-        print(found, file=sys.stderr)
+        sys.stderr.write(str(found))
         return 99
     cwd = room.roots[0]
     environment = dict(os.environ)

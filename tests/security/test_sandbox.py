@@ -3,12 +3,10 @@
 import ctypes
 import json
 import os
-import pwd
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -21,11 +19,20 @@ from tests.files.requirement import lacking
 from tests.security.sizes import count
 
 HERE = Path(__file__).parent
+IN_A_SANDBOX = str(HERE / "in_a_sandbox.py")
 SECRET = "canary-8f2b61"
 KINDS = ["bubblewrap", "landlock"]
 
 NOT_WITH_LANDLOCK = {"see_the_parent", "change_permissions"}
 """What Landlock cannot keep from a command; its `limits` say so."""
+
+
+HARMLESS = [
+    "move_git", "write_hook", "git_of_a_folder_without", "make_dirge", "read_secrets",
+    "read_through_a_link", "shared_memory_files", "see_the_parent", "system_v_memory", "ipv4",
+    "abstract_socket", "sockets_of_services",
+]  # fmt: skip
+"""Ways that touch nothing but what the test made, so that they can be tried without a sandbox."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +64,7 @@ class Site:
 
     def run(self, kind: str, *command: str) -> "subprocess.CompletedProcess[str]":
         ran = subprocess.run(
-            [*self.prefix, self.python, "-B", str(HERE / "in_a_sandbox.py"), self.room(), kind]
-            + list(command),
+            [*self.prefix, self.python, "-B", IN_A_SANDBOX, self.room(), kind, *command],
             env=self.environment,
             cwd=self.work,
             capture_output=True,
@@ -90,16 +96,16 @@ def ordinary_user() -> tuple[tuple[str, ...], str]:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         lacking("root and setpriv")
     prefix = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
-    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
-        # Started by root it may run where its own user could not start it again.
-        check = "import os, sys; sys.exit(sys.version_info < (3, 11) or not os.access(sys.executable, os.X_OK))"
-        try:
-            ran = subprocess.run([*prefix, python, "-c", check], capture_output=True, check=False)
-        except OSError:
-            continue
-        if ran.returncode == 0:
+    # Started by root it may run where its own user could not start it again.
+    check = (
+        "import os, sys; "
+        "sys.exit(sys.version_info < (3, 11) or not os.access(sys.executable, os.X_OK))"
+    )
+    candidates = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+    for python in filter(os.path.exists, candidates):
+        if subprocess.run([*prefix, python, "-c", check], capture_output=True).returncode == 0:
             return prefix, python
-    lacking("a Python that other users may run")
+    return lacking("a Python that other users may run")
 
 
 def build(base: Path, stack: ExitStack) -> dict[str, Any]:
@@ -136,6 +142,7 @@ def build(base: Path, stack: ExitStack) -> dict[str, Any]:
         "outside": [str(HERE)],
         "hidden": [str(base), str(home), "/tmp", "/var/tmp", "/run", "/dev/shm"],
         "shm": shm,
+        "mark": f"dirge-escape-{os.getpid()}",
         "shm_key": system_v_memory(stack),
         "abstract": shm,
         "sockets": [*paths, "/run/docker.sock", "/var/run/docker.sock", "/tmp/.X11-unix/X0"],
@@ -184,7 +191,23 @@ def test_no_way_leads_out(site: Site, kind: str) -> None:
         for path, content in contents(site.base).items()
         if before.get(path) != content and not path.startswith("home/work/sub/")
     }
-    escaped = [*Path("/").glob("*/dirge-escape"), *Path("/").glob("*/*/dirge-escape")]
+    mark = site.targets["mark"]
+    escaped = [*Path("/").glob(f"*/{mark}"), *Path("/").glob(f"*/*/{mark}")]
     count(f"sandbox escapes, {kind}", len(json.loads(ran.stdout)), len(through) + len(left))
     assert (through, left, escaped) == (set(), {}, [])
     assert set(before) <= set(contents(site.base))
+
+
+def test_without_a_sandbox_these_ways_lead_out(site: Site) -> None:
+    # Else the test above might see nothing because it can do nothing.
+    given = json.dumps({**site.targets, "pid": os.getpid(), "only": HARMLESS})
+    ran = subprocess.run(
+        [*site.prefix, "/usr/bin/python3", "-I", "-S", str(HERE / "escapes.py"), given],
+        env=site.environment,
+        cwd=site.work,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert json.loads(ran.stdout) == dict.fromkeys(HARMLESS, True)

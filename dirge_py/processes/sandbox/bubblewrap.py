@@ -80,9 +80,13 @@ class Bubblewrap:
     def filters_calls(self) -> bool:
         return bool(self._parts.filter_path)
 
-    def close(self) -> None:
-        """Take away what was put on disk."""
+    def tidy(self) -> None:
+        """Take away what was put on disk, while no command runs; the next one puts it back."""
         self._kept.release()
+
+    def close(self) -> None:
+        """As `tidy`, and nothing can be run any more."""
+        self.tidy()
         if self._filter_fd is not None:
             os.close(self._filter_fd)
             self._filter_fd = None
@@ -110,17 +114,17 @@ def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: Parts) -> li
 
 
 def profile(places: Places, *, keep: Callable[[str], str | None], has_network: bool) -> list[str]:
-    """The options of bubblewrap for a room; `keep` sees to it that a missing place exists."""
+    """The options of bubblewrap for a room; `keep` sees to it that a guarded place exists."""
     options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
     for path, effect in ordered(places):
         if path == "/":
             continue
-        if effect in ("guard", "hide") and not os.path.lexists(path):
+        if effect == "hide" and os.path.isdir(path):
+            options += ["--tmpfs", path]
+        elif effect in ("guard", "hide"):
             kept = keep(path)
             options += ["--ro-bind", kept, kept] if kept is not None else []
-        elif effect == "hide":
-            options += ["--tmpfs", path]
         elif effect == "mask":
             options += ["--ro-bind", "/dev/null", path]
         elif effect == "write":

@@ -66,6 +66,7 @@ def _with_bubblewrap(room: SandboxRoom, program: str) -> Sandbox | _Refused:
         launcher = Bubblewrap(room, program, lets_end_gently=lets_end_gently)
         said = _probe(launcher, room)
         if not said:
+            launcher.tidy()
             limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
             return Sandbox(
                 kind="bubblewrap", launcher=launcher, limits=limits, close=launcher.close

@@ -82,7 +82,7 @@ def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
     _show(places, [*_needed(room, spec), *room.readable], room)
     places |= dict.fromkeys((*room.writable, *room.roots), "write")
     for root in room.roots:
-        places |= dict.fromkeys(_guarded(root), "guard")
+        places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")
         places |= _of_git(root, may_write="git" in spec.permits)
     places |= dict.fromkeys((path for path in room.hidden if _matters(path, places)), "hide")
     places |= dict.fromkeys(_masked(room, places), "mask")
@@ -146,11 +146,15 @@ def _show(places: Places, wanted: Iterable[str], room: SandboxRoom) -> None:
             places[path] = "show"
 
 
-def _guarded(root: str) -> Iterator[str]:
+def _guarded(root: str, *, may_write: bool) -> Iterator[str]:
     yield os.path.join(root, ".dirge")
     entry = os.path.join(root, ".git")
+    repository = repository_of(root)
+    if repository is None:
+        if not may_write:  # else this may be the command that makes one
+            yield entry
     # Git and others would take an empty `.git` for the end of the repository around it.
-    if os.path.exists(entry) or repository_of(root) is None:
+    elif os.path.exists(entry):
         yield entry
     yield from submodule_entries(root)
 

@@ -1,0 +1,450 @@
+"""Commands run in a sandbox as they do outside, but for what is kept from them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProcessError
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.running import Finished
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
+from tests.files.requirement import lacking
+
+KINDS = ["bubblewrap", "landlock"]
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    folder = home / "work"
+    (folder / "sub").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def room(home: Path, work: Path) -> SandboxRoom:
+    return SandboxRoom(roots=(str(work),), home=str(home))
+
+
+def open_sandbox(room: SandboxRoom, kind: str = "bubblewrap") -> Sandbox:
+    found = find_sandbox(room) if kind == "bubblewrap" else find_sandbox(room, programs=())
+    if isinstance(found, NoSandbox) or found.kind != kind:
+        lacking(f"a working sandbox made with {kind}")
+    return found
+
+
+class Inside:
+    """Runs commands in a sandbox of `room`."""
+
+    def __init__(self, room: SandboxRoom, kind: str = "bubblewrap") -> None:
+        self.sandbox = open_sandbox(room, kind)
+        self.runner = Runner(EnvironmentPolicy(), self.sandbox.launcher)
+        self.cwd = room.roots[0]
+
+    async def run(self, command: str, **options: object) -> Finished:
+        return await self.runner.run(command, cwd=self.cwd, **options)  # type: ignore[arg-type]
+
+    async def text(self, command: str, **options: object) -> str:
+        finished = await self.run(command, **options)
+        return (finished.output.head + finished.output.tail).decode()
+
+    async def close(self) -> None:
+        await self.runner.shutdown()
+        self.sandbox.close()
+
+
+@pytest.fixture
+async def inside(room: SandboxRoom) -> AsyncIterator[Inside]:
+    made = Inside(room)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=KINDS)
+async def each(request: pytest.FixtureRequest, room: SandboxRoom) -> AsyncIterator[Inside]:
+    made = Inside(room, request.param)
+    yield made
+    await made.close()
+
+
+def git(*words: str, cwd: Path) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *identity, *words], cwd=cwd, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def repository(folder: Path) -> Path:
+    git("init", "-q", cwd=folder)
+    (folder / "file").write_text("one\n")
+    git("add", ".", cwd=folder)
+    git("commit", "-qm", "first", cwd=folder)
+    return folder
+
+
+IDENTITY = {
+    "GIT_AUTHOR_NAME": "a",
+    "GIT_AUTHOR_EMAIL": "a@b",
+    "GIT_COMMITTER_NAME": "a",
+    "GIT_COMMITTER_EMAIL": "a@b",
+}
+
+
+# --- what works as ever
+
+
+async def test_output_exit_codes_and_folders_are_those_of_the_command(each, work):
+    finished = await each.run("pwd -P; echo said >&2; exit 3")
+
+    assert finished.exit_code == 3
+    assert finished.output.head.decode() == f"{work.resolve()}\nsaid\n"
+
+
+async def test_what_is_made_in_the_workspace_stays(each, work):
+    assert (await each.run("echo made > sub/file")).exit_code == 0
+
+    assert (work / "sub/file").read_text() == "made\n"
+
+
+async def test_a_command_has_a_temporary_folder_of_its_own(each):
+    text = await each.text(
+        'f=$(mktemp) && echo kept > $f && cat $f && dirname $f && echo "$TMPDIR"'
+    )
+
+    kept, folder, named = text.split()
+    assert (kept, folder) == ("kept", named)
+
+
+async def test_tests_run(inside, work):
+    (work / "test_it.py").write_text("def test_it(tmp_path):\n    assert tmp_path\n")
+
+    finished = await inside.run(f"{sys.executable} -m pytest -q -p no:xdist", timeout_s=60)
+
+    assert finished.exit_code == 0, finished.output.head
+
+
+async def test_a_server_of_the_command_itself_can_be_reached(inside):
+    script = (
+        "import socket; s = socket.create_server(('127.0.0.1', 0));"
+        "socket.create_connection(s.getsockname()); print('reached')"
+    )
+    assert await inside.text(f'{sys.executable} -c "{script}"') == "reached\n"
+
+
+async def test_only_the_given_environment_is_there(each, monkeypatch):
+    monkeypatch.setenv("CANARY_TOKEN", "canary")
+
+    text = await each.text("env; cat /proc/self/environ | tr '\\0' '\\n'")
+
+    assert "canary" not in text
+    assert "DIRGE_CALL=" in text
+
+
+async def test_a_place_can_be_shown_and_another_opened(home, room):
+    (home / "shown").mkdir()
+    (home / "shown/file").write_text("shown\n")
+    (home / "open").mkdir()
+    wider = replace(room, readable=(str(home / "shown"),), writable=(str(home / "open"),))
+    inside = Inside(wider)
+
+    text = await inside.text("cat ~/shown/file; touch ~/shown/new ~/open/new; ls ~")
+    await inside.close()
+
+    assert text.splitlines()[0] == "shown"
+    assert text.splitlines()[-3:] == ["open", "shown", "work"]
+    assert [path.name for path in home.glob("*/new")] == ["new"]
+    assert (home / "open/new").exists()
+
+
+# --- nothing is left running
+
+
+async def test_a_command_is_stopped_gently_at_first(each, work):
+    command = "trap 'echo bye > sub/said; exit' TERM; echo ready; while :; do sleep 0.05; done"
+    signal = AbortSignal()
+
+    finished = await each.run(command, signal=signal, on_output=lambda text, size: signal.abort())
+
+    assert finished.aborted
+    assert (work / "sub/said").read_text() == "bye\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "setsid sleep 987 & disown; echo ready; sleep 987",
+        "(setsid nohup sleep 987 >/dev/null 2>&1 &) ; trap '' TERM; echo ready; sleep 987",
+        "env -i setsid bash -c 'trap \"\" TERM; sleep 987' & echo ready; wait",
+    ],
+)
+async def test_nothing_is_left_of_a_stopped_command(each, our_children, command):
+    signal = AbortSignal()
+    before = our_children()
+    sleeping = sleepers()
+
+    finished = await each.run(command, signal=signal, on_output=lambda text, size: signal.abort())
+
+    assert (finished.aborted, finished.left) == (True, 0)
+    assert sleepers() == sleeping
+    assert our_children() <= before
+
+
+async def test_nothing_is_left_after_the_time_is_over(each):
+    sleeping = sleepers()
+
+    finished = await each.run("setsid sleep 987 & sleep 987", timeout_s=0.3)
+
+    assert (finished.timed_out, finished.left) == (True, 0)
+    assert finished.duration_s < 3
+    assert sleepers() == sleeping
+
+
+async def test_nothing_is_left_in_the_background_of_one_that_ended(each):
+    sleeping = sleepers()
+
+    finished = await each.run("setsid sleep 987 & echo done")
+
+    assert finished.exit_code == 0
+    assert finished.duration_s < 3
+    assert sleepers() == sleeping
+
+
+def sleepers() -> set[str]:
+    """The processes that the commands of these tests leave."""
+    found = set()
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        try:
+            words = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[:2] == [b"sleep", b"987"]:
+            found.add(name)
+    return found
+
+
+# --- git
+
+
+async def test_git_is_read_only_and_can_be_looked_at(each, work):
+    repository(work)
+
+    text = await each.text("git log --format=%s; git commit --allow-empty -m more; ls .git/hooks")
+
+    assert text.splitlines()[0] == "first"
+    assert git("log", "--format=%s", cwd=work) == "first\n"
+
+
+async def test_a_command_that_may_write_to_git_commits_but_changes_no_hook(inside, work):
+    repository(work)
+    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+    command = (
+        "echo two > file; git commit -qam second && echo committed; touch .git/hooks/pre-commit;"
+        "git config core.fsmonitor /bin/evil; mv .git/hooks .git/h; mv .git git.old; ls -A"
+    )
+
+    text = await inside.text(command, call_id="c")
+
+    assert "committed" in text
+    assert git("log", "--format=%s", cwd=work) == "second\nfirst\n"
+    assert "fsmonitor" not in (work / ".git/config").read_text()
+    assert not (work / ".git/hooks/pre-commit").exists()
+    assert not (work / "git.old").exists()
+
+
+async def test_git_can_make_a_repository_where_it_may(inside, work):
+    inside.runner.prepare("c", {}, frozenset({"git"}))
+
+    first = await inside.run("git init -q", call_id="c")
+    await inside.close()
+
+    assert first.exit_code == 0
+    assert git("rev-parse", "--is-inside-work-tree", cwd=work) == "true\n"
+    assert (work / ".git").stat().st_mode & 0o7777 == 0o755
+
+
+async def test_a_working_tree_of_a_repository_elsewhere_works(inside, home, work):
+    main = home / "main"
+    main.mkdir()
+    repository(main)
+    work.joinpath("sub").rmdir()
+    git("worktree", "add", "-q", str(work), cwd=main)
+    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+
+    seen = await inside.text(
+        "git log --format=%s; rm .git; ls ~/main; git commit --allow-empty -m x"
+    )
+    written = await inside.run("git commit -q --allow-empty -m second", call_id="c")
+
+    assert seen.splitlines()[0] == "first"
+    assert written.exit_code == 0
+    assert git("log", "--format=%s", cwd=work) == "second\nfirst\n"
+
+
+async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, work, room):
+    other = home / "other"
+    other.mkdir()
+    repository(other)
+    (work / ".git").write_text(f"gitdir: {other}/.git\n")
+    inside = Inside(room)
+
+    text = await inside.text(f"ls {other}/.git; git log --format=%s")
+    await inside.close()
+
+    assert "first" not in text
+    assert "HEAD" not in text
+
+
+async def test_a_folder_of_a_repository_sees_the_rest_of_it(home, room):
+    top = home / "top"
+    (top / "part").mkdir(parents=True)
+    repository(top)
+    inside = Inside(replace(room, roots=(str(top / "part"),)))
+
+    text = await inside.text("git log --format=%s; touch ../new; ls -A")
+    await inside.close()
+
+    assert text.splitlines()[0] == "first"
+    assert not (top / "new").exists()
+    assert not (top / "part/.git").exists()
+
+
+async def test_a_submodule_is_guarded_too(inside, home, work):
+    library = home / "library"
+    library.mkdir()
+    repository(library)
+    repository(work)
+    allowed = ["-c", "protocol.file.allow=always"]
+    git(*allowed, "submodule", "add", "-q", str(library), "vendor", cwd=work)
+    inside.runner.prepare("c", {}, frozenset({"git"}))
+
+    await inside.run("echo gitdir: evil > vendor/.git; touch .git/modules/vendor/new")
+    await inside.run(
+        "touch .git/modules/vendor/hooks/pre-commit; echo x >> .git/modules/vendor/config",
+        call_id="c",
+    )
+
+    assert git("rev-parse", "--show-prefix", cwd=work / "vendor") == "\n"
+    assert not (work / ".git/modules/vendor/new").exists()
+    assert not (work / ".git/modules/vendor/hooks/pre-commit").exists()
+    assert "x\n" not in (work / ".git/modules/vendor/config").read_text()
+
+
+# --- what is left on disk
+
+
+async def test_nothing_is_left_on_disk(each, work):
+    await each.run("ls -A")
+    await each.close()
+
+    assert [path.name for path in work.iterdir()] == ["sub"]
+
+
+async def test_a_folder_left_by_a_crash_is_taken_away_by_the_next(inside, work, room):
+    (work / ".dirge").mkdir()
+    (work / ".dirge").chmod(0o1700)
+    await inside.run("true")
+    await inside.close()
+
+    assert not (work / ".dirge").exists()
+
+
+async def test_a_folder_that_a_person_filled_meanwhile_stays(inside, work):
+    await inside.run("true")
+    (work / ".dirge/prompts").mkdir()
+    await inside.close()
+
+    assert (work / ".dirge").stat().st_mode & 0o7777 == 0o755
+    assert (work / ".dirge/prompts").exists()
+
+
+async def test_what_another_sandbox_still_needs_is_not_taken_away(inside, room, work):
+    other = Inside(room)
+    await asyncio.gather(inside.run("true"), other.run("true"))
+    await inside.close()
+    held = (work / ".dirge").exists()
+    text = await other.text("mkdir .dirge/x || echo refused")
+    await other.close()
+
+    assert held
+    assert "refused" in text
+    assert not (work / ".dirge").exists()
+
+
+# --- no sandbox, no command
+
+
+def fake(folder: Path, script: str) -> str:
+    program = folder / "bwrap"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_one_that_does_not_work_is_not_taken(tmp_path, room, monkeypatch):
+    monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
+    program = fake(tmp_path, "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
+
+    found = find_sandbox(room, programs=[program])
+
+    assert isinstance(found, NoSandbox)
+    assert "setting up uid map: Permission denied" in found.reason
+    assert found.fix
+
+
+def test_where_there_is_none_the_fix_is_to_install_one(room, monkeypatch):
+    monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
+
+    found = find_sandbox(room, programs=[])
+
+    assert isinstance(found, NoSandbox)
+    assert "apt install bubblewrap" in found.fix
+
+
+async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, room, work):
+    open_sandbox(room).close()
+    program = fake(tmp_path, 'exec /usr/bin/bwrap "$@"')
+    sandbox = find_sandbox(room, programs=[program])
+    assert isinstance(sandbox, Sandbox)
+    runner = Runner(EnvironmentPolicy(), sandbox.launcher)
+
+    fake(tmp_path, "exit 1")
+    broken = await runner.run("touch made", cwd=str(work))
+    Path(program).unlink()
+    gone = await runner.run("touch made", cwd=str(work))
+    sandbox.close()
+    closed = await runner.run("touch made", cwd=str(work))
+
+    assert 0 not in (broken.exit_code, gone.exit_code, closed.exit_code)
+    assert not (work / "made").exists()
+
+
+def test_the_home_folder_is_no_workspace(home, room):
+    for root in (home, home.parent, Path("/")):
+        found = find_sandbox(replace(room, roots=(str(root),)))
+
+        assert isinstance(found, NoSandbox)
+
+
+@pytest.mark.parametrize("name", [".git", ".dirge"])
+async def test_a_link_that_cannot_be_guarded_is_refused(inside, home, work, room, name):
+    (home / "real").mkdir()
+    (work / name).symlink_to(home / "real")
+
+    with pytest.raises(ProcessError, match="symbolic link"):
+        await inside.run("true")
+    assert isinstance(find_sandbox(room), NoSandbox)
+
+
+async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
+    (home / "private").mkdir()
+
+    with pytest.raises(ProcessError, match="hidden"):
+        await inside.runner.run("true", cwd=str(home / "private"))
