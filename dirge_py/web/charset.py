@@ -8,7 +8,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_META = re.compile(rb"""<meta[^>]{0,200}charset\s{0,4}=\s{0,4}["']?\s{0,4}([A-Za-z0-9_:.-]{2,40})""", re.I)
+_META = re.compile(
+    rb"""<meta[^>]{0,200}charset\s{0,4}=\s{0,4}["']?\s{0,4}([A-Za-z0-9_:.-]{2,40})""", re.I
+)
 _META_BYTES = 2048
 
 # Python knows codecs that are no character sets; some of them take quadratic time.

@@ -114,7 +114,9 @@ def _next(target: Target, location: str) -> Target:
     except ToolFailed as error:
         raise ToolFailed(f"{target} redirects to what is no usable URL. {error}") from None
     if target.scheme == "https" and following.scheme == "http":
-        raise ToolFailed(f"{target} redirects to {following}, which is not encrypted: not followed.")
+        raise ToolFailed(
+            f"{target} redirects to {following}, which is not encrypted: not followed."
+        )
     return following
 
 

@@ -128,7 +128,9 @@ def _failure(target: Target, error: Exception, *, is_proxied: bool) -> ToolFaile
         return ToolFailed(f"{target.host} shows no valid certificate: {cause.verify_message}.")
     if cause is not None:
         return ToolFailed(f"There is no secure connection to {target.host}: {cause}.")
-    if isinstance(error, httpx.ProxyError) or (is_proxied and isinstance(error, httpx.ConnectError)):
+    if isinstance(error, httpx.ProxyError) or (
+        is_proxied and isinstance(error, httpx.ConnectError)
+    ):
         return ToolFailed(f"The proxy of `[web]` did not lead to {target.host}: {error}.")
     if isinstance(error, httpx.TimeoutException):
         return ToolFailed(f"{target.host} did not answer in time.", outcome="timeout")

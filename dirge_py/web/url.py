@@ -52,8 +52,16 @@ class Target:
     @property
     def authority(self) -> str:
         """`host` or `host:port`, as in a URL and in the Host header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return self._host if self.port == _DEFAULT_PORTS[self.scheme] else self.place
+
+    @property
+    def place(self) -> str:
+        """`host:port`, always with the port."""
+        return f"{self._host}:{self.port}"
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
     def url(self) -> str:
@@ -77,7 +85,7 @@ def parse_url(text: str) -> Target:
     if scheme not in _DEFAULT_PORTS:
         raise _refused(text, f"only http and https can be fetched, not {scheme}")
     host, port = _split_authority(text, match["authority"])
-    address = None
+    address: IPAddress | None
     if host.startswith("["):
         address = _ipv6(text, host)
     else:

@@ -1,0 +1,150 @@
+"""Ask the person."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from dirge_py.calls import LoopToolResult, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
+
+_MAX_CHARS = 1000
+_MAX_OPTIONS = 12
+_HEADER_CHARS = 40
+
+
+def _said(text: str) -> str:
+    text = text.strip()
+    if not 0 < len(text) <= _MAX_CHARS:
+        raise ValueError(f"must have 1 to {_MAX_CHARS} characters")
+    return text
+
+
+# Limits that are checked and not in the schema, which is paid for in every request.
+_Words = Annotated[str, AfterValidator(_said)]
+
+
+class OptionArgs(ToolArgs):
+    label: _Words
+    description: str | None = None
+
+
+class AskedArgs(ToolArgs):
+    question: _Words
+    header: str | None = None
+    options: list[OptionArgs] | None = None
+    multi_select: bool | None = None
+    custom: bool | None = Field(None, description="Allow own words (default true).")
+
+
+class QuestionArgs(ToolArgs):
+    questions: list[AskedArgs] = Field(min_length=1, max_length=4)
+
+
+class QuestionTool(Tool[QuestionArgs]):
+    name = "question"
+    label = "Ask"
+    args = QuestionArgs
+    mode = "sequential"
+    needs = ("ask",)
+    timeout_s = 0.0
+    hints = Hints(read_only=True)
+
+    def prepare(self, arguments: Any) -> Any:
+        """Also one question instead of a list, options as words, and other agents' names."""
+        if isinstance(arguments, str):
+            arguments = {"questions": arguments}
+        if not isinstance(arguments, Mapping):
+            return arguments
+        given = dict(arguments)
+        if "questions" not in given and _TEXT_NAMES & given.keys():
+            given = {"questions": [given]}
+        questions = given.get("questions")
+        if isinstance(questions, str | Mapping):
+            questions = [questions]
+        if not isinstance(questions, list):
+            return given
+        return {**given, "questions": [_prepared(each) for each in questions]}
+
+    def claims(self, args: QuestionArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("meta", self.name)]
+
+    async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
+        if ctx.services.ask is None:
+            raise ToolFailed("Nobody can be asked here. Decide yourself, and say what you assumed.")
+        questions = [_question(each) for each in args.questions]
+        answers = await ctx.services.ask(questions)
+        if answers is None:
+            return text_result(
+                "The user would rather not say. Go on with what you know, or wait to be told.",
+                answered=False,
+            )
+        lines = [
+            f"{_numbered(number, len(questions))}{question.question}\n   {_words(answer)}"
+            for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1)
+        ]
+        return text_result("\n".join(["The user answered:", *lines]), answered=True)
+
+
+TOOL = QuestionTool()
+
+_TEXT_NAMES = {"question", "prompt", "text"}
+_NAMES = {
+    "prompt": "question",
+    "text": "question",
+    "title": "header",
+    "choices": "options",
+    "multiSelect": "multi_select",
+    "multiple": "multi_select",
+    "allow_custom": "custom",
+    "allowCustom": "custom",
+    "allow_other": "custom",
+}
+_OPTION_NAMES = {"title": "label", "name": "label", "value": "label", "text": "label"}
+
+
+def _prepared(question: Any) -> Any:
+    if isinstance(question, str):
+        return {"question": question}
+    question = renamed(question, _NAMES)
+    if not isinstance(question, Mapping):
+        return question
+    options = question.get("options")
+    if not isinstance(options, list):
+        return question
+    named = [
+        {"label": each} if isinstance(each, str) else renamed(each, _OPTION_NAMES)
+        for each in options
+    ]
+    return {**question, "options": named}
+
+
+def _question(args: AskedArgs) -> Question:
+    """As it is put; labels that occur twice are one option, without options words are needed."""
+    given = args.options or ()
+    if len(given) > _MAX_OPTIONS:
+        raise ToolFailed(f"{len(given)} options are too many: offer at most {_MAX_OPTIONS}.")
+    options = {each.label: each.description or "" for each in given}
+    return Question(
+        question=args.question,
+        header=(args.header or "")[:_HEADER_CHARS],
+        options=tuple(
+            QuestionOption(label=label, description=description)
+            for label, description in options.items()
+        ),
+        is_multiple=bool(args.multi_select),
+        is_open=args.custom is not False or not options,
+    )
+
+
+def _numbered(number: int, total: int) -> str:
+    return f"{number}. " if total > 1 else "   "
+
+
+def _words(answer: QuestionAnswer) -> str:
+    chosen = "; ".join(answer.chosen)
+    said = f"in their own words: {answer.text.strip()}" if answer.text.strip() else ""
+    return " - ".join(part for part in (chosen, said) if part) or "(no answer)"

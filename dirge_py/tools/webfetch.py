@@ -1,0 +1,105 @@
+"""Fetch a page from the web."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, Preview, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.lib.late import late
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
+
+if TYPE_CHECKING:
+    from dirge_py.web.page import Page
+    from dirge_py.web.service import Web
+    from dirge_py.web.untrusted import quoted
+else:
+    quoted = late("dirge_py.web.untrusted", "quoted")
+
+
+class WebfetchArgs(ToolArgs):
+    url: str
+    max_chars: int = Field(8000, ge=1, le=50_000)
+    offset: int = Field(0, ge=0, description="Character to go on from.")
+
+
+class Webfetch(Tool[WebfetchArgs]):
+    name = "webfetch"
+    label = "Fetch"
+    args = WebfetchArgs
+    mode = "parallel"
+    needs = ("web",)
+    hints = Hints(read_only=True, open_world=True)
+
+    def prepare(self, arguments: Any) -> Any:
+        arguments = renamed(arguments, {"uri": "url", "link": "url", "max_length": "max_chars"})
+        arguments = renamed(arguments, {"start_index": "offset", "urls": "url"})
+        if isinstance(arguments, dict) and isinstance(arguments.get("url"), list):
+            urls = arguments["url"]
+            return {**arguments, "url": urls[0]} if len(urls) == 1 else arguments
+        return arguments
+
+    def claims(self, args: WebfetchArgs, ctx: ToolContext) -> Sequence[Claim]:
+        try:
+            return [Claim("network", _web(ctx).target(args.url).host)]
+        except ToolFailed:
+            # Nothing will be reached: the call itself says why.
+            return [Claim("meta", self.name)]
+
+    def preview(self, args: WebfetchArgs, ctx: ToolContext) -> Preview:
+        return Preview(kind="text", text=_web(ctx).target(args.url).url)
+
+    async def run(self, args: WebfetchArgs, ctx: ToolContext) -> LoopToolResult:
+        web = _web(ctx)
+        page = await web.page(web.target(args.url), is_continued=args.offset > 0)
+        if page.moved_to is not None:
+            return text_result(
+                f"{page.target} redirects to another host, which was not asked yet: "
+                f"{page.moved_to}\nTo follow it, fetch that URL.",
+                url=str(page.target),
+                moved_to=str(page.moved_to),
+            )
+        return _result(page, args)
+
+
+TOOL = Webfetch()
+
+
+def _web(ctx: ToolContext) -> "Web":
+    if ctx.services.web is None:
+        raise ToolFailed("The web cannot be reached from here. Work with what is in the folder.")
+    return ctx.services.web
+
+
+def _result(page: "Page", args: WebfetchArgs) -> LoopToolResult:
+    total = len(page.text)
+    if args.offset >= total:
+        raise ToolFailed(f"{page.target} has {total} characters: use a smaller offset.")
+    end = _end(page.text, args.offset, args.max_chars)
+    heading = f"# {page.title}\n\n" if page.title and not args.offset else ""
+    notes = [quoted(heading + page.text[args.offset : end], page.target.url)]
+    if end < total:
+        notes.append(f"Characters {args.offset} to {end} of {total}. To read on: offset={end}.")
+    elif not page.is_whole:
+        notes.append("The page is longer than what is read of one; its end was left off.")
+    return text_result(
+        "\n".join(notes),
+        url=page.target.url,
+        media_type=page.media_type,
+        offset=args.offset,
+        end=end,
+        total_chars=total,
+        is_whole=page.is_whole and end == total,
+        untrusted=True,
+    )
+
+
+def _end(text: str, start: int, most: int) -> int:
+    """Where to stop: at the end of a line, if there is one in the last fifth."""
+    end = start + most
+    if end >= len(text):
+        return len(text)
+    line_end = text.rfind("\n", end - most // 5, end)
+    return line_end + 1 if line_end > start else end

@@ -1,0 +1,76 @@
+"""Search the web."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, Preview, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.lib.late import late
+from dirge_py.tools.base import Hints, Services, Tool, ToolArgs, ToolContext, renamed
+
+if TYPE_CHECKING:
+    from dirge_py.web.search import Hit, Search
+    from dirge_py.web.untrusted import quoted
+else:
+    quoted = late("dirge_py.web.untrusted", "quoted")
+
+
+class WebsearchArgs(ToolArgs):
+    query: str = Field(max_length=400)
+    num_results: int = Field(10, ge=1, le=20)
+
+
+class Websearch(Tool[WebsearchArgs]):
+    name = "websearch"
+    label = "Search the web"
+    args = WebsearchArgs
+    mode = "parallel"
+    needs = ("web",)
+    hints = Hints(read_only=True, open_world=True)
+
+    def prepare(self, arguments: Any) -> Any:
+        names = {"q": "query", "search_term": "query", "count": "num_results"}
+        return renamed(renamed(arguments, names), {"max_results": "num_results"})
+
+    def unavailable(self, services: Services) -> str:
+        if services.web is None:
+            return "The web cannot be reached from here."
+        return services.web.search_problem if services.web.search is None else ""
+
+    def claims(self, args: WebsearchArgs, ctx: ToolContext) -> Sequence[Claim]:
+        web = ctx.services.web
+        if web is None or web.search is None:
+            return [Claim("meta", self.name)]
+        return [Claim("network", web.search.host)]
+
+    def preview(self, args: WebsearchArgs, ctx: ToolContext) -> Preview:
+        search = _search(ctx)
+        return Preview(kind="text", text=f"{search.name} ({search.host}): {args.query}")
+
+    async def run(self, args: WebsearchArgs, ctx: ToolContext) -> LoopToolResult:
+        search = _search(ctx)
+        if not args.query.strip():
+            raise ToolFailed("The query is empty: give words to search for.")
+        hits = await search.find(args.query, args.num_results)
+        if not hits:
+            return text_result(f"{search.name} found nothing. Try fewer or other words.", hits=0)
+        listed = "\n\n".join(_listed(number, hit) for number, hit in enumerate(hits, start=1))
+        return text_result(quoted(listed, search.host), hits=len(hits), untrusted=True)
+
+
+TOOL = Websearch()
+
+
+def _search(ctx: ToolContext) -> "Search":
+    problem = TOOL.unavailable(ctx.services)
+    web = ctx.services.web
+    if web is None or web.search is None:
+        raise ToolFailed(f"{problem} Go on without searching.")
+    return web.search
+
+
+def _listed(number: int, hit: "Hit") -> str:
+    return "\n   ".join(line for line in (f"{number}. {hit.title}", hit.url, hit.snippet) if line)
