@@ -7,6 +7,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.continuation import Continuation
 
 if TYPE_CHECKING:
+    from dirge_py.permission.rules import Rule
     from dirge_py.wiring.trust import Project
 
 
@@ -46,3 +47,8 @@ class BuildOptions:
     log: bool = False
     notices: tuple[str, ...] = ()
     prompt_edits: tuple[PromptEdit, ...] = ()
+
+    @property
+    def project_rules(self) -> "tuple[Rule, ...]":
+        """The rules of a trusted project, which ask or deny. Raises ConfigError."""
+        return self.project.rules if self.project is not None else ()

@@ -267,6 +267,32 @@ def test_a_project_cannot_change_the_settings_of_what_is_the_users(hostile: Host
     assert hostile.marked == ["guard"]
 
 
+def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: Hostile) -> None:
+    product = hostile.product
+    hostile.good()
+    product.configure()
+    product.file(
+        ".dirge/config.toml",
+        '[[permission.rule]]\nop = "edit"\nmatch = "generated/**"\neffect = "deny"\n'
+        '[[reminder]]\nevery_turns = 1\ntext = "Change the template."\n',
+    )
+    call = Say(calls=[("write", {"path": "generated/x", "content": "x"})])
+    flags = ("--yolo", "--allow", "edit:**")
+
+    free = product.will(call, Say(text="done")).ask(*flags, "x")
+    assert (free.json["permission_denials"], "template" in product.sent_text()) == ([], False)
+    hostile.accept()
+    (product.project / "generated/x").unlink()
+    held = product.will(call, Say(text="done")).ask(*flags, "x")
+    assert [denial["tool_name"] for denial in held.json["permission_denials"]] == ["write"]
+    assert "Change the template." in product.sent_text()
+    assert not (product.project / "generated/x").exists()
+
+    why = product.run("why", "--json", "--yolo", "write", "generated/x")
+    assert (why.json["effect"], why.json["policy"]) == ("deny", "deny-rule")
+    assert hostile.marked == ["plugin", "registered"]
+
+
 def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: Hostile) -> None:
     from dirge_py.config.load import load
     from dirge_py.wiring.options import BuildOptions
@@ -287,25 +313,37 @@ def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: H
     assert (trusted.ui.theme, trusted.ui.show_thinking) == ("light", True)
 
 
-def test_an_agent_without_settings_never_looks_at_it(
-    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hostile.good()
-    hostile.accept()
-    monkeypatch.chdir(hostile.product.project)
+def embedded(hostile: Hostile, agent: str) -> str:
+    """What a program says that runs an agent in the project."""
     code = (
         "import asyncio; from dirge_py import Agent; from dirge_py.testing import ScriptedModel\n"
         "model = ScriptedModel().will_say('Done.')\n"
-        "print(asyncio.run(Agent('x', stream_fn=model.stream_fn).run('hi')).response)"
+        f"print(asyncio.run({agent}.run('hi')).response)"
     )
-    ran = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-P", "-c", code],
+        cwd=hostile.product.project,
         env=hostile.product.environment,
         capture_output=True,
         text=True,
         check=True,
-    )
-    assert (ran.stdout, hostile.marked) == ("Done.\n", [])
+    ).stdout
+
+
+def test_an_agent_without_settings_never_looks_at_it(hostile: Hostile) -> None:
+    hostile.good()
+    hostile.accept()
+    assert embedded(hostile, "Agent('x', stream_fn=model.stream_fn)") == "Done.\n"
+    assert hostile.marked == []
+
+
+def test_an_agent_from_the_settings_has_what_was_trusted_before(hostile: Hostile) -> None:
+    hostile.good()
+    agent = "Agent.from_config(stream_fn=model.stream_fn)"
+    assert (embedded(hostile, agent), hostile.marked) == ("Done.\n", [])
+    hostile.accept()
+    assert embedded(hostile, agent) == "Done.\n"
+    assert hostile.marked == ["plugin", "registered"]
 
 
 def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> None:
