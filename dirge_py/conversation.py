@@ -30,6 +30,7 @@ from dirge_py.runs import Run
 from dirge_py.session.listing import SessionSummary
 
 if TYPE_CHECKING:
+    from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
 
@@ -125,6 +126,11 @@ class Conversation(Choices):
     def shells(self) -> "Shells | None":
         """The commands that run in the background, and the way there for one that runs."""
         return self._parts.shells
+
+    @property
+    def prompts(self) -> "PromptBook | None":
+        """The prompts kept in files; one that is chosen holds from the next run on."""
+        return self._parts.prompts
 
     # -- runs
 

@@ -21,6 +21,7 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn, ThinkingLevel
 
 if TYPE_CHECKING:
+    from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
 
@@ -163,6 +164,7 @@ class Parts:
     for_fork: Callable[[str], ForkParts] | None = None
     plugins: Plugins | None = None
     shells: "Shells | None" = None
+    prompts: "PromptBook | None" = None
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()

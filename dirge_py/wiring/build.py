@@ -12,15 +12,13 @@ from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
-from dirge_py.files.workspace import Workspace
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import ForkParts, Parts, Relay
 from dirge_py.permission.gate import Gate
-from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.permission.judging import judging_with
 from dirge_py.processes.outputs import OutputStore
-from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
@@ -45,11 +43,12 @@ from dirge_py.wiring.gates import GateServices
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
 from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
+from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins
-from dirge_py.wiring.prompt import SystemPrompt
-from dirge_py.wiring.rules import key_variables, open_gate
+from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
+from dirge_py.wiring.rules import open_gate, rule_keeper
 from dirge_py.wiring.scrub import scrub
 from dirge_py.wiring.sessions import changes_since, open_journal, open_store
 from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
@@ -122,23 +121,18 @@ class _Site:
         )
         self.stream_fn = retrying_stream_fn(stream_fn or self.models.stream, RecoveryPolicy())
         self.late_notices: list[str] = []
-        self.plugins = load_plugins(config, notify=self.late_notices.append)
+        self.plugins = load_plugins(
+            config, notify=self.late_notices.append, project=options.project
+        )
         self.relay = Relay()
         self.checks = Guardrails(
             config.guardrail, redact=self.redactor.redact, notice=self.late_notices.append
         )
         self.on_close: list[Callable[[], Awaitable[None]]] = []
-        self.workspace = Workspace([self.cwd, *options.add_dirs], self.cwd)
-        undo.callback(self.workspace.close)
-        environment = EnvironmentPolicy(config.tools.environment, withheld=key_variables(config))
-        self.runner = Runner(environment)
+        self.machine = Machine(config, options, cwd=self.cwd, redactor=self.redactor, undo=undo)
+        self.workspace, self.runner = self.machine.workspace, self.machine.runner
         self.workshop = Workshop(
-            config,
-            cwd=self.cwd,
-            workspace=self.workspace,
-            runner=self.runner,
-            asker=asker,
-            plugins=self.plugins,
+            config, cwd=self.cwd, machine=self.machine, asker=asker, plugins=self.plugins
         )
         self.prompt = SystemPrompt(config, options, self.cwd, self.plugins.prompt_edits)
         self.store = open_store(config, self.cwd)
@@ -181,6 +175,8 @@ class _Site:
             compact=partial(guards.context.compact, emit=self.relay),
             context_report=partial(self._report, guards, room),
             plugins=self.plugins,
+            shells=self.machine.shells,
+            prompts=self.prompt.prompts,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             for_fork=partial(self._for_fork, guards, room.folders),
@@ -200,8 +196,13 @@ class _Site:
         recorder, notices = self._open_recorder()
         loaded = recorder.load() if recorder is not None else Loaded()
         folders = self._folders(recorder)
-        gate = open_gate(self.config, self.options, self.workspace, folders.output)
-        _take_up(gate, loaded)
+        gate = self._gate(folders, loaded)
+        follow_prompt(
+            self.prompt.prompts,
+            gate,
+            stored=loaded.settings.get("prompt"),
+            note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
+        )
         todo = TodoList()
         todo.load(loaded.settings.get("todo"))
         if recorder is not None:
@@ -216,6 +217,20 @@ class _Site:
             toolbox=toolbox,
         )
         return room, notices
+
+    def _gate(self, folders: Folders, loaded: Loaded) -> Gate:
+        project = self.options.project
+        gate = open_gate(
+            self.config,
+            self.options,
+            self.workspace,
+            folders.output,
+            is_sandboxed=self.machine.is_sandboxed,
+            project_rules=project.rules if project is not None else (),
+        )
+        for rule in loaded.grants:
+            gate.add_grant(rule)
+        return gate
 
     def _report(
         self, guards: Guards, room: _Room, messages: "Sequence[Message]"
@@ -235,6 +250,8 @@ class _Site:
             *loaded.notices,
             *changes_since(loaded, cwd=self.cwd),
             *self.models.notices,
+            *self.machine.notices,
+            *self.prompt.prompts.notices,
             *unusable_roles(self.config),
             *self.prompt.project_files.notices,
             *self.plugins.notices,
@@ -243,14 +260,6 @@ class _Site:
     def _guards(self, room: _Room, model: str) -> Guards:
         """Who decides in the runs of this conversation."""
         config, recorder, gate = self.config, room.recorder, room.gate
-        authorizer = Authorizer(
-            gate=gate,
-            asker=self.asker,
-            workspace=self.workspace,
-            runner=self.runner,
-            cwd=str(self.cwd),
-            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-        )
         spending = Spending()
         judges = Judges(
             config=config,
@@ -272,9 +281,25 @@ class _Site:
             spending=spending,
             plugins=self.plugins,
             write_ahead=[recorder.interceptor] if recorder is not None else [],
-            last=[scrub(self.redactor.redact), authorizer.bundle()],
+            last=[scrub(self.redactor.redact), self._authorizer(room, judges).bundle()],
         )
         return Guards(parts, model=model)
+
+    def _authorizer(self, room: _Room, judges: Judges) -> Authorizer:
+        config, recorder = self.config, room.recorder
+        approve = judges.judge("approve") if usable_model(config, "approve") else None
+        return Authorizer(
+            gate=room.gate,
+            asker=self.asker,
+            workspace=self.workspace,
+            runner=self.runner,
+            cwd=str(self.cwd),
+            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+            keep_rules=rule_keeper(config),
+            loop_guard=config.permission.loop_guard,
+            judge=judging_with(approve) if approve is not None else None,
+            judge_effect=config.permission.judge,
+        )
 
     def _diff(self, gate: Gate) -> Callable[[], Awaitable["Diff | None"]] | None:
         """What the critic is shown of the working tree; nothing where there is no critic."""
@@ -349,18 +374,11 @@ class _Site:
 
     def _let_go(self, recorder: Recorder | None, log: Log | None) -> Callable[[], Awaitable[None]]:
         async def let_go() -> None:
-            await self.runner.shutdown()
+            await self.machine.close()
             await self.client.aclose()
             if recorder is not None:
                 recorder.close()
             if log is not None:
                 log.close()
-            self.workspace.close()
 
         return let_go
-
-
-def _take_up(gate: Gate, loaded: Loaded) -> None:
-    """Give the gate back what the session had allowed."""
-    for rule in loaded.grants:
-        gate.add_grant(rule)

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from dirge_py.calls import LoopTool
 from dirge_py.config.schema import Config
 from dirge_py.files.assets import AssetStore
-from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.outputs import OutputStore
-from dirge_py.processes.runner import Runner
 from dirge_py.questions import AnswersForms, Asker
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.plugins import Plugins, plugin_tools
 from dirge_py.wiring.toolset import chosen_tools
 
@@ -61,15 +60,13 @@ class Workshop:
         config: Config,
         *,
         cwd: Path,
-        workspace: Workspace,
-        runner: Runner,
+        machine: Machine,
         asker: Asker,
         plugins: Plugins,
     ) -> None:
         self._config = config
         self._cwd = cwd
-        self._workspace = workspace
-        self._runner = runner
+        self._machine = machine
         self._asker = asker
         self._plugins = plugins
 
@@ -89,8 +86,10 @@ class Workshop:
     def services(self, folders: Folders, todo: TodoList) -> Services:
         config, asker = self._config, self._asker
         return Services(
-            files=self._workspace,
-            processes=self._runner,
+            files=self._machine.workspace,
+            processes=self._machine.runner,
+            shells=self._machine.shells,
+            web=self._machine.web,
             outputs=OutputStore(folders.output),
             assets=AssetStore(folders.assets),
             todo=todo,
