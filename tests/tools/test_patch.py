@@ -1,0 +1,350 @@
+import os
+import stat
+
+import pytest
+
+from dirge_py.calls import InvalidArguments
+from dirge_py.claims import Claim
+
+
+async def patch(bench, *lines):
+    return await bench.text("apply_patch", patch="\n".join(lines))
+
+
+async def refused(bench, *lines):
+    return await bench.refusal("apply_patch", patch="\n".join(lines))
+
+
+async def put_and_read(bench, **files):
+    for name, content in files.items():
+        bench.put(name, content)
+        await bench.text("read", path=name)
+
+
+def contents(bench):
+    """What every file holds, also through links, by its path."""
+    return {
+        str(file.relative_to(bench.folder)): file.read_bytes()
+        for file in sorted(bench.folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_states_are_listed(bench):
+    await put_and_read(bench, b="one\ntwo\n", c="bye\n")
+    before = contents(bench)
+
+    result = await bench.call(
+        "apply_patch",
+        operations=[
+            {"action": "create", "path": "a", "content": "new\n"},
+            {"action": "update", "path": "b", "old_text": "three", "new_text": "3"},
+            {"action": "delete", "path": "c"},
+        ],
+    )
+
+    assert result.is_error
+    assert "Nothing was changed: 1 of 3 operations cannot be done." in result.text
+    assert "1. create a: could be done" in result.text
+    assert "2. update b: FAILED: old_text was not found" in result.text
+    assert "3. delete c: could be done" in result.text
+    assert contents(bench) == before
+
+
+async def test_all_operations_are_done_with_a_line_each(bench):
+    await put_and_read(bench, b="one\ntwo\n", c="bye\n", d="stay\n")
+
+    result = await bench.call(
+        "apply_patch",
+        operations=[
+            {"action": "create", "path": "new/a", "content": "x\ny\n"},
+            {"action": "update", "path": "b", "old_text": "two", "new_text": "2"},
+            {"action": "delete", "path": "c"},
+            {"action": "rename", "path": "d", "new_path": "e"},
+        ],
+    )
+
+    assert result.text.startswith(
+        "Created new/a (2 lines)\nUpdated b (+1 -1 lines)\nDeleted c\nRenamed d to e\n\n"
+    )
+    assert contents(bench) == {"new/a": b"x\ny\n", "b": b"one\n2\n", "e": b"stay\n"}
+    assert result.details["diff"] in result.text
+    assert result.details["paths"] == tuple(
+        f"{bench.folder}/{name}" for name in ("new/a", "b", "c", "d", "e")
+    )
+
+
+async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(bench):
+    await put_and_read(bench, a="x\ny\nx\n")
+
+    text = await bench.refusal(
+        "apply_patch",
+        operations=[{"action": "update", "path": "a", "old_text": "x", "new_text": "z"}],
+    )
+
+    assert "occurs 2 times in a" in text
+    assert "lines 1, 3" in text
+
+
+async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(bench):
+    file = bench.put("run.sh", "echo\n")
+    file.chmod(0o755)
+
+    text = await bench.text(
+        "apply_patch",
+        operations=[{"action": "rename", "path": "run.sh", "new_path": "bin/deep/run.sh"}],
+    )
+
+    moved = bench.folder / "bin/deep/run.sh"
+    assert text.startswith("Renamed run.sh to bin/deep/run.sh")
+    assert "rename from run.sh" in text
+    assert moved.read_text() == "echo\n"
+    assert stat.S_IMODE(moved.stat().st_mode) == 0o755
+    assert not file.exists()
+
+
+async def test_d33_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(bench):
+    outside = bench.folder.parent / "outside"
+    operations = [
+        {"action": "create", "path": "a", "content": "a\n"},
+        {"action": "create", "path": "b", "content": "b\n"},
+        {"action": "create", "path": "../outside", "content": "c\n"},
+        {"action": "rename", "path": "a", "new_path": "d"},
+    ]
+
+    claims = bench.toolbox.claims("apply_patch", {"operations": operations})
+    text = await bench.refusal("apply_patch", operations=operations)
+
+    names = ("a", "b", "../outside", "d")
+    assert claims == [Claim("edit", f"{bench.folder}/{name}") for name in names]
+    assert "may not open" in text
+    assert (contents(bench), outside.exists()) == ({}, False)
+
+    bench.workspace.approve("call", [str(bench.folder), str(outside)])
+    await bench.text("apply_patch", operations=operations)
+    assert (contents(bench), outside.read_text()) == ({"b": b"b\n", "d": b"a\n"}, "c\n")
+
+
+async def test_the_text_form_does_all_at_once(bench):
+    await put_and_read(
+        bench, old="def f():\n    return 1\n\n\ndef g():\n    return 1\n", gone="x\n"
+    )
+
+    text = await patch(
+        bench,
+        "*** Begin Patch",
+        "*** Add File: new",
+        "+hello",
+        "*** Update File: old",
+        "*** Move to: moved",
+        "@@ def g():",
+        "-    return 1",
+        "+    return 2",
+        "*** Delete File: gone",
+        "*** End Patch",
+    )
+
+    assert "Updated old (+1 -1 lines), renamed old to moved" in text
+    assert contents(bench) == {
+        "new": b"hello\n",
+        "moved": b"def f():\n    return 1\n\n\ndef g():\n    return 2\n",
+    }
+
+
+async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_there(bench):
+    await put_and_read(bench, a=b"one  \r\ntwo\nthree\t\r\nfour\r\n")
+
+    text = await patch(
+        bench, "*** Update File: a", " one", "-two", "+2", " three", "+3.5", "-four", "+4"
+    )
+
+    assert "trailing blanks ignored" in text
+    assert contents(bench)["a"] == b"one  \r\n2\nthree\t\r\n3.5\r\n4\r\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "expected"),
+    [
+        (["@@ class B", " def f", "-x", "+y"], "class A\ndef f\nx\nclass B\ndef f\ny\n"),
+        (["@@ class B", "@@ def f", "-x", "+y"], "class A\ndef f\nx\nclass B\ndef f\ny\n"),
+        (["@@ -3,1 +3,1 @@", "-x", "+y"], "class A\ndef f\ny\nclass B\ndef f\nx\n"),
+        (["-x", "+y", "*** End of File"], "class A\ndef f\nx\nclass B\ndef f\ny\n"),
+        (["@@ class B", "+new"], "class A\ndef f\nx\nclass B\nnew\ndef f\nx\n"),
+        (["+new", "*** End of File"], "class A\ndef f\nx\nclass B\ndef f\nx\nnew\n"),
+        (["@@ not there", "-class A"], "def f\nx\nclass B\ndef f\nx\n"),
+        (["class A", "-def f", "+def g"], "class A\ndef g\nx\nclass B\ndef f\nx\n"),
+        (["-class A", "-def f", "-x", "-class B"], "def f\nx\n"),
+    ],
+)
+async def test_a_hunk_lands_where_its_context_says(bench, hunk, expected):
+    await put_and_read(bench, a="class A\ndef f\nx\nclass B\ndef f\nx\n")
+
+    await patch(bench, "*** Update File: a", *hunk)
+
+    assert contents(bench)["a"].decode() == expected
+
+
+async def test_hunks_are_looked_for_behind_one_another(bench):
+    await put_and_read(bench, a="x\na\nx\nb\nx\n")
+
+    await patch(bench, "*** Update File: a", " a", "-x", "+1", "@@", "-x", "+2")
+
+    assert contents(bench)["a"] == b"x\na\n1\nb\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("hunk", "words"),
+    [
+        (["-x", "+y"], "fits 2 places: lines 2, 4"),
+        (["@@ nowhere", "-x", "+y"], "fits 2 places"),
+        (["+y"], "no lines that tell its place"),
+        ([" b", "-z", "+y"], "The nearest lines are:\n3: b"),
+    ],
+)
+async def test_a_hunk_without_one_place_is_refused(bench, hunk, words):
+    await put_and_read(bench, a="a\nx\nb\nx\n")
+
+    assert words in await refused(bench, "*** Update File: a", *hunk)
+    assert contents(bench) == {"a": b"a\nx\nb\nx\n"}
+
+
+async def test_operations_see_what_those_before_them_did(bench):
+    await put_and_read(bench, b="one\n")
+
+    await bench.text(
+        "apply_patch",
+        operations=[
+            {"action": "create", "path": "a", "content": "x\n"},
+            {"action": "update", "path": "a", "old_text": "x", "new_text": "y"},
+            {"action": "rename", "path": "b", "new_path": "c"},
+            {"action": "update", "path": "c", "old_text": "one", "new_text": "1"},
+            {"action": "create", "path": "b", "content": "another\n"},
+            {"action": "create", "path": "d", "content": ""},
+            {"action": "delete", "path": "d"},
+        ],
+    )
+
+    assert contents(bench) == {"a": b"y\n", "b": b"another\n", "c": b"1\n"}
+
+
+async def test_what_follows_a_failure_on_the_same_file_is_not_tried(bench):
+    text = await bench.refusal(
+        "apply_patch",
+        operations=[
+            {"action": "update", "path": "a", "old_text": "x", "new_text": "y"},
+            {"action": "create", "path": "b", "content": ""},
+        ],
+    )
+
+    assert "1. update a: FAILED: a does not exist." in text
+    assert "2. create b: could be done" in text
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ({"action": "create", "path": "there", "content": ""}, "exists already"),
+        ({"action": "rename", "path": "other", "new_path": "there"}, "exists already"),
+        ({"action": "delete", "path": "missing"}, "does not exist"),
+        ({"action": "delete", "path": "folder"}, "is a folder"),
+        ({"action": "delete", "path": "link"}, "is a link to"),
+        ({"action": "update", "path": "other", "content": "x"}, "`read`"),
+        ({"action": "update", "path": "there", "content": "there\n"}, "changes nothing"),
+    ],
+)
+async def test_an_operation_that_cannot_be_meant_is_refused(bench, operation, words):
+    await put_and_read(bench, there="there\n")
+    bench.put("other", "other\n")
+    (bench.folder / "folder").mkdir()
+    (bench.folder / "link").symlink_to("there")
+
+    assert words in await bench.refusal("apply_patch", operations=[operation])
+    assert contents(bench) == {"there": b"there\n", "other": b"other\n", "link": b"there\n"}
+
+
+async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_deleted(bench):
+    await put_and_read(bench, a="one\ntwo\n", b="one\n")
+    bench.put("a", "one\nTWO\n")
+    bench.put("b", "1\n")
+
+    text = await bench.refusal(
+        "apply_patch",
+        operations=[
+            {"action": "update", "path": "a", "old_text": "one", "new_text": "1"},
+            {"action": "delete", "path": "b"},
+        ],
+    )
+
+    assert "1: one\n2: TWO" in text
+    assert "b has changed since" in text
+    assert contents(bench) == {"a": b"one\nTWO\n", "b": b"1\n"}
+
+    await bench.text(
+        "apply_patch",
+        operations=[{"action": "update", "path": "a", "old_text": "one", "new_text": "1"}],
+    )
+
+
+async def test_a_picture_is_deleted_and_moved_without_being_read(bench):
+    bench.put("a.png", b"\x89PNG\0\xff")
+    bench.put("b.png", b"\x89PNG\0\xff")
+
+    text = await bench.text(
+        "apply_patch",
+        operations=[
+            {"action": "delete", "path": "a.png"},
+            {"action": "rename", "path": "b.png", "new_path": "c.png"},
+        ],
+    )
+
+    assert "Binary file a.png differs" in text
+    assert contents(bench) == {"c.png": b"\x89PNG\0\xff"}
+
+
+async def test_the_preview_shows_all_files_and_what_they_were(bench):
+    await put_and_read(bench, a="one\n", b="stay\n")
+
+    preview = bench.preview(
+        "apply_patch",
+        patch="*** Update File: a\n-one\n+1\n*** Add File: n\n+x\n"
+        "*** Update File: b\n*** Move to: c",
+    )
+
+    assert preview.text == (
+        "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-one\n+1\n"
+        "--- /dev/null\n+++ n\n@@ -0,0 +1,1 @@\n+x\nrename from b\nrename to c"
+    )
+    assert [(os.path.basename(each.path), each.before, each.after) for each in preview.changes] == [
+        ("a", "one\n", "1\n"),
+        ("n", None, "x\n"),
+        ("b", "stay\n", None),
+        ("c", None, "stay\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"patch": "nonsense"},
+        {"patch": "*** Add File: a\n+x", "operations": [{"action": "delete", "path": "b"}]},
+        {"operations": [{"action": "create", "path": "a"}]},
+        {"operations": [{"action": "rename", "path": "a"}]},
+        {"operations": [{"action": "update", "path": "a", "old_text": "x"}]},
+        {"patch": "*** Delete File: a\0b"},
+        {"patch": "*** Delete File: \ud83d"},
+    ],
+)
+async def test_arguments_that_make_no_patch_are_refused_before_anything_is_asked(bench, arguments):
+    with pytest.raises(InvalidArguments, match="apply_patch"):
+        await bench.call("apply_patch", **arguments)
+
+
+async def test_names_of_other_agents_for_the_arguments_are_understood(bench):
+    await bench.text("apply_patch", input="*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
+    await bench.text(
+        "apply_patch",
+        operations=[{"type": "edit", "path": "a", "old_string": "x", "new_string": "y"}],
+    )
+
+    assert contents(bench) == {"a": b"y\n"}

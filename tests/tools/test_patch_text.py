@@ -1,0 +1,208 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.tools.editing.operations import Hunk, HunkLine, Operation
+from dirge_py.tools.editing.patch_text import parse_patch
+
+PLAIN = """*** Begin Patch
+*** Add File: new.py
++one
++
++two
+*** Update File: old.py
+*** Move to: moved.py
+@@ class A
+@@ def f
+ keep
+-out
++in
+*** End of File
+*** Delete File: gone.py
+*** End Patch
+"""
+
+OPERATIONS = [
+    Operation(action="create", path="new.py", content="one\n\ntwo\n"),
+    Operation(
+        action="update",
+        path="old.py",
+        new_path="moved.py",
+        hunks=(
+            Hunk(
+                anchors=("class A", "def f"),
+                lines=(HunkLine(" ", "keep"), HunkLine("-", "out"), HunkLine("+", "in")),
+                at_end=True,
+            ),
+        ),
+    ),
+    Operation(action="delete", path="gone.py"),
+]
+
+
+def indented(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN,
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("*** End Patch\n", ""),
+        PLAIN.replace("Begin Patch", "Begin Patch ***").replace("End Patch", "End Patch ***"),
+        f"apply_patch <<'EOF'\n{PLAIN}EOF\n",
+        f'apply_patch <<"PATCH"\n{PLAIN.replace("*** End Patch", "PATCH")}',
+        f"Here it is:\n```diff\n{PLAIN}```\nDone\n",
+        f"```\n{PLAIN.replace('*** End Patch', '```')}",
+        f"\n  {PLAIN}",
+        indented(PLAIN),
+        PLAIN.replace("*** Begin Patch\n", ""),
+        PLAIN.replace("*** Delete", "\n*** Delete"),
+        PLAIN.replace("gone.py", " gone.py "),
+        PLAIN.replace("*** Delete", "*** End Patch\n*** Begin Patch\n*** Delete"),
+        PLAIN.replace("+\n", "\n", 1),
+    ],
+)
+def test_a_patch_is_understood_however_it_is_wrapped(text):
+    assert parse_patch(text) == OPERATIONS
+
+
+def test_a_new_file_may_be_given_as_raw_lines():
+    patch = "*** Begin Patch\n*** Add File: a\nx = 1\n\nprint(x)\n*** End Patch"
+
+    assert parse_patch(patch) == [
+        Operation(action="create", path="a", content="x = 1\n\nprint(x)\n")
+    ]
+
+
+def test_the_head_of_a_unified_diff_is_no_change_of_the_file():
+    patch = """*** Begin Patch
+*** Update File: a
+--- a/a
++++ b/a
+@@ -3,2 +3,2 @@ def f():
+-x
++y
+\\ No newline at end of file
+*** End Patch"""
+
+    lines = (HunkLine("-", "x"), HunkLine("+", "y"))
+    assert parse_patch(patch)[0].hunks == (Hunk(anchors=("def f():",), lines=lines, line=3),)
+
+
+def test_lines_of_a_file_that_look_like_markers_are_lines():
+    patch = """*** Begin Patch
+*** Update File: doc.md
+ *** Begin Patch
+-*** End Patch
++*** Add File: x
+*** End Patch"""
+
+    assert parse_patch(patch)[0].hunks[0].lines == (
+        HunkLine(" ", "*** Begin Patch"),
+        HunkLine("-", "*** End Patch"),
+        HunkLine("+", "*** Add File: x"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no `*** Begin Patch`"),
+        ("*** Begin Patch\n*** End Patch", "names no file"),
+        ("*** Begin Patch\nx = 1\n*** Add File: a\n+x", "line 2: 'x = 1' belongs to no file"),
+        ("*** Begin Patch\n*** Add File: a\n+x\ny\n", "line 4: every line of a new file"),
+        ("*** Begin Patch\n*** Add File:\n+x", "line 2: the path is missing"),
+        ("*** Begin Patch\n*** Update File: a\n x\n", "the update of a changes nothing"),
+        ("*** Begin Patch\n*** Delete File: a\nx y\n", "line 3: `Delete File` takes no lines"),
+    ],
+)
+def test_what_is_no_patch_is_refused_with_its_line(text, words):
+    with pytest.raises(ValueError) as refusal:
+        parse_patch(text)
+
+    assert words in str(refusal.value)
+
+
+paths = st.text("abc/. é", min_size=1, max_size=8).map(str.strip).filter(bool)
+texts = st.text("ab *+-@\t", max_size=6)
+contents = st.lists(texts, max_size=4).map(lambda lines: "".join(f"{each}\n" for each in lines))
+hunk_lines = st.builds(HunkLine, st.sampled_from("+- "), texts)
+hunks = st.builds(
+    Hunk,
+    lines=st.lists(hunk_lines, min_size=1, max_size=5)
+    .filter(lambda lines: any(each.sign != " " for each in lines))
+    .map(tuple),
+    anchors=st.lists(st.text("fg():", min_size=1, max_size=5), max_size=2).map(tuple),
+    at_end=st.booleans(),
+)
+operations = st.one_of(
+    st.builds(Operation, action=st.just("create"), path=paths, content=contents),
+    st.builds(Operation, action=st.just("delete"), path=paths),
+    st.builds(Operation, action=st.just("rename"), path=paths, new_path=paths),
+    st.builds(
+        Operation,
+        action=st.just("update"),
+        path=paths,
+        new_path=st.none() | paths,
+        hunks=st.lists(hunks, min_size=1, max_size=3).map(tuple),
+    ),
+)
+
+
+def written(operation: Operation) -> str:
+    """The operation as a careful author would write it."""
+    kind = {"create": "Add", "delete": "Delete"}.get(operation.action, "Update")
+    lines = [f"*** {kind} File: {operation.path}"]
+    if operation.new_path is not None:
+        lines.append(f"*** Move to: {operation.new_path}")
+    lines += [f"+{each}" for each in (operation.content or "").split("\n")[:-1]]
+    for hunk in operation.hunks:
+        lines += [f"@@ {each}" for each in hunk.anchors] or ["@@"]
+        lines += [each.sign + each.text for each in hunk.lines]
+        lines += ["*** End of File"] if hunk.at_end else []
+    return "\n".join(lines)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(operations, min_size=1, max_size=4))
+def test_what_was_written_down_is_read_back(operations):
+    text = "\n".join(["*** Begin Patch", *map(written, operations), "*** End Patch"])
+
+    assert [without_blank_tails(each) for each in parse_patch(text)] == [
+        without_blank_tails(each) for each in operations
+    ]
+
+
+def without_blank_tails(operation: Operation) -> Operation:
+    """Empty context lines at the end of a hunk say nothing, and are not kept."""
+    hunks = []
+    for hunk in operation.hunks:
+        lines = [*hunk.lines]
+        while lines and lines[-1] == HunkLine(" ", ""):
+            lines.pop()
+        hunks.append(
+            Hunk(anchors=hunk.anchors, lines=tuple(lines), at_end=hunk.at_end, line=hunk.line)
+        )
+    return Operation(
+        action=operation.action,
+        path=operation.path,
+        content=operation.content,
+        new_path=operation.new_path,
+        hunks=tuple(hunks),
+    )
+
+
+pieces = st.sampled_from(
+    [*PLAIN.splitlines(), "```", "EOF", "apply_patch <<EOF", "\\", "@@ -1 +1 @@", "  *** End Patch"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.text(max_size=80), st.lists(pieces | st.text(max_size=6)).map("\n".join)))
+def test_any_text_is_a_patch_or_refused_with_words(text):
+    try:
+        assert parse_patch(text)
+    except ValueError as error:
+        assert str(error)
