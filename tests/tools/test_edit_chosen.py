@@ -1,0 +1,197 @@
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.semantic.syntax import check_syntax
+from dirge_py.tools.base import Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+
+PARTLY = "The user did not accept all of it; what follows is what was done."
+CHANGED = "The user changed this edit before accepting it; what follows is what was done."
+
+
+@pytest.fixture
+def checked(bench):
+    """The tools with the syntax check."""
+    workspace = Workspace([bench.folder], bench.folder)
+    bench.workspace.close()
+    bench.workspace = workspace
+    services = Services(files=workspace, syntax=check_syntax)
+    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    with contextlib.closing(workspace):
+        yield bench
+
+
+async def hold(bench, name, chosen_after=None, **arguments):
+    """Do the call as if a person had seen its preview; `chosen_after` is what they made of it."""
+    shown = bench.preview(name, **arguments).changes
+    chosen = [
+        replace(each, after=chosen_after[each.path.rpartition("/")[2]])
+        for each in shown
+        if chosen_after is not None and each.path.rpartition("/")[2] in chosen_after
+    ]
+    bench.workspace.hold_to("call", shown, chosen if chosen_after is not None else None)
+    return await bench.call(name, **arguments)
+
+
+async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(bench):
+    bench.put("a", "one\n")
+    await bench.text("read", path="a")
+
+    result = await hold(bench, "edit", path="a", old_text="one", new_text="two")
+
+    assert result.text.startswith("Applied edit to a")
+
+
+@pytest.mark.parametrize(
+    ("after", "note"), [("1\ntwo\nthree\n", PARTLY), ("1\nzwei\n3\n", CHANGED)]
+)
+async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(bench, after, note):
+    file = bench.put("a", "one\ntwo\nthree\n")
+    await bench.text("read", path="a")
+
+    result = await hold(
+        bench,
+        "edit",
+        {"a": after},
+        path="a",
+        edits=[{"old_text": "one", "new_text": "1"}, {"old_text": "three", "new_text": "3"}],
+    )
+
+    assert file.read_text() == after
+    assert result.text.startswith(f"{note}\nChanged a.\n\n--- a\n+++ a\n")
+    assert "+1" in result.details["diff"]
+    assert ("+zwei" in result.text) == (note == CHANGED)
+
+
+async def test_what_a_person_chose_counts_as_read(bench):
+    file = bench.put("a", "one\n")
+    await bench.text("read", path="a")
+    await hold(bench, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
+
+    await bench.text("edit", path="a", old_text="1", new_text="2")
+
+    assert file.read_text() == "2\n"
+
+
+@pytest.mark.parametrize("name", ["write", "apply_patch"])
+async def test_a_file_the_person_does_not_want_is_not_made(bench, name):
+    arguments = {
+        "write": {"path": "a", "content": "x\n"},
+        "apply_patch": {"patch": "*** Add File: a\n+x\n*** Add File: b\n+y"},
+    }[name]
+
+    result = await hold(bench, name, {"a": None}, **arguments)
+
+    assert not (bench.folder / "a").exists()
+    assert (bench.folder / "b").exists() == (name == "apply_patch")
+    assert result.text.startswith(PARTLY)
+
+
+async def test_a_person_may_change_what_is_written_to_a_new_file(bench):
+    result = await hold(bench, "write", {"a": "mine\n"}, path="a", content="theirs\n")
+
+    assert (bench.folder / "a").read_text() == "mine\n"
+    assert result.text.startswith(f"{CHANGED}\nCreated a: 5 bytes (1 lines).")
+    assert "+mine" in result.text
+
+
+async def test_a_file_whose_move_is_not_wanted_stays(bench):
+    file = bench.put("a", "x\n")
+
+    await hold(bench, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b")
+
+    assert file.read_text() == "x\n"
+    assert not (bench.folder / "b").exists()
+
+
+async def test_a_deletion_that_was_refused_keeps_the_file(bench):
+    file = bench.put("a", "x\n")
+
+    await hold(bench, "apply_patch", {"a": "x\n"}, patch="*** Delete File: a\n*** Add File: b\n+y")
+
+    assert file.read_text() == "x\n"
+    assert (bench.folder / "b").read_text() == "y\n"
+
+
+@pytest.mark.parametrize("happening", ["changed", "gone", "appeared"])
+async def test_another_version_than_the_one_shown_is_not_touched(bench, happening):
+    file = bench.put("a", "one\n")
+    await bench.text("read", path="a")
+    if happening == "appeared":
+        file.unlink()
+    arguments = {"path": "a", "content": "two\n"}
+    bench.workspace.hold_to("call", bench.preview("write", **arguments).changes, None)
+    file.write_text("theirs\n")
+    if happening == "gone":
+        file.unlink()
+
+    text = await bench.refusal("write", **arguments)
+
+    assert "changed since it was shown" in text
+    assert [each.read_text() for each in bench.folder.iterdir()] == (
+        [] if happening == "gone" else ["theirs\n"]
+    )
+
+
+async def test_bytes_that_are_no_text_come_through_a_preview_unharmed(bench):
+    file = bench.put("a", b"caf\xe9\n")
+    await bench.text("read", path="a")
+    change = bench.preview("write", path="a", content="x").changes[0]
+
+    bench.workspace.hold_to("call", [change], [replace(change, after=change.before + "+")])
+    await bench.text("write", path="a", content="x")
+
+    assert file.read_bytes() == b"caf\xe9\n+"
+
+
+async def test_d21_a_text_with_an_unclosed_bracket_is_not_written_and_the_bracket_is_named(checked):
+    file = checked.put("a.py", "x = (1, 2)\n")
+    await checked.text("read", path="a.py")
+
+    result = await checked.call("write", path="a.py", content="x = (1, 2\n\ny = 3\n")
+
+    assert result.is_error
+    assert "line 1, column 5" in result.text
+    assert "`(`" in result.text
+    assert result.details["syntax_error"] == str(file)
+    assert file.read_text() == "x = (1, 2)\n"
+
+
+async def test_every_changing_tool_checks_the_syntax(checked):
+    file = checked.put("a.py", "x = (1, 2)\n")
+    await checked.text("read", path="a.py")
+
+    by_edit = await checked.refusal("edit", path="a.py", old_text="2)", new_text="2")
+    by_patch = await checked.refusal(
+        "apply_patch", patch="*** Add File: b.py\n+ok = 1\n*** Add File: c.py\n+f(["
+    )
+
+    assert "a.py: line 1, column 5" in by_edit
+    assert "c.py: line 1" in by_patch
+    assert [each.name for each in checked.folder.iterdir()] == ["a.py"]
+    assert file.read_text() == "x = (1, 2)\n"
+
+
+async def test_a_broken_file_can_be_mended_step_by_step_and_moved(checked):
+    checked.put("a.py", "f((\ng([\n")
+    await checked.text("read", path="a.py")
+
+    await checked.text("edit", path="a.py", old_text="f((", new_text="f(())")
+    await checked.text("apply_patch", patch="*** Update File: a.py\n*** Move to: b.py")
+
+    assert (checked.folder / "b.py").read_text() == "f(())\ng([\n"
+
+
+async def test_who_says_the_same_twice_is_believed(checked):
+    content = "x = (1, 2\n"
+
+    await checked.refusal("write", path="a.py", content=content)
+    await checked.refusal("write", path="a.py", content=content + "# another\n")
+    text = await checked.text("write", path="a.py", content=content + "# another\n")
+
+    assert "Written as you insist" in text
+    assert (checked.folder / "a.py").read_text() == content + "# another\n"

@@ -1,0 +1,181 @@
+import pytest
+
+from dirge_py.calls import InvalidArguments
+
+
+async def test_several_edits_are_made_in_order_with_one_diff(bench):
+    file = bench.put("a", b"one\r\ntwo\r\nthree\r\n")
+    await bench.text("read", path="a")
+
+    result = await bench.call(
+        "edit",
+        path="a",
+        edits=[
+            {"old_text": "one", "new_text": "1"},
+            {"old_text": "1\ntwo", "new_text": "1\n2"},
+            {"old_text": "three", "new_text": "3"},
+        ],
+    )
+
+    assert file.read_bytes() == b"1\r\n2\r\n3\r\n"
+    assert result.text.startswith("Applied edit to a at 3 places (+3 -3 lines).")
+    assert result.details["diff"].count("@@ ") == 1
+
+
+async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(bench):
+    file = bench.put("a", "one\ntwo\n")
+    await bench.text("read", path="a")
+
+    text = await bench.refusal(
+        "edit",
+        path="a",
+        edits=[{"old_text": "one", "new_text": "1"}, {"old_text": "six", "new_text": "6"}],
+    )
+
+    assert text.startswith("edits[1]: old_text was not found in a")
+    assert file.read_text() == "one\ntwo\n"
+
+
+async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(bench):
+    bench.put("a", "".join(f"line {n}\n" for n in range(5000)))
+    await bench.text("read", path="a")
+
+    result = await bench.call(
+        "edit",
+        path="a",
+        edits=[
+            {"old_text": "line 3\n", "new_text": "three\n"},
+            {"old_text": "line 4990\n", "new_text": "late\n"},
+        ],
+    )
+
+    assert (result.details["added"], result.details["removed"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"old_text": "a"},
+        {"new_text": "b"},
+        {"edits": []},
+        {"old_text": "a", "new_text": "b", "edits": [{"old_text": "c", "new_text": "d"}]},
+        {"edits": [{"old_text": "c"}]},
+    ],
+)
+async def test_exactly_one_form_is_taken(bench, arguments):
+    bench.put("a", "a\nc\n")
+
+    with pytest.raises(InvalidArguments):
+        await bench.call("edit", path="a", **arguments)
+
+
+async def test_an_empty_form_beside_a_full_one_says_nothing(bench):
+    file = bench.put("a", "one\n")
+    await bench.text("read", path="a")
+
+    edits = [{"old_string": "one", "new_string": "two"}]
+    await bench.text("edit", path="a", old_text="", new_text="", edits=edits)
+    await bench.text("edit", path="a", old_text="two", new_text="", edits=[])
+
+    assert file.read_text() == "\n"
+
+
+FUNCTION = """def total(items, tax):
+    # sum it up, with the tax
+    amount = sum(item.price for item in items)
+    amount = amount * (1 + tax)
+    log.debug("total is %s", amount)
+    return amount
+"""
+
+
+async def test_lines_that_were_almost_right_are_found_between_their_first_and_last(bench):
+    file = bench.put("a.py", FUNCTION)
+    await bench.text("read", path="a.py")
+    old = FUNCTION.replace("# sum it up, with the tax", "# sum it up with tax")
+
+    text = await bench.text(
+        "edit", path="a.py", old_text=old, new_text=old.replace("(1 + tax)", "(1.0 + tax)")
+    )
+
+    assert "anchored by first and last line" in text
+    assert file.read_text() == FUNCTION.replace("(1 + tax)", "(1.0 + tax)")
+
+
+async def test_almost_right_lines_in_two_places_are_refused(bench):
+    content = FUNCTION + "\n" + FUNCTION
+    file = bench.put("a.py", content)
+    await bench.text("read", path="a.py")
+    old = FUNCTION.replace("# sum it up, with the tax", "# sum it up with tax")
+
+    text = await bench.refusal("edit", path="a.py", old_text=old, new_text="pass\n")
+
+    assert "occurs 2 times in a.py (anchored by first and last line): lines 1, 8" in text
+    assert file.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # A line that nobody wrote down would go.
+        (
+            FUNCTION.replace('    log.debug("total is %s", amount)\n', ""),
+            "def total():\n    pass\n",
+        ),
+        # Nothing between the two is alike.
+        ("def total(items, tax):\n    nothing\n    like\n    this\n    return amount\n", "x\n"),
+    ],
+)
+async def test_what_is_not_like_the_file_is_not_replaced(bench, old, new):
+    file = bench.put("a.py", FUNCTION)
+    await bench.text("read", path="a.py")
+
+    assert "was not found" in await bench.refusal("edit", path="a.py", old_text=old, new_text=new)
+    assert file.read_text() == FUNCTION
+
+
+async def test_a_file_that_changed_shows_the_lines_meant_and_then_takes_the_edit(bench):
+    file = bench.put("a", "".join(f"{n}\n" for n in range(100)))
+    await bench.text("read", path="a")
+    file.write_text(file.read_text().replace("48\n", "forty-eight\n"))
+    edit = {"path": "a", "old_text": "50\n", "new_text": "fifty\n"}
+
+    text = await bench.refusal("edit", **edit)
+
+    assert "a has changed since it was read; nothing was written." in text
+    assert "49: forty-eight\n50: 49\n51: 50\n52: 51" in text
+    assert "forty-eight\n49\n50\n" in file.read_text()
+
+    await bench.text("edit", **edit)
+    assert "forty-eight\n49\nfifty\n" in file.read_text()
+
+
+async def test_a_file_that_changed_where_the_text_is_no_more_must_be_read(bench):
+    file = bench.put("a", "one\ntwo\n")
+    await bench.text("read", path="a")
+    file.write_text("eins\nzwei\n")
+
+    for _ in range(2):
+        text = await bench.refusal("edit", path="a", old_text="one", new_text="1")
+        assert "Use `read` on it again" in text
+
+
+async def test_the_same_failure_again_shows_the_file_and_then_advises_another_way(bench):
+    bench.put("a", "".join(f"line {n}\n" for n in range(1, 40)))
+    await bench.text("read", path="a")
+    edit = {"path": "a", "old_text": "line 7\nline 9\n", "new_text": "x\n"}
+
+    first = await bench.refusal("edit", **edit)
+    second = await bench.refusal("edit", **edit)
+    third = await bench.refusal("edit", **edit)
+
+    assert "The nearest lines are:\n7: line 7\n8: line 8" in first
+    assert "now reads, from line 1:" in second
+    assert "39: line 39" in second
+    assert "replace the whole function" not in second
+    assert "replace the whole function" in third
+    assert "or the whole file with `write`" in third
+
+    await bench.text("edit", path="a", old_text="line 8", new_text="8")
+    assert "now reads" not in await bench.refusal("edit", **edit)
