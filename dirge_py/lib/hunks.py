@@ -20,7 +20,7 @@ lines to hold on to is a single hunk."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class Stretch:
     """Lines `before_at` to `before_end` of one side become `after_at` to `after_end` of the other.
 
     Counted from 0, the end not included; one of the two may be empty.
@@ -30,6 +30,29 @@ class Hunk:
     before_end: int
     after_at: int
     after_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """Stretches that are taken or left together, with the few unchanged lines between them."""
+
+    stretches: Sequence[Stretch]
+
+    @property
+    def before_at(self) -> int:
+        return self.stretches[0].before_at
+
+    @property
+    def before_end(self) -> int:
+        return self.stretches[-1].before_end
+
+    @property
+    def after_at(self) -> int:
+        return self.stretches[0].after_at
+
+    @property
+    def after_end(self) -> int:
+        return self.stretches[-1].after_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +81,11 @@ def take_apart(before: str, after: str) -> Change:
     """The hunks between two texts; none when they are the same."""
     old, new = lines_of(before), lines_of(after)
     hunks: list[Hunk] = []
-    for hunk in _differences(old, new):
-        if hunks and hunk.before_at - hunks[-1].before_end <= JOINED_ACROSS:
-            last = hunks.pop()
-            hunk = Hunk(last.before_at, hunk.before_end, last.after_at, hunk.after_end)
-        hunks.append(hunk)
+    for stretch in _differences(old, new):
+        if hunks and stretch.before_at - hunks[-1].before_end <= JOINED_ACROSS:
+            hunks.append(Hunk((*hunks.pop().stretches, stretch)))
+        else:
+            hunks.append(Hunk((stretch,)))
     return Change(old, new, tuple(hunks))
 
 
@@ -73,7 +96,7 @@ def lines_of(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
     """The stretches that differ, in order. Large texts are first cut at lines they share."""
     old_at = new_at = 0
     for old_to, new_to in [*_anchors(old, new), (len(old), len(new))]:
@@ -83,17 +106,19 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
 
 def _compare(
     old: Sequence[str], new: Sequence[str], old_from: int, new_from: int
-) -> Iterator[Hunk]:
+) -> Iterator[Stretch]:
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     old_from, new_from = old_from + head, new_from + head
     if len(old) + len(new) > _MOST_COMPARED:
-        yield Hunk(old_from, old_from + len(old), new_from, new_from + len(new))
+        yield Stretch(old_from, old_from + len(old), new_from, new_from + len(new))
         return
     for tag, old_at, old_to, new_at, new_to in SequenceMatcher(None, old, new).get_opcodes():
         if tag != "equal":
-            yield Hunk(old_from + old_at, old_from + old_to, new_from + new_at, new_from + new_to)
+            yield Stretch(
+                old_from + old_at, old_from + old_to, new_from + new_at, new_from + new_to
+            )
 
 
 def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:

@@ -25,8 +25,8 @@ from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.look import css_variables, textual_theme
 from dirge_py.ui.opening import Opening
 from dirge_py.ui.panels.choices import ChoiceList, Picker
+from dirge_py.ui.panels.docked import GUARD_S, DockedPanel
 from dirge_py.ui.panels.line import LineQuestion
-from dirge_py.ui.panels.permission import GUARD_S, PermissionDialog
 from dirge_py.ui.panels.queue import QueuePanel
 from dirge_py.ui.panels.status import Standing, StatusBar, place_of
 from dirge_py.ui.prompt.composer import Composer
@@ -226,7 +226,7 @@ class DirgeApp(App[int]):
             tone="warning",
         )
 
-    def on_permission_dialog_strayed(self, message: PermissionDialog.Strayed) -> None:
+    def on_docked_panel_strayed(self, message: DockedPanel.Strayed) -> None:
         self.composer.paste(message.text)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:

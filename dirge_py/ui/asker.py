@@ -1,51 +1,63 @@
-"""Answers the engine's questions with a dialog docked above the input."""
+"""Answers the engine's questions with panels docked above the input."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
-from dirge_py.questions import PermissionAnswer, PermissionRequest
-from dirge_py.ui.panels.permission import PermissionDialog
+from dirge_py.questions import (
+    PermissionAnswer,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    TrustOffer,
+)
+from dirge_py.ui.panels.docked import Answer, DockedPanel
 
 
 class Dock(Protocol):
     """The screen, as far as a question needs it."""
 
-    def make_dialog(self, request: PermissionRequest, place: str) -> PermissionDialog: ...
-    async def put_up(self, dialog: PermissionDialog) -> None: ...
-    async def take_down(self, dialog: PermissionDialog) -> None: ...
+    def permission_dialog(
+        self, requests: Sequence[PermissionRequest]
+    ) -> DockedPanel[Sequence[PermissionAnswer]]: ...
+    def question_form(
+        self, questions: Sequence[Question]
+    ) -> DockedPanel[Sequence[QuestionAnswer] | None]: ...
+    def trust_dialog(self, offer: TrustOffer) -> DockedPanel[bool]: ...
+    async def put_up(self, panel: DockedPanel[Answer]) -> None: ...
+    async def take_down(self, panel: DockedPanel[Answer]) -> None: ...
     def stop_run(self) -> None: ...
 
 
 class DockedAsker:
-    """One question at a time, in the order they came."""
+    """One panel at a time, in the order the questions came."""
 
     def __init__(self, dock: Dock) -> None:
         self._dock = dock
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        answers: list[PermissionAnswer] = []
+        """One answer per request, in order: those of one call are shown together."""
         async with self._turn:
-            for number, request in enumerate(requests, 1):
-                place = f"{number} of {len(requests)}" if len(requests) > 1 else ""
-                answers.append(await self._ask(request, place))
-        return answers
+            return await self._ask(self._dock.permission_dialog(requests)) if requests else []
 
-    async def _ask(self, request: PermissionRequest, place: str) -> PermissionAnswer:
-        dialog = self._dock.make_dialog(request, place)
-        await self._dock.put_up(dialog)
+    async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        """One answer per question, in order; None if the person would rather not say."""
+        async with self._turn:
+            return await self._ask(self._dock.question_form(questions)) if questions else []
+
+    async def trust(self, offer: TrustOffer) -> bool:
+        """Whether exactly these files are trusted."""
+        async with self._turn:
+            return await self._ask(self._dock.trust_dialog(offer))
+
+    async def _ask(self, panel: DockedPanel[Answer]) -> Answer:
+        await self._dock.put_up(panel)
         try:
-            answer = await dialog.answer
+            answer = await panel.answer
         finally:
             # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
-            await asyncio.shield(_finished(self._dock.take_down, dialog))
-        if dialog.wants_stop:
+            await asyncio.shield(asyncio.ensure_future(self._dock.take_down(panel)))
+        if panel.wants_stop:
             self._dock.stop_run()
         return answer
-
-
-async def _finished(
-    take_down: Callable[[PermissionDialog], Awaitable[None]], dialog: PermissionDialog
-) -> None:
-    await take_down(dialog)

@@ -1,11 +1,17 @@
 """Where questions are put: above the input, one after the other, the focus going there and back."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from dirge_py.questions import PermissionRequest
+from dirge_py.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.slash.base import Choice
+from dirge_py.ui.editor import edit_file_text
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.docked import Answer, DockedPanel
+from dirge_py.ui.panels.form import QuestionForm
 from dirge_py.ui.panels.permission import PermissionDialog
+from dirge_py.ui.panels.trust import TrustDialog
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -19,6 +25,12 @@ _ROWS_KEPT = 3
 _LEAST_ROWS = 3
 
 
+class _Look(TypedDict):
+    ink: Ink
+    keymap: Keymap
+    guard_s: float
+
+
 class QuestionDock:
     """The `asker.Dock` of the app, and its pickers."""
 
@@ -26,27 +38,39 @@ class QuestionDock:
         self._app = app
         self._guard_s = guard_s
 
-    def make_dialog(self, request: PermissionRequest, place: str) -> PermissionDialog:
-        app = self._app
-        return PermissionDialog(
-            request, place, ink=app.panel_ink, keymap=app.keymap, guard_s=self._guard_s
-        )
+    def permission_dialog(self, requests: Sequence[PermissionRequest]) -> PermissionDialog:
+        return PermissionDialog(requests, self._edit_file, **self._look)
 
-    async def put_up(self, dialog: PermissionDialog) -> None:
+    def question_form(self, questions: Sequence[Question]) -> QuestionForm:
+        return QuestionForm(questions, **self._look)
+
+    def trust_dialog(self, offer: TrustOffer) -> TrustDialog:
+        return TrustDialog(offer, **self._look)
+
+    @property
+    def _look(self) -> "_Look":
         app = self._app
+        return {"ink": app.panel_ink, "keymap": app.keymap, "guard_s": self._guard_s}
+
+    async def _edit_file(self, text: str, path: str) -> str | None:
+        return await edit_file_text(self._app, text, path)
+
+    async def put_up(self, panel: DockedPanel[Answer]) -> None:
+        app = self._app
+        panel.refit = lambda: self._fit(panel, app.size.height)
         app.proposer.close()
         app.talk.is_asking = True
-        await app.mount(dialog, before=app.queue)
-        self._fit(dialog, app.size.height)
+        await app.mount(panel, before=app.queue)
+        panel.refit()
         app.standing_changed()
 
-    async def take_down(self, dialog: PermissionDialog) -> None:
+    async def take_down(self, panel: DockedPanel[Answer]) -> None:
         app = self._app
         app.talk.is_asking = False
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking", "only-asking")
-        await dialog.remove()
+        await panel.remove()
         app.composer.focus()
         app.standing_changed()
 
@@ -55,8 +79,8 @@ class QuestionDock:
 
     def fit(self, height: int) -> None:
         """The screen has another height now."""
-        for dialog in self._app.query(PermissionDialog):
-            self._fit(dialog, height)
+        for panel in self._app.query(DockedPanel):
+            self._fit(panel, height)
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         try:
@@ -70,8 +94,8 @@ class QuestionDock:
         finally:
             self._app.composer.focus()
 
-    def _fit(self, dialog: PermissionDialog, height: int) -> None:
+    def _fit(self, panel: DockedPanel[Any], height: int) -> None:
         is_small = height < _SMALL_HEIGHT
-        taken = dialog.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
+        taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
         self._app.screen.set_class(is_small, "small-asking")
         self._app.screen.set_class(taken >= height, "only-asking")

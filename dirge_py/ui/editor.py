@@ -1,4 +1,4 @@
-"""Writing the prompt in `$VISUAL` or `$EDITOR`, with the screen handed over meanwhile."""
+"""Writing in `$VISUAL` or `$EDITOR`, with the screen handed over meanwhile."""
 
 import os
 import shlex
@@ -22,29 +22,55 @@ async def edit_in_editor(app: "DirgeApp", text: str) -> str | None:
         ProcessError: there is no editor, it failed, or this terminal cannot be handed over. What
             was written with an editor that failed stays in a file, which the hint names.
     """
+    edited = await _edit(app, text.encode("utf-8", "replace"), suffix=".md")
+    shown = edited.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
+    return shown if shown != text else None
+
+
+async def edit_file_text(app: "DirgeApp", text: str, path: str) -> str | None:
+    """What the person made of the text of a file, byte for byte; None if they left it as it was.
+
+    The editor is given a copy that only they can read, named as files of its kind are.
+
+    Raises:
+        ProcessError: as above, or what the editor left is not UTF-8.
+    """
+    suffix = Path(path).suffix
+    is_plain = suffix.isascii() and suffix[1:].isalnum()
+    try:
+        edited = await _edit(app, text.encode(), suffix=suffix if is_plain else ".txt")
+        shown = edited.decode()
+    except UnicodeError as error:
+        raise ProcessError("The text is not UTF-8; nothing was taken.") from error
+    return shown if shown != text else None
+
+
+async def _edit(app: "DirgeApp", text: bytes, *, suffix: str) -> bytes:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         command = shlex.split(editor)
     except ValueError as error:
         raise ProcessError(f"{editor!r} is no command: {error}.") from error
-    draft = _write_draft(text)
+    draft = _write_draft(text, suffix)
     try:
         code = await _hand_over(app, [*command, str(draft)])
-        edited = draft.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+        edited = draft.read_bytes()
+    except OSError as error:
+        raise ProcessError(f"{editor} left no text behind: {error.strerror}.") from error
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
     if code == 0 or edited == text:
         draft.unlink(missing_ok=True)
     if code != 0:
-        kept = "The input is as it was." if edited == text else f"What it wrote is in {draft}."
+        kept = "Nothing was changed." if edited == text else f"What it wrote is in {draft}."
         raise ProcessError(f"{editor} ended with exit code {code}.", hint=kept)
-    return edited if edited != text else None
+    return edited
 
 
-def _write_draft(text: str) -> Path:
-    descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=".md", text=True)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as draft:
+def _write_draft(text: bytes, suffix: str) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=suffix)
+    with os.fdopen(descriptor, "wb") as draft:
         draft.write(text)
     return Path(name)
 

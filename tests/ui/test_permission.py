@@ -69,7 +69,7 @@ async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room
     async with desk(room) as d:
         await d.send("make it")
         await d.asked()
-        await d.pilot.press("tab")
+        await d.pilot.press("c")
         await d.type("use 3 y n")
         await d.pilot.press("enter")
         await d.idle()
@@ -181,7 +181,7 @@ async def test_the_draft_survives_a_question(room: Room):
         (["escape"], PermissionAnswer(effect="deny")),
         (["up", "enter"], PermissionAnswer(effect="deny")),
         (
-            ["tab", "u", "s", "e", "space", "3", "enter"],
+            ["c", "u", "s", "e", "space", "3", "enter"],
             PermissionAnswer(effect="deny", comment="use 3"),
         ),
     ],
@@ -201,7 +201,7 @@ async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
     async with desk(room) as d:
         d.ask(request("git push --force origin main"))
         await d.asked()
-        asked = d.screen[d.screen.index("Allow") :]
+        asked = d.screen[d.screen.index("Allow bash") :]
 
         assert asked.startswith("Allow bash?  in /tmp/project\n")
         assert asked.count("git push --force origin main") == 1
@@ -248,18 +248,6 @@ async def test_hidden_characters_are_shown_in_the_command(room: Room):
         await d.asked()
         assert "<U+202E>" in d.screen
         assert "<40 blanks>" in d.screen
-
-
-async def test_several_questions_come_one_after_the_other(room: Room):
-    async with desk(room) as d:
-        question = d.ask(request("make"), request("make install"))
-        await d.until(lambda: "1 of 2" in d.screen)
-        await d.asked()
-        await d.pilot.press("y")
-        await d.until(lambda: "2 of 2" in d.screen)
-        await d.asked()
-        await d.pilot.press("n")
-        assert [answer.effect for answer in await question] == ["allow", "deny"]
 
 
 async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):

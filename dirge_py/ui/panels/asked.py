@@ -7,12 +7,24 @@ from textual.strip import Strip
 from dirge_py.lib.clean import visible
 from dirge_py.questions import AskedClaim, PermissionRequest
 from dirge_py.ui.ink import Ink
+from dirge_py.ui.panels.changes import paint_files
+from dirge_py.ui.panels.selection import FileSelection
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 
-def paint_request(request: PermissionRequest, place: str, width: int, ink: Ink) -> list[Strip]:
-    """The question as lines. Nothing is cut, and what would not be seen is spelled out."""
+def paint_request(
+    request: PermissionRequest,
+    place: str,
+    width: int,
+    ink: Ink,
+    *,
+    files: Sequence[FileSelection] = (),
+) -> list[Strip]:
+    """The question as lines. Nothing is cut, and what would not be seen is spelled out.
+
+    `files` are the preview's changes; they are shown instead of its text, which may be shortened.
+    """
     title: Line = [("Allow ", ink.text), (visible(request.tool_name), ink.tool), ("?", ink.text)]
     if place:
         title.append((f"  {place}", ink.text))
@@ -22,19 +34,32 @@ def paint_request(request: PermissionRequest, place: str, width: int, ink: Ink) 
     is_wide = strip([*title, *where]).cell_length <= width
     return [
         *wrap([*title, *where] if is_wide else title, width),
-        *_paint_call(request, width, ink),
+        *_paint_warning(request.warning, width, ink),
+        *_paint_call(request, width, ink, files),
         *_paint_reasons(request, width, ink),
         *([] if is_wide else wrap(where, width)),
     ]
 
 
-def _paint_call(request: PermissionRequest, width: int, ink: Ink) -> list[Strip]:
+def _paint_warning(warning: str, width: int, ink: Ink) -> list[Strip]:
+    if not warning:
+        return []
+    mark: Line = [("! ", ink.error + ink.strong)]
+    rest: Line = [("  ", ink.text)]
+    return wrap([(visible(warning), ink.error + ink.strong)], width, first=mark, rest=rest)
+
+
+def _paint_call(
+    request: PermissionRequest, width: int, ink: Ink, files: Sequence[FileSelection]
+) -> list[Strip]:
     preview = request.preview
     if preview is None:
         return []
+    if files:
+        return paint_files(files, width, ink)
     if preview.kind == "diff":
         path = wrap([(visible(preview.path), ink.strong + ink.text)], width)
-        return [*path, *paint_diff(visible(preview.text), width, ink)]
+        return [*path, *paint_diff(visible(preview.text), width, ink, is_whole=True)]
     side: Line = [("│ ", ink.warning)]
     return wrap([(visible(preview.text), ink.text)], width, first=side, rest=side)
 

@@ -28,6 +28,7 @@ class Sheet(ScrollView, can_focus=False):
         self._paint = paint
         self._ink = ink
         self._strips: Sequence[Strip] = ()
+        self._unsettled = 0
         self.seen_end = False
 
     def on_resize(self, event: events.Resize) -> None:
@@ -43,13 +44,34 @@ class Sheet(ScrollView, can_focus=False):
         self._strips = self._paint(width)
         self.virtual_size = Size(width, len(self._strips))
         self.refresh()
-        self.call_after_refresh(self.note_end)
+        self._unsettled += 1
+        self.call_after_refresh(self._settle)
+
+    def turn(self, *, was_read: bool = False) -> None:
+        """Other lines are shown from now on, from their beginning."""
+        self.seen_end = was_read
+        self.repaint()
+        self.scroll_to(y=0, animate=False, immediate=True)
+
+    def show(self, first: int, last: int) -> None:
+        """Bring these lines into view, the first of them above all."""
+        height = max(1, self.size.height)
+        top = self.scroll_offset.y
+        if last >= top + height:
+            top = last - height + 1
+        self.scroll_to(y=max(0, min(top, first)), animate=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         self.note_end()
 
+    def _settle(self) -> None:
+        self._unsettled -= 1
+        self.note_end()
+
     def note_end(self) -> None:
+        if self._unsettled:
+            return  # The room for these lines is not known yet.
         height = self.size.height
         is_end = height > 0 and self.scroll_offset.y + height >= len(self._strips)
         if is_end and not self.seen_end:

@@ -12,14 +12,20 @@ from dirge_py.ui.transcript.lines import Span, fold
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
-def paint_diff(diff: str, width: int, ink: Ink, *, indent: Sequence[Span] = ()) -> list[Strip]:
-    """The lines of a unified diff; file headers are left out, hunks are told apart by `⋯`."""
-    rows = list(_rows(diff.splitlines(), ink))
+def paint_diff(
+    diff: str, width: int, ink: Ink, *, indent: Sequence[Span] = (), is_whole: bool = False
+) -> list[Strip]:
+    """The lines of a unified diff; hunks are told apart by `⋯`.
+
+    File headers are left out; where there are several files each has its name above its hunks.
+    `is_whole`: very long lines are not shortened.
+    """
+    rows = _rows(diff.split("\n"), ink)
     digits = max((len(number) for number, _, _ in rows), default=1)
     strips: list[Strip] = []
     for number, text, style in rows:
         gutter = [*indent, (f"{number:>{digits}} ", ink.dim)]
-        strips.extend(fold([(text, style)], width, prefix=gutter))
+        strips.extend(fold([(text, style)], width, prefix=gutter, is_whole=is_whole))
     return strips
 
 
@@ -32,16 +38,22 @@ def count_changes(diff: str) -> tuple[int, int]:
 
 
 def _rows(lines: Sequence[str], ink: Ink) -> list[tuple[str, str, Style]]:
+    """Line number, text and look of each line."""
     rows: list[tuple[str, str, Style]] = []
+    headers = {at for at in range(len(lines) - 2) if _is_header(lines[at : at + 3])}
     old = new = 0
     in_hunk = False
-    for line in lines:
-        if hunk := _HUNK.match(line):
+    for at, line in enumerate(lines):
+        if at in headers or at - 1 in headers:
+            in_hunk = False
+            if at in headers and len(headers) > 1:
+                rows.append(("", _named(line, lines[at + 1]), ink.strong + ink.text))
+        elif hunk := _HUNK.match(line):
             if in_hunk:
                 rows.append(("⋯", "", ink.dim))
             old, new, in_hunk = int(hunk[1]), int(hunk[2]), True
         elif not in_hunk:
-            if not line.startswith(("--- ", "+++ ", "diff ", "index ")):
+            if line and not line.startswith(("diff ", "index ")):
                 rows.append(("", line, ink.dim))
         elif line.startswith("+"):
             rows.append((str(new), line, ink.added))
@@ -51,8 +63,20 @@ def _rows(lines: Sequence[str], ink: Ink) -> list[tuple[str, str, Style]]:
             old += 1
         elif line.startswith("\\"):
             rows.append(("", line, ink.dim))
-        else:
+        elif line or at < len(lines) - 1:
             rows.append((str(new), line or " ", ink.text))
             old += 1
             new += 1
     return rows
+
+
+def _is_header(lines: Sequence[str]) -> bool:
+    """Whether a file begins here. Inside a hunk `--- x` is a line that is removed: no `@@` follows
+    the one after it, for what ends a hunk without context ends its file.
+    """
+    starts = ("--- ", "+++ ", "@@ ")
+    return all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+
+
+def _named(old: str, new: str) -> str:
+    return old[4:] if new == "+++ /dev/null" else new[4:]

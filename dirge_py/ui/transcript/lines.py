@@ -40,13 +40,19 @@ def wrap(
     return [strip([*(rest if index else first), *line]) for index, line in enumerate(lines)]
 
 
-def fold(spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = ()) -> list[Strip]:
-    """One line of code or output, cut hard wherever it reaches `width`; blanks and colours stay."""
+def fold(
+    spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = (), is_whole: bool = False
+) -> list[Strip]:
+    """One line of code or output, cut hard wherever it reaches `width`; blanks and colours stay.
+
+    `is_whole`: however long it is, nothing of it is left out.
+    """
     room = max(1, width - _cells(prefix))
     lines: list[Line] = [[]]
     used = 0
     for text, style in spans:
-        for piece in _chop_into(shorten(text), room, used):
+        shown = text.expandtabs(TAB_WIDTH) if is_whole else shorten(text)
+        for piece in _chop_into(shown, room, used):
             size = cell_len(piece)
             if used and used + size > room:
                 lines.append([])
@@ -168,7 +174,8 @@ def _words(spans: Iterable[Span]) -> Iterator[Line]:
     """Unbreakable runs: a word may go through several spans; blanks and newlines stand alone."""
     word: Line = []
     for text, style in spans:
-        for match in _ATOMS.finditer(text):
+        # A terminal would jump to a tab stop of its own, over what is drawn there.
+        for match in _ATOMS.finditer(text.replace("\t", " " * TAB_WIDTH)):
             atom = match[0]
             is_breakable = atom[0] in " \n" or (len(atom) == 1 and "\u2e80" <= atom <= "\uff60")
             if not is_breakable:

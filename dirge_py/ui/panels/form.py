@@ -1,0 +1,278 @@
+"""Questions of the model, one after the other: options to pick, and words of one's own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.strip import Strip
+from textual.widgets import Input
+
+from dirge_py.lib.clean import clean
+from dirge_py.questions import Question, QuestionAnswer
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.transcript.lines import Line, wrap
+
+
+@dataclass(slots=True)
+class _Answering:
+    """One question on its way to its answer. `cursor` is on an option or, after them, own words."""
+
+    question: Question
+    cursor: int = 0
+    ticked: set[int] = field(default_factory=set)
+    text: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        # Something must be possible to answer.
+        return self.question.is_open or not self.question.options
+
+    @property
+    def rows(self) -> int:
+        return len(self.question.options) + self.is_open
+
+    @property
+    def is_on_own_words(self) -> bool:
+        return self.cursor >= len(self.question.options)
+
+    @property
+    def answer(self) -> QuestionAnswer:
+        options = self.question.options
+        return QuestionAnswer(
+            chosen=tuple(options[at].label for at in sorted(self.ticked)), text=self.text
+        )
+
+
+class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
+    """Asks one question at a time. `answer` is None if the person would rather not say."""
+
+    SCOPE: ClassVar[Scope] = "form"
+
+    def __init__(
+        self, questions: Sequence[Question], *, ink: Ink, keymap: Keymap, guard_s: float
+    ) -> None:
+        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
+        self._all = [_Answering(question) for question in questions]
+        self._at = self._reached = 0
+        self._lines: list[tuple[int, int]] = []
+        self._body = Sheet(self._paint_body, ink)
+        self._menu = Sheet(self._paint_menu, ink)
+        self._menu.add_class("menu")
+        self._words = Input(placeholder="in your own words", select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._body
+        yield self._words
+        yield self._menu
+
+    def on_mount(self) -> None:
+        self._words.cursor_blink = False
+        super().on_mount()
+        self._write_if_that_is_all()
+
+    def fit(self, rows: int) -> int:
+        width = self.app.size.width - 3
+        is_flat = rows < len(self._paint_menu(width)) + 5
+        self.set_class(is_flat, "flat")
+        menu = len(self._paint_menu(width))
+        self._menu.styles.height = menu
+        needed = len(self._paint_body(width)) + menu + (not is_flat) + self.has_class("writing")
+        taken = min(needed, rows)
+        self.styles.height = taken
+        self._repaint()
+        return taken
+
+    @property
+    def _now(self) -> _Answering:
+        return self._all[self._at]
+
+    @property
+    def is_writing(self) -> bool:
+        return self._words.has_focus
+
+    # -- what it shows
+
+    def _paint_body(self, width: int) -> Sequence[Strip]:
+        ink, now = self._ink, self._now
+        title: Line = [(clean(now.question.header), ink.dim)] if now.question.header else []
+        if len(self._all) > 1:
+            title.append((f"{'  ' if title else ''}{self._at + 1} of {len(self._all)}", ink.dim))
+        strips = wrap(title, width) if title else []
+        strips += wrap([(clean(now.question.question), ink.text)], width)
+        self._lines = []
+        for at in range(now.rows):
+            first = len(strips)
+            strips += self._option(at, width)
+            self._lines.append((first, len(strips) - 1))
+        return strips
+
+    def _option(self, at: int, width: int) -> list[Strip]:
+        ink, now = self._ink, self._now
+        is_at = at == now.cursor and self.is_open
+        head: Line = [("▸ " if is_at else "  ", ink.accent)]
+        head.append((f"{at + 1} " if at < 9 else "  ", ink.dim))
+        style = ink.accent + ink.strong if is_at else ink.text
+        if at >= len(now.question.options):
+            words = "in your own words" + (f": {clean(now.text)}" if now.text else "")
+            return wrap([(words, style)], width, first=head, rest=[("    ", ink.text)])
+        option = now.question.options[at]
+        if now.question.is_multiple:
+            head.append(("[✓] " if at in now.ticked else "[ ] ", ink.good))
+        rest: Line = [(" " * sum(len(text) for text, _ in head), ink.text)]
+        strips = wrap([(clean(option.label), style)], width, first=head, rest=rest)
+        if option.description:
+            detail = [(clean(option.description), ink.dim)]
+            strips += wrap(detail, width, first=rest, rest=rest)
+        return strips
+
+    def _paint_menu(self, width: int) -> Sequence[Strip]:
+        def key(action: str) -> str:
+            return self._keymap.name_of("form", action)
+
+        parts = [f"{key('choose')}: answer"]
+        if self._now.question.is_multiple and self._now.question.options:
+            parts = [f"{key('toggle')}: tick", f"{key('choose')}: {self._what_enter_answers()}"]
+        parts.append(f"{key('close')}: {self._what_esc_does()}")
+        if self._at > 0:
+            parts.append(f"{key('previous_question')}: back")
+        return wrap([(" · ".join(parts), self._ink.dim)], width)
+
+    def _what_enter_answers(self) -> str:
+        if self._now.is_on_own_words:
+            return "answer in your own words"
+        count = len(self._now.ticked)
+        return f"answer with {count}" if count else "answer with none"
+
+    def _what_esc_does(self) -> str:
+        is_detour = self.has_class("writing") and self._now.question.options
+        return "back to the options" if is_detour else "rather not say"
+
+    def _repaint(self) -> None:
+        self._body.repaint()
+        self._menu.repaint()
+
+    def repaint_menu(self) -> None:
+        self._repaint()
+        self._write_if_that_is_all()
+
+    # -- keys
+
+    def act(self, action: str) -> None:
+        now = self._now
+        match action:
+            case "previous" | "next":
+                self._move(-1 if action == "previous" else 1)
+            case "pick" if self.pressed.isdigit() and int(self.pressed) <= now.rows:
+                now.cursor = int(self.pressed) - 1
+                self._choose() if not now.question.is_multiple else self._toggle()
+            case "toggle":
+                self._toggle()
+            case "choose":
+                self._choose()
+            case "previous_question" | "next_question":
+                at = self._at + (1 if action == "next_question" else -1)
+                if 0 <= at <= self._reached:
+                    self._show(at)
+            case "page_up" | "page_down":
+                page = max(1, self._body.size.height - 1)
+                self._body.move(-page if action == "page_up" else page)
+            case "close":
+                self.settle(None)
+            case "deny_and_stop":
+                self.wants_stop = True
+                self.settle(None)
+
+    def key_while_writing(self, event: events.Key) -> None:
+        found = self._keymap.action(event.key, "form")
+        actions = ("choose", "close", "deny_and_stop", "previous", "next", "page_up", "page_down")
+        if found is None or event.is_printable or found[1] not in actions:
+            return
+        event.stop()
+        event.prevent_default()
+        match found[1]:
+            case "choose":
+                self._take_words()
+            case "close" | "previous" | "next" if self._now.question.options:
+                self._now.text = self._words.value.strip()
+                self._stop_writing()
+                if found[1] != "close":
+                    self.act(found[1])
+                    self._repaint()
+            case "previous" | "next":
+                pass
+            case _:
+                self.act(found[1])
+
+    def _move(self, step: int) -> None:
+        self._now.cursor = (self._now.cursor + step) % self._now.rows
+        self._body.repaint()
+        self._body.show(*self._lines[self._now.cursor])
+
+    def _toggle(self) -> None:
+        now = self._now
+        if now.is_on_own_words or not now.question.is_multiple:
+            self._choose()
+        else:
+            now.ticked ^= {now.cursor}
+
+    def _choose(self) -> None:
+        now = self._now
+        if now.is_on_own_words:
+            self._write()
+            return
+        if not now.question.is_multiple:
+            now.ticked, now.text = {now.cursor}, ""
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._at + 1 == len(self._all):
+            self.settle([answering.answer for answering in self._all])
+            return
+        self._reached = max(self._reached, self._at + 1)
+        self._show(self._at + 1)
+
+    def _show(self, number: int) -> None:
+        is_new = number == self._reached
+        self._at = number
+        self.refit()
+        self._body.turn()
+        if is_new:
+            self.guard_again()
+        self.repaint_menu()
+
+    # -- words of one's own
+
+    def _write(self) -> None:
+        self._words.value = self._now.text
+        self._words.cursor_position = len(self._now.text)
+        self.add_class("writing")
+        self._words.focus()
+        self.refit()
+
+    def _write_if_that_is_all(self) -> None:
+        """A question without options is answered in words; not before keys count, though."""
+        if self.is_open and not self._now.question.options and not self.has_class("writing"):
+            self._write()
+
+    def _stop_writing(self) -> None:
+        self.remove_class("writing")
+        self.focus()
+        self.refit()
+
+    def _take_words(self) -> None:
+        now = self._now
+        now.text = self._words.value.strip()
+        if not now.text and now.question.options:
+            self._stop_writing()
+            return
+        if not now.text:
+            return
+        if not now.question.is_multiple:
+            now.ticked = set()
+        self._stop_writing()
+        self._go_on()

@@ -1,0 +1,204 @@
+"""A change hunk by hunk: which are taken, which are not, and the text as the person wants it."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ClassVar, Protocol
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.strip import Strip
+
+from dirge_py.errors import DirgeError
+from dirge_py.lib.clean import visible
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.changes import paint_hunk, paint_title
+from dirge_py.ui.panels.selection import Selection
+from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.transcript.lines import Line, strip, wrap
+
+EditFile = Callable[[str, str], Awaitable[str | None]]
+"""Gives a text to the person's editor, with the path it is of; None if it was left as it was."""
+
+
+class OnDone(Protocol):
+    """Called when the choice is made (`is_taken`), or given up."""
+
+    def __call__(self, *, is_taken: bool) -> None: ...
+
+
+class HunkView(Vertical, can_focus=True):
+    """Stands in the place of a permission question while hunks are chosen."""
+
+    DEFAULT_CSS = """
+    HunkView {
+        height: 1fr; background: $surface;
+        & .hunk-keys { height: 1; overflow: hidden hidden; }
+    }
+    """
+    BINDINGS: ClassVar = []
+
+    def __init__(
+        self,
+        selection: Selection,
+        on_done: OnDone,
+        edit_file: EditFile,
+        *,
+        ink: Ink,
+        keymap: Keymap,
+        was_read: bool,
+    ) -> None:
+        super().__init__()
+        self._selection = selection
+        self._on_done = on_done
+        self._edit_file = edit_file
+        self._ink = ink
+        self._keymap = keymap
+        self._was_read = was_read
+        self._problem = ""
+        self._rows: list[tuple[int, int]] = []
+        self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
+        self._sheet = Sheet(self._paint, ink, on_end=self._repaint_menu)
+        self._menu = Sheet(self._paint_menu, ink)
+        self._menu.add_class("hunk-keys")
+
+    def compose(self) -> ComposeResult:
+        yield self._sheet
+        yield self._menu
+
+    def fit(self, rows: int) -> int:
+        """How many of `rows` it has a use for."""
+        width = self.app.size.width - 3
+        if self._sheet.is_mounted:
+            self._repaint()
+        return min(len(self._paint(width)) + len(self._paint_menu(width)), rows)
+
+    @property
+    def may_take(self) -> bool:
+        """Was everything in view, here or in the question?"""
+        return self._was_read or self._sheet.seen_end
+
+    # -- what it shows
+
+    def _paint(self, width: int) -> Sequence[Strip]:
+        strips: list[Strip] = []
+        self._rows = []
+        place, total = self._selection.place, len(self._selection.places)
+        for number, file in enumerate(self._selection.files):
+            strips += paint_title(file, width, self._ink)
+            for hunk in range(file.count):
+                first = len(strips)
+                is_accepted = hunk in file.accepted
+                words = f"{len(self._rows) + 1} of {total}"
+                strips += self._head(
+                    words, is_accepted=is_accepted, is_at=place == (number, hunk), width=width
+                )
+                strips += self._lines(number, hunk, is_accepted=is_accepted, width=width)
+                self._rows.append((first, len(strips) - 1))
+        return strips
+
+    def _head(self, words: str, *, is_accepted: bool, is_at: bool, width: int) -> list[Strip]:
+        ink = self._ink
+        line: Line = [("▸ " if is_at else "  ", ink.accent)]
+        line.append(("[✓] " if is_accepted else "[ ] ", ink.good if is_accepted else ink.warning))
+        line.append((words, ink.accent + ink.strong if is_at else ink.text))
+        if not is_accepted:
+            line.append(("  refused", ink.warning))
+        return wrap(line, width)
+
+    def _lines(self, number: int, hunk: int, *, is_accepted: bool, width: int) -> list[Strip]:
+        key = (number, hunk, is_accepted, width)
+        if key not in self._painted:
+            file = self._selection.files[number]
+            self._painted[key] = paint_hunk(file, hunk, width, self._ink)
+        return self._painted[key]
+
+    def _paint_menu(self, width: int) -> Sequence[Strip]:
+        if self._problem:
+            return wrap([(self._problem, self._ink.error)], width)
+        if not self.may_take:
+            return [strip([("read on to the end to take it: PageDown", self._ink.dim)])]
+
+        def key(action: str) -> str:
+            return self._keymap.name_of("hunks", action)
+
+        taken, total = self._selection.accepted, len(self._selection.places)
+        take = f"take {taken} of {total}" if taken else "deny"
+        parts = [
+            f"{key('choose')}: {take}",
+            f"{key('accept')}/{key('refuse')}: accept, refuse",
+            f"{key('edit')}: edit the file",
+            f"{key('close')}: back",
+        ]
+        return wrap([(" · ".join(parts), self._ink.dim)], width)
+
+    def on_mount(self) -> None:
+        self._repaint()
+
+    def _repaint_menu(self) -> None:
+        self._menu.styles.height = len(self._paint_menu(self.app.size.width - 3))
+        self._menu.repaint()
+
+    def _repaint(self) -> None:
+        self._sheet.repaint()
+        self._repaint_menu()
+
+    # -- keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        found = self._keymap.action(event.key, "hunks", "screen")
+        self._problem = ""
+        if found is not None:
+            self._act(found[1])
+
+    def _act(self, action: str) -> None:
+        selection = self._selection
+        match action:
+            case "choose":
+                if self.may_take:
+                    self._on_done(is_taken=True)
+                return
+            case "close" | "stop":
+                self._on_done(is_taken=False)
+                return
+            case "edit":
+                self.run_worker(self._edit(), exclusive=True)
+                return
+            case "previous" | "next":
+                selection.move(-1 if action == "previous" else 1)
+            case "toggle":
+                selection.mark()
+            case "accept" | "refuse":
+                selection.mark(accepted=action == "accept")
+                selection.move(1)
+            case "page_up" | "page_down":
+                page = max(1, self._sheet.size.height - 1)
+                self._sheet.move(-page if action == "page_up" else page)
+                return
+            case "end":
+                self._sheet.move(1_000_000)
+                return
+        self._repaint()
+        if self._rows:
+            self._sheet.show(*self._rows[min(selection.at, len(self._rows) - 1)])
+
+    async def _edit(self) -> None:
+        """Let the person write the file at the cursor as they want it."""
+        if self._selection.place is None:
+            return
+        file = self._selection.files[self._selection.place[0]]
+        if file.is_removal:
+            self._problem = "This file is removed: there is no text to edit."
+        else:
+            try:
+                edited = await self._edit_file(file.text, file.path)
+            except DirgeError as error:
+                self._problem = visible(f"{error.message} {error.hint}".strip())
+            else:
+                if edited is not None:
+                    file.edit(edited)
+                    self._painted.clear()
+        self._selection.move(0)
+        self._repaint()

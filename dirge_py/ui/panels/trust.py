@@ -1,0 +1,119 @@
+"""The question whether a project may bring along what acts: each file with its size and hash."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.strip import Strip
+
+from dirge_py.lib.clean import visible
+from dirge_py.questions import ActingFile, TrustOffer
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.transcript.lines import Line, strip, wrap
+
+_HASH_SHOWN = 12
+"""Hex digits of a hash: enough to tell two versions apart, and to compare with `sha256sum`."""
+
+
+class TrustDialog(DockedPanel[bool]):
+    """Asks once. The answer is no unless the whole list was in view and somebody says yes."""
+
+    SCOPE: ClassVar[Scope] = "trust"
+
+    def __init__(self, offer: TrustOffer, *, ink: Ink, keymap: Keymap, guard_s: float) -> None:
+        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
+        self._offer = offer
+        self._says_yes = False
+        self._body = Sheet(self._paint_body, ink, on_end=self.repaint_menu)
+        self._menu = Sheet(self._paint_menu, ink)
+        self._menu.add_class("menu")
+
+    @property
+    def may_approve(self) -> bool:
+        """Was everything in view?"""
+        return self._body.seen_end
+
+    def compose(self) -> ComposeResult:
+        yield self._body
+        yield self._menu
+
+    def fit(self, rows: int) -> int:
+        width = self.app.size.width - 3
+        menu = len(self._paint_menu(width))
+        is_flat = rows < menu + 5
+        self.set_class(is_flat, "flat")
+        self._menu.styles.height = menu
+        taken = min(len(self._paint_body(width)) + menu + (not is_flat), rows)
+        self.styles.height = taken
+        self._body.repaint()
+        self.repaint_menu()
+        return taken
+
+    def _paint_body(self, width: int) -> Sequence[Strip]:
+        ink, files = self._ink, self._offer.files
+        strips = wrap([("Trust this project?", ink.strong + ink.text)], width)
+        strips += wrap([(visible(self._offer.project), ink.tool)], width)
+        count = f"{len(files)} file{'s' * (len(files) != 1)}"
+        why = f"{count} of it would act: be read as settings or instructions, or run as code."
+        strips += wrap([(why, ink.text)], width)
+        for file in files:
+            strips += self._file(file, width)
+        without = "Without trust none of them is used; everything else works."
+        return [*strips, *wrap([(without, ink.dim)], width)]
+
+    def _file(self, file: ActingFile, width: int) -> list[Strip]:
+        ink = self._ink
+        size = f"{file.size:,} byte{'s' * (file.size != 1)}"
+        facts = f"  {visible(file.kind)}  {size}  {visible(file.sha256[:_HASH_SHOWN])}  "
+        state = (file.state, ink.dim if file.state == "trusted" else ink.warning)
+        line: Line = [(visible(file.path), ink.strong + ink.text), (facts, ink.dim), state]
+        return wrap(line, width, first=[("  ", ink.text)], rest=[("    ", ink.text)])
+
+    def _paint_menu(self, width: int) -> Sequence[Strip]:
+        lines = [
+            strip(self._option("deny", "No, leave it restricted", is_chosen=not self._says_yes)),
+            strip(self._option("trust", "Yes, trust exactly these", is_chosen=self._says_yes)),
+        ]
+        if not self.may_approve:
+            hint = "read on to the end to say yes: Space"
+            lines.append(strip([("  " + hint, self._ink.dim)]))
+        return lines
+
+    def _option(self, action: str, words: str, *, is_chosen: bool) -> Line:
+        ink = self._ink
+        is_possible = self.is_open and (action == "deny" or self.may_approve)
+        style = ink.accent + ink.strong if is_chosen else ink.text
+        mark = "▸ " if is_chosen and self.is_open else "  "
+        key = self._keymap.name_of("trust", action)
+        return [(mark, ink.accent), (f"{key} {words}", style if is_possible else ink.dim)]
+
+    def repaint_menu(self) -> None:
+        self._menu.repaint()
+
+    def act(self, action: str) -> None:
+        match action:
+            case "deny":
+                self.settle(False)
+            case "trust":
+                self._answer(is_yes=True)
+            case "choose":
+                self._answer(is_yes=self._says_yes)
+            case "previous" | "next":
+                self._says_yes = not self._says_yes
+            case "line_up" | "line_down":
+                if self._body.max_scroll_y > 0 and not self.may_approve:
+                    self._body.move(-1 if action == "line_up" else 1)
+                else:
+                    self._says_yes = not self._says_yes
+            case "page_up" | "page_down":
+                page = max(1, self._body.size.height - 1)
+                self._body.move(-page if action == "page_up" else page)
+            case "end":
+                self._body.move(1_000_000)
+
+    def _answer(self, *, is_yes: bool) -> None:
+        if not is_yes or self.may_approve:
+            self.settle(is_yes)

@@ -1,0 +1,224 @@
+"""A change taken in part, or as a person wrote it."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual.drivers.headless_driver import HeadlessDriver
+
+from dirge_py.calls import FileChange, Preview
+from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.ui.panels.hunk_view import HunkView
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
+AFTER = BEFORE.replace("line 3\r", "row 3\r").replace("line 20\r", "row 20\r") + "last"
+FIRST_ONLY = BEFORE.replace("line 3\r", "row 3\r")
+X = FileChange(path="/p/x.py", before=BEFORE, after=AFTER, before_sha256="x")
+NEW = FileChange(path="/p/new.py", before=None, after="a\nb\n")
+GONE = FileChange(path="/p/gone.py", before="g\n", after=None, before_sha256="g")
+
+
+def request(*changes: FileChange) -> PermissionRequest:
+    return PermissionRequest(
+        call_id="c",
+        tool_name="apply_patch",
+        claims=(
+            AskedClaim(op="edit", resource="/p", effect="ask", policy="default", reason="asks"),
+        ),
+        grant=("edit:/p/*",),
+        preview=Preview(kind="diff", text="shortened", path="/p/x.py", changes=changes),
+    )
+
+
+def allowed(*changes: FileChange) -> PermissionAnswer:
+    return PermissionAnswer(effect="allow", changes=changes or None)
+
+
+async def choosing(d: Desk) -> None:
+    await d.until(lambda: d.dialog and d.dialog.has_focus)
+    await d.pilot.press("end")
+    await d.asked()
+    await d.pilot.press("h")
+    await d.until(lambda: any(view.has_focus for view in d.app.query(HunkView)))
+
+
+async def test_a_question_shows_all_changes_whole(room: Room):
+    async with desk(room, size=(80, 60)) as d:
+        d.ask(request(X, NEW, GONE))
+        await d.asked()
+        for line in (
+            " 3 -line 3",
+            " 3 +row 3",
+            "20 +row 20",
+            "/p/new.py  new file",
+            "1 +a",
+            "1 -g",
+        ):
+            assert line in d.screen
+        assert "U+000D" not in d.screen
+        assert "shortened" not in d.screen
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["enter"], allowed()),
+        (["down", "space", "down", "space", "enter"], allowed(replace(X, after=FIRST_ONLY))),
+        (["y", "n", "n", "enter"], allowed(replace(X, after=FIRST_ONLY))),
+        (["n", "n", "n", "enter"], allowed(replace(X, after=None))),
+        (["n", "n", "n", "n", "enter"], allowed(replace(X, after=None), replace(NEW, after=None))),
+        (["down", "down", "down", "down", "n", "enter"], allowed(replace(GONE, after=None))),
+        (["n", "n", "n", "n", "n", "enter"], PermissionAnswer(effect="deny")),
+        (["n", "escape", "y"], allowed()),
+        (["n", "escape", "h", "enter"], allowed()),
+    ],
+)
+async def test_what_is_taken_is_what_was_accepted(
+    room: Room, keys: list[str], answer: PermissionAnswer
+):
+    async with desk(room, size=(80, 60)) as d:
+        question = d.ask(request(X, NEW, GONE))
+        await choosing(d)
+        await d.pilot.press(*keys)
+        assert await question == [answer]
+        assert d.app.composer.has_focus
+
+
+async def test_the_cursor_is_kept_in_view(room: Room):
+    async with desk(room, size=(60, 14)) as d:
+        d.ask(request(X))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        await d.pilot.press("h", "down")
+        await d.until(lambda: "▸ [✓] 2 of 3" in d.screen)
+        await d.pilot.press("n")
+        await d.until(lambda: "▸ [✓] 3 of 3" in d.screen)
+
+
+async def test_hunks_are_taken_only_after_the_end_was_seen(room: Room):
+    async with desk(room, size=(60, 14)) as d:
+        question = d.ask(request(X))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        await d.pilot.press("h", "enter")
+        await d.until(lambda: "read on to the end to take it" in d.screen)
+        assert not question.done()
+        await d.pilot.press("down", "down")
+        await d.until(lambda: "take 3 of 3" in d.screen)
+        await d.pilot.press("enter")
+        assert await question == [allowed()]
+
+
+async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request(X))
+        await choosing(d)
+        await d.pilot.press("escape")
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        assert not question.done()
+        await choosing(d)
+        await d.pilot.press("ctrl+c")
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        assert not question.done()
+
+
+async def test_without_changes_there_are_no_hunks_to_choose(room: Room):
+    async with desk(room) as d:
+        d.ask(request())
+        await d.asked()
+        assert "choose hunks" not in d.screen
+        await d.pilot.press("h")
+        assert not d.app.query(HunkView)
+
+
+async def test_an_aborted_question_takes_its_hunks_down(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request(X))
+        await choosing(d)
+        question.cancel()
+        await d.until(lambda: d.dialog is None)
+        assert not d.app.query(HunkView)
+        assert d.app.composer.has_focus
+
+
+# -- with an editor
+
+
+@pytest.fixture
+def hands_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal that can be handed to another program; the one of tests has no picture."""
+    monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
+
+
+@pytest.fixture
+def edits_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Set an editor that runs Python code on `path`; gives the log it writes to."""
+    log = tmp_path / "log"
+
+    def use(code: str) -> Path:
+        script = tmp_path / "editor.py"
+        script.write_text(
+            "import os, sys, pathlib\n"
+            "path = pathlib.Path(sys.argv[1])\n"
+            "mode = os.stat(path).st_mode & 0o777\n"
+            f"pathlib.Path({str(log)!r}).write_text(f'{{mode:o}} {{path}}')\n" + code
+        )
+        monkeypatch.setenv("EDITOR", f"{sys.executable} {script}")
+        return log
+
+    return use
+
+
+async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
+    room: Room, edits_with: Callable[[str], Path], hands_over: None
+):
+    log = edits_with("path.write_bytes(path.read_bytes().replace(b'row 3', b'my 3') + b'\\r\\n')")
+    async with desk(room) as d:
+        question = d.ask(request(X))
+        await choosing(d)
+        await d.pilot.press("e")
+        await d.until(lambda: "my 3" in d.screen)
+        await d.pilot.press("enter")
+        wrote = AFTER.replace("row 3", "my 3") + "\r\n"
+        assert await question == [allowed(replace(X, after=wrote))]
+    mode, _, draft = log.read_text().partition(" ")
+    assert mode == "600"
+    assert draft.endswith(".py")
+    assert not os.path.exists(draft)
+
+
+async def test_only_what_is_accepted_is_given_to_the_editor(
+    room: Room, edits_with: Callable[[str], Path], hands_over: None
+):
+    edits_with("path.write_bytes(path.read_bytes() + b'mine')")
+    async with desk(room) as d:
+        question = d.ask(request(X))
+        await choosing(d)
+        await d.pilot.press("y", "n", "n", "e")
+        await d.until(lambda: "+mine" in d.screen)
+        await d.pilot.press("enter")
+        assert await question == [allowed(replace(X, after=FIRST_ONLY + "mine"))]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("sys.exit(3)", "ended with exit code 3. Nothing was changed."),
+        ("path.write_bytes(b'\\xff')", "not UTF-8"),
+        ("path.unlink()", "left no text behind"),
+    ],
+)
+async def test_an_editor_that_fails_changes_nothing(
+    room: Room, edits_with: Callable[[str], Path], hands_over: None, code: str, said: str
+):
+    edits_with(code)
+    async with desk(room) as d:
+        question = d.ask(request(X))
+        await choosing(d)
+        await d.pilot.press("e")
+        await d.until(lambda: said in " ".join(d.screen.split()))
+        await d.pilot.press("enter")
+        assert await question == [allowed()]
