@@ -21,10 +21,11 @@ Accepted = tuple[str, tuple[Part, ...]]
 Calls = Counter[tuple[str, ...]]
 
 # Every head of a line is a function that writes down what it was given, in one write; lines come
-# from file descriptor 8, what they did goes to 9, each line's end marked by an empty record.
+# from file descriptor 8, what they did goes to 9, each line's end marked by an empty record. A
+# newline in a word would make bash write in two pieces, and the ends of a pipe write at once.
 PRELUDE = """
 unset -f command_not_found_handle
-rec() { printf '%s\\0' "$#" "$@" >&9; }
+rec() { printf '%s\\0' "$#" "${@//$'\\n'/$'\\1'}" >&9; }
 """
 LOOP = """
 while IFS= read -r -u 8 -d '' line; do
@@ -78,7 +79,8 @@ def expected_calls(parts: tuple[Part, ...]) -> Calls:
 
 def recorded_calls(record: Path) -> list[Calls]:
     """What each line did."""
-    fields = iter(record.read_text(errors="surrogateescape").split("\0")[:-1])
+    text = record.read_text(errors="surrogateescape")
+    fields = iter(text.replace("\1", "\n").split("\0")[:-1])
     lines: list[Calls] = [Counter()]
     for number in fields:
         words = tuple(next(fields) for _ in range(int(number)))
