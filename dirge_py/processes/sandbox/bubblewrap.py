@@ -3,12 +3,16 @@
 import fcntl
 import os
 import stat
+import sys
 from collections.abc import Callable, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox import relay
+from dirge_py.processes.sandbox.hosts import HostList
 from dirge_py.processes.sandbox.kept import KeptPlaces
-from dirge_py.processes.sandbox.places import Places, ordered, places_of
+from dirge_py.processes.sandbox.places import Places, effect_on, ordered, places_of
+from dirge_py.processes.sandbox.proxy import HostProxy
 from dirge_py.processes.sandbox.rlimits import as_shell
 from dirge_py.processes.sandbox.room import SandboxRoom
 from dirge_py.processes.sandbox.seccomp import filter_program
@@ -23,6 +27,9 @@ _BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")
 
 _NAMESPACES = ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--new-session")
 _FILTER_FD = 9
+# The interpreter itself, not the link of a virtual environment.
+_RELAY = (os.path.realpath(sys.executable), "-I", "-S", os.path.realpath(relay.__file__))
+_NEEDED_BY_RELAY = (os.path.realpath(sys.base_prefix), os.path.dirname(_RELAY[-1]))
 _ALL_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
@@ -46,9 +53,11 @@ class Bubblewrap:
     """A launcher. Close it when no command runs any more."""
 
     def __init__(self, room: SandboxRoom, program: str, *, lets_end_gently: bool = True) -> None:
-        """`room` is physical."""
+        """`room` is physical. Raises `ValueError`: one of its hosts is no host."""
         self._room = room
         self._kept = KeptPlaces()
+        self._hosts = HostList(room.hosts)
+        self._proxy: HostProxy | None = None
         self._filter_fd = _in_memory(filter_program(sockets=True))
         self._parts = Parts(
             program=program,
@@ -69,6 +78,12 @@ class Bubblewrap:
             for root in self._room.roots:
                 self._kept.give_up(os.path.join(root, ".git"))
         has_network = self._room.network or "network" in spec.permits
+        if self._room.hosts and not has_network:
+            self._proxy = self._proxy or HostProxy(self._hosts)
+            arguments = [*_RELAY, self._proxy.path, *arguments]
+            for path in (self._proxy.folder, *_NEEDED_BY_RELAY):
+                if effect_on(path, places) == "hide":
+                    places[path] = "show"
         inside = [
             *profile(places, keep=self._kept.keep, has_network=has_network),
             *("--setenv", "TMPDIR", "/tmp"),
@@ -87,6 +102,9 @@ class Bubblewrap:
     def close(self) -> None:
         """As `tidy`, and nothing can be run any more."""
         self.tidy()
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
         if self._filter_fd is not None:
             os.close(self._filter_fd)
             self._filter_fd = None

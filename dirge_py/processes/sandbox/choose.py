@@ -11,6 +11,7 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import Launcher, LaunchSpec
 from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
 from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
+from dirge_py.processes.sandbox.hosts import HostList
 from dirge_py.processes.sandbox.landlock import Landlock
 from dirge_py.processes.sandbox.places import physical
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
@@ -42,8 +43,11 @@ def find_sandbox(
     """
     try:
         room = physical(room)
+        HostList(room.hosts)
     except Unfit as unfit:
         return NoSandbox(unfit.reason, unfit.fix)
+    except ValueError as error:
+        return NoSandbox(f"{str(error)!r} is no host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":
         return _on_macos(room)
     if sys.platform != "linux":
@@ -89,7 +93,7 @@ def _with_landlock(room: SandboxRoom) -> Sandbox | _Refused:
     return Sandbox(
         kind="landlock",
         launcher=launcher,
-        limits=landlock.limits_here(),
+        limits=landlock.limits_here() + _without_hosts(room),
         close=launcher.close,
     )
 
@@ -98,7 +102,13 @@ def _on_macos(room: SandboxRoom) -> Sandbox | NoSandbox:
     said = _probe(Seatbelt(room), room)
     if said:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
-    return Sandbox(kind="seatbelt", launcher=Seatbelt(room), limits=seatbelt.LIMITS)
+    return Sandbox(
+        kind="seatbelt", launcher=Seatbelt(room), limits=seatbelt.LIMITS + _without_hosts(room)
+    )
+
+
+def _without_hosts(room: SandboxRoom) -> str:
+    return " `[sandbox] hosts` cannot be reached: that takes bubblewrap." if room.hosts else ""
 
 
 def _probe(launcher: Launcher, room: SandboxRoom) -> str:

@@ -36,8 +36,8 @@ class KeptPlaces:
                 pass
             except OSError:
                 return None
-        if _is_ours(place) and not self._hold(place):
-            return self.keep(path)
+        if _is_ours(place) and not self._hold(place) and not os.path.lexists(place):
+            return self.keep(path)  # another dirge took it away in this moment
         return place
 
     def give_up(self, path: str) -> None:
@@ -63,7 +63,7 @@ class KeptPlaces:
         return path in self._held and _is_same(path, self._held[path])
 
     def _hold(self, path: str) -> bool:
-        """False: it was taken away in this moment."""
+        """Whether it is ours to hold now."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:

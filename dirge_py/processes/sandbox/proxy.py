@@ -1,0 +1,160 @@
+"""The way out of a sandbox without network: an HTTP proxy that reaches the listed hosts only.
+
+It runs outside, in a thread of its own, and listens on a Unix socket that is shown inside.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from dirge_py.processes.sandbox.hosts import HostList, Refused
+
+_HEAD_BYTES = 64 * 1024
+_HEAD_LIMIT_S = 15.0
+_CONNECT_LIMIT_S = 15.0
+_CHUNK_BYTES = 64 * 1024
+_AT_ONCE = 128
+_START_LIMIT_S = 5.0
+
+_OF_ONE_HOP = frozenset(
+    (b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"host", b"upgrade")
+)
+
+
+class HostProxy:
+    """A running proxy. `folder` holds nothing but its socket, `path`. Close it at the end."""
+
+    def __init__(self, hosts: HostList) -> None:
+        """Raises `OSError`: it cannot be started."""
+        self._hosts = hosts
+        self.folder = os.path.realpath(tempfile.mkdtemp(prefix="dirge-proxy-"))
+        self.path = os.path.join(self.folder, "socket")
+        self._loop = asyncio.new_event_loop()
+        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._thread = threading.Thread(target=self._run, name="sandbox proxy", daemon=True)
+        self._thread.start()
+        serving = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
+        try:
+            self._server = serving.result(_START_LIMIT_S)
+        except Exception:
+            self._stop()
+            raise
+
+    def close(self) -> None:
+        """End every connection."""
+        with suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(_START_LIMIT_S)
+        self._stop()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_LIMIT_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    async def _listen(self) -> asyncio.Server:
+        return await asyncio.start_unix_server(self._serve, self.path, limit=_HEAD_BYTES)
+
+    async def _end(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with self._free:
+                await self._answer(reader, writer)
+        except (OSError, EOFError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # either side went away: nobody is left to be told
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(_HEAD_LIMIT_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            host, port, first = _understood(head)
+            there = await self._connect(host, port)
+        except Refused as refused:
+            return await _say(writer, 403, str(refused))
+        except (OSError, UnicodeError) as error:
+            return await _say(writer, 502, str(error) or "there was no answer in time")
+        there_reader, there_writer = there
+        try:
+            if first:
+                there_writer.write(first)
+            else:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        finally:
+            there_writer.close()
+
+    async def _connect(
+        self, host: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To an address that was checked, without looking the name up a second time."""
+        name = self._hosts.check_host(host, port)
+        async with asyncio.timeout(_CONNECT_LIMIT_S):
+            found = await self._loop.getaddrinfo(name, port, type=_STREAM)
+            addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
+            for address in addresses:
+                self._hosts.check_address(address)
+            problem: OSError = OSError(f"{name} has no address")
+            for address in addresses:
+                try:
+                    return await asyncio.open_connection(address, port, limit=_HEAD_BYTES)
+                except OSError as error:
+                    problem = error
+            raise problem
+
+
+_STREAM = 1  # socket.SOCK_STREAM
+
+
+def _understood(head: bytes) -> tuple[str, int, bytes]:
+    """Host, port, and what to send on: nothing for CONNECT.
+
+    Raises:
+        Refused: it is no request for a proxy.
+    """
+    line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+    try:
+        method, target, version = line.decode("ascii").split(" ")
+        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise Refused("this is no request for a proxy") from None
+    if method == "CONNECT" and host and port and not parts.path:
+        return host, port, b""
+    if parts.scheme != "http" or not host or not version.startswith("HTTP/1."):
+        raise Refused("only http:// and CONNECT are passed on")
+    kept = [each for each in headers if each.partition(b":")[0].strip().lower() not in _OF_ONE_HOP]
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    first = f"{method} {path} {version}\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n".encode()
+    return host, port or 80, first + b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+async def _say(writer: asyncio.StreamWriter, status: int, text: str) -> None:
+    body = f"The sandbox of dirge: {text}.\n".encode()
+    reason = {403: "Forbidden", 502: "Bad Gateway"}[status]
+    head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
+    await writer.drain()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK_BYTES):
+        writer.write(chunk)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
