@@ -60,7 +60,7 @@ def find_sandbox(
     if isinstance(second, Sandbox):
         return second
     return NoSandbox(
-        f"{first.reason}; and {second.reason}", _fix_namespaces() if program else _INSTALL
+        f"{first.reason}; and {second.reason}", fix_namespaces() if program else _INSTALL
     )
 
 
@@ -138,7 +138,7 @@ def _probe(launcher: Launcher, room: SandboxRoom) -> str:
     return said[-1][:300] if said else f"it ended with {ended.returncode}"
 
 
-def _fix_namespaces(read: Callable[[str], str] | None = None) -> str:
+def fix_namespaces(read: Callable[[str], str] | None = None) -> str:
     """What lets bubblewrap make its namespaces, for what keeps it from them here."""
     read = read or _read
     if read(_APPARMOR) == "1":

@@ -1,0 +1,336 @@
+"""What a sandbox is told, as text, and what settings make of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.files.workspace import Workspace
+from dirge_py.processes.launch import LaunchSpec, Permit
+from dirge_py.processes.sandbox import choose
+from dirge_py.processes.sandbox.bubblewrap import Parts, profile, wrapped
+from dirge_py.processes.sandbox.landlock import rules_of
+from dirge_py.processes.sandbox.places import Places, effect_on, physical, places_of
+from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
+from dirge_py.processes.sandbox.seatbelt import profile as seatbelt_profile
+from dirge_py.processes.sandbox.seccomp import filter_program
+from dirge_py.wiring.sandbox import open_sandbox, room_of
+from tests.files.requirement import lacking
+
+PLACES: Places = {
+    "/": "show",
+    "/home/a": "hide",
+    "/home/a/.cargo": "show",
+    "/home/a/work": "write",
+    "/home/a/work/.git": "guard",
+    "/run/x.sock": "mask",
+}
+
+
+def kept(path: str) -> str | None:
+    return path
+
+
+def made(*, has_network: bool = False) -> str:
+    return " ".join(profile(PLACES, keep=kept, has_network=has_network))
+
+
+# --- bubblewrap
+
+
+def test_a_profile_begins_with_everything_apart_and_read_only():
+    assert made().startswith(
+        "--unshare-all --unshare-user --cap-drop ALL --new-session "
+        "--ro-bind / / --dev /dev --proc /proc "
+    )
+    assert "--ro-bind /proc/sys /proc/sys" in made()
+
+
+def test_a_profile_places_folders_before_what_is_in_them():
+    text = made()
+
+    assert text.index("--bind /home/a/work /home/a/work") < text.index("/home/a/work/.git")
+    assert "--ro-bind /home/a/work/.git /home/a/work/.git" in text
+    assert "--ro-bind /dev/null /run/x.sock" in text
+
+
+def test_the_network_is_shared_only_where_it_was_granted():
+    assert "--share-net" not in made()
+    assert "--share-net" in made(has_network=True)
+
+
+def test_what_nobody_can_make_needs_no_guard():
+    options = profile(PLACES, keep=lambda path: None, has_network=False)
+
+    assert "/home/a/work/.git" not in options
+
+
+def test_the_argument_list_names_no_variable():
+    parts = Parts(program="/usr/bin/bwrap", bash="/bin/bash", filter_path="/proc/1/fd/5")
+
+    arguments = wrapped(["make", "a b"], ["--ro-bind", "/", "/"], parts)
+
+    assert arguments == [
+        *("/bin/bash", "--norc", "--noprofile", "-p", "-c"),
+        "trap '' TERM; exec \"$@\" 9</proc/1/fd/5",
+        "sandbox",
+        *("/usr/bin/bwrap", "--die-with-parent", "--seccomp", "9", "--ro-bind", "/", "/", "--"),
+        *("/usr/bin/env", "--default-signal=TERM", "make", "a b"),
+    ]
+
+
+# --- what becomes of a place
+
+
+def spec_of(room: SandboxRoom, path: str = "/usr/bin", *permits: Permit) -> LaunchSpec:
+    environment = {"PATH": path}
+    return LaunchSpec(
+        cwd=room.roots[0], environment=environment, call_id="", permits=frozenset(permits)
+    )
+
+
+@pytest.fixture
+def room(home: Path) -> SandboxRoom:
+    (home / "work").mkdir()
+    return physical(SandboxRoom(roots=(str(home / "work"),), home=str(home)))
+
+
+def test_of_home_only_toolchains_are_shown(home, room):
+    for folder in (".cargo/bin", ".rustup", ".ssh", "bin", ".local/bin", ".local/share/keyrings"):
+        (home / folder).mkdir(parents=True)
+    (home / ".cargo/credentials.toml").touch()
+    (home / ".gitconfig").touch()
+    path = os.pathsep.join(str(home / name) for name in (".cargo/bin", "bin", ".local/bin"))
+
+    places = places_of(room, spec_of(room, path))
+
+    effects = {
+        name: effect_on(str(home / name), places)
+        for name in (
+            ".cargo/registry", ".cargo/credentials.toml", ".rustup", ".ssh", "bin", ".local/bin",
+            ".local/share/keyrings", ".gitconfig", "work", "work/.git", "work/.dirge", "work/src",
+        )
+    }  # fmt: skip
+    assert effects == {
+        ".cargo/registry": "show",
+        ".cargo/credentials.toml": "mask",
+        ".rustup": "show",
+        ".ssh": "hide",
+        "bin": "show",
+        ".local/bin": "show",
+        ".local/share/keyrings": "hide",
+        ".gitconfig": "show",
+        "work": "write",
+        "work/.git": "guard",
+        "work/.dirge": "guard",
+        "work/src": "write",
+    }
+
+
+def test_home_on_the_path_shows_nothing_more(home, room):
+    places = places_of(room, spec_of(room, f"{home}:{home}/.local:{home.parent}"))
+
+    assert effect_on(str(home / ".ssh"), places) == "hide"
+
+
+def test_an_environment_of_the_project_cannot_open_what_is_no_python(home, room):
+    (home / ".ssh/bin").mkdir(parents=True)
+    (home / ".ssh/bin/python").touch()
+    (home / "work/.venv/bin").mkdir(parents=True)
+    (home / "work/.venv/pyvenv.cfg").touch()
+    (home / "work/.venv/bin/python").symlink_to(home / ".ssh/bin/python")
+
+    places = places_of(room, spec_of(room))
+
+    assert effect_on(str(home / ".ssh"), places) == "hide"
+
+
+def test_the_python_of_an_environment_of_the_project_is_shown(home, room):
+    real = home / ".pyenv/versions/3.12"
+    (real / "bin").mkdir(parents=True)
+    (real / "lib/python3.12").mkdir(parents=True)
+    (real / "bin/python3.12").touch()
+    (home / "work/.venv/bin").mkdir(parents=True)
+    (home / "work/.venv/pyvenv.cfg").touch()
+    (home / "work/.venv/bin/python").symlink_to(real / "bin/python3.12")
+
+    places = places_of(room, spec_of(room))
+
+    assert effect_on(str(real), places) == "show"
+    assert effect_on(str(home / ".pyenv"), places) == "hide"
+
+
+def test_our_own_state_is_hidden_wherever_it_is(home):
+    (home / "work/state").mkdir(parents=True)
+    room = physical(
+        SandboxRoom(
+            roots=(str(home / "work"),),
+            home=str(home),
+            hidden=(str(home / "work/state"), str(home / "work/config/dirge")),
+        )
+    )
+
+    places = places_of(room, spec_of(room))
+
+    assert effect_on(str(home / "work/state/log"), places) == "hide"
+    assert effect_on(str(home / "work/config/dirge"), places) == "hide"
+    with pytest.raises(Unfit):
+        physical(SandboxRoom(roots=(str(home / "work/state"),), home=str(home), hidden=room.hidden))
+
+
+# --- Landlock
+
+
+def test_what_is_taken_away_in_a_folder_is_never_allowed_with_it(home):
+    for folder in ("a/work/src", "a/work/.git", "a/secret", "b"):
+        (home / folder).mkdir(parents=True)
+    base = str(home)
+    places: Places = {
+        "/": "hide",
+        base: "show",
+        f"{base}/a": "hide",
+        f"{base}/a/work": "write",
+        f"{base}/a/work/.git": "guard",
+    }
+
+    assert dict(rules_of(places)) == {
+        f"{base}/a/work": "show",
+        f"{base}/a/work/.git": "show",
+        f"{base}/a/work/src": "write",
+        f"{base}/b": "show",
+    }
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_filter_ends_in_allowing_what_it_did_not_name(machine):
+    program = filter_program(sockets=True, machine=machine)
+
+    assert program is not None
+    assert len(program) % 8 == 0
+    assert program.endswith(b"\x06\0\0\0\0\0\xff\x7f")
+
+
+def test_there_is_no_filter_for_a_machine_whose_calls_are_not_known():
+    assert filter_program(sockets=True, machine="riscv64") is None
+
+
+# --- seatbelt
+
+
+def test_the_profile_for_macos():
+    text = seatbelt_profile(PLACES, has_network=False)
+
+    lines = text.splitlines()
+    assert lines[:2] == ["(version 1)", "(deny default)"]
+    assert text.index('(deny file-read* file-write* (subpath "/home/a"))') < text.index(
+        '(allow file-read* file-write* (subpath "/home/a/work"))'
+    )
+    assert lines.index('(allow file-read* file-write* (subpath "/home/a/work"))') < lines.index(
+        '(deny file-write* (subpath "/home/a/work/.git"))'
+    )
+    assert "(deny network*)" in lines
+    assert text.count("(") == text.count(")")
+
+
+def test_the_profile_for_macos_quotes_paths():
+    places: Places = {"/": "show", '/a"b\\c': "hide"}
+
+    assert '(subpath "/a\\"b\\\\c")' in seatbelt_profile(places, has_network=True)
+
+
+# --- the fix
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "named"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "bwrap-userns-restrict"),
+        ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces="),
+        ("nothing", "", "--sandbox off"),
+    ],
+)
+def test_the_fix_is_for_what_stands_in_the_way(setting, value, named):
+    def read(path: str) -> str:
+        return value if path == f"/proc/sys/{setting}" else ""
+
+    assert named in choose.fix_namespaces(read)
+
+
+# --- settings
+
+
+def config_of(home: Path, **sandbox: object) -> Config:
+    return Config.model_validate({"sandbox": sandbox})
+
+
+@pytest.fixture
+def workspace(home: Path) -> Workspace:
+    (home / "work").mkdir(exist_ok=True)
+    return Workspace([home / "work"], home / "work")
+
+
+@pytest.fixture
+def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        choose, "find_sandbox", lambda room: NoSandbox("bubblewrap is not installed", "Install it.")
+    )
+
+
+def test_settings_make_the_room(home, workspace):
+    config = config_of(
+        home, readable=["~/.cargo"], writable=["build", "/opt/x"], hosts=["a.example"], network=True
+    )
+
+    room = room_of(config, workspace)
+
+    assert room == SandboxRoom(
+        roots=tuple(workspace.roots),
+        home=str(home),
+        readable=(f"{home}/.cargo",),
+        writable=(f"{workspace.roots[0]}/build", "/opt/x"),
+        hidden=(str(home / ".config/dirge"), str(home / ".local/state/dirge")),
+        network=True,
+        hosts=("a.example",),
+    )
+
+
+def test_off_looks_for_none(home, workspace, monkeypatch):
+    monkeypatch.setattr(choose, "find_sandbox", lambda room: pytest.fail("looked"))
+
+    assert open_sandbox(config_of(home, mode="off"), workspace, []) is None
+
+
+@pytest.mark.usefixtures("_no_sandbox")
+def test_preferred_without_one_is_off_with_a_notice(home, workspace):
+    notices: list[str] = []
+
+    assert open_sandbox(config_of(home, mode="preferred"), workspace, notices) is None
+    assert notices == ["Commands run without a sandbox: bubblewrap is not installed. Install it."]
+
+
+@pytest.mark.usefixtures("_no_sandbox")
+def test_required_without_one_names_the_fix(home, workspace):
+    with pytest.raises(ConfigError, match="bubblewrap is not installed") as caught:
+        open_sandbox(config_of(home, mode="required"), workspace, [])
+
+    assert caught.value.hint.startswith("Install it.")
+
+
+def test_required_with_one_that_works_gives_it(home, workspace):
+    notices: list[str] = []
+    try:
+        sandbox = open_sandbox(config_of(home, mode="required"), workspace, notices)
+    except ConfigError as error:
+        lacking(f"a sandbox: {error}")
+
+    assert isinstance(sandbox, Sandbox)
+    sandbox.close()
+    assert bool(notices) == bool(sandbox.limits)
+
+
+def test_a_host_that_is_none_is_named(home, workspace):
+    with pytest.raises(ConfigError, match=r"a\.\.b"):
+        open_sandbox(config_of(home, mode="required", hosts=["a..b"]), workspace, [])
