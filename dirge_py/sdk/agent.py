@@ -33,6 +33,7 @@ from dirge_py.tools.base import Tool
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 from dirge_py.wiring.sessions import open_store
+from dirge_py.wiring.trust import look_at_project, with_project
 
 
 class Agent:
@@ -128,7 +129,8 @@ class Agent:
             if thread is not None and chosen.kind != "none":
                 chosen = SessionChoice(kind="named", id=thread)
             wanted = replace(given, session=chosen)
-            return build(config, as_asker(asker), wanted, stream_fn=stream_fn)
+            settings, wanted = with_project(config, wanted, look_at_project(Path.cwd()))
+            return build(settings, as_asker(asker), wanted, stream_fn=stream_fn)
 
         is_kept = config.session.save and given.session.kind != "none"
         agent = cls.__new__(cls)

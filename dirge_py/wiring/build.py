@@ -219,14 +219,13 @@ class _Site:
         return room, notices
 
     def _gate(self, folders: Folders, loaded: Loaded) -> Gate:
-        project = self.options.project
         gate = open_gate(
             self.config,
             self.options,
             self.workspace,
             folders.output,
             is_sandboxed=self.machine.is_sandboxed,
-            project_rules=project.rules if project is not None else (),
+            project_rules=self.options.project_rules,
         )
         for rule in loaded.grants:
             gate.add_grant(rule)

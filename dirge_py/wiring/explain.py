@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,18 @@ from dirge_py.permission.decision import Decision, explain
 from dirge_py.permission.gate import Gate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
+from dirge_py.questions import Question
 from dirge_py.tools.base import Services
+from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.prompt import open_prompts
 from dirge_py.wiring.rules import open_gate
+from dirge_py.wiring.sandbox import open_sandbox
+from dirge_py.wiring.trust import look_at_project, with_project
+from dirge_py.wiring.web import open_web
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -46,7 +53,8 @@ class Explainer:
         Raises:
             UsageError: no such tool, or the input does not fit it.
         """
-        return self.gate.decide(self.toolbox.claims(tool, _as_input(given)), self.cwd)
+        claims = self.toolbox.claims(tool, _as_input(given))
+        return self.gate.decide(claims, self.cwd, tool=tool)
 
     def text(self, decision: Decision, tool: str, given: str) -> str:
         return explain(decision, tool, given)
@@ -55,11 +63,35 @@ class Explainer:
         self.workspace.close()
 
 
+async def _nobody(questions: Sequence[Question]) -> None:
+    """Who is asked where nothing is run."""
+
+
 def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explainer:
     """An explainer that needs no provider, key, network or session, and writes nothing."""
     folder = Path(os.path.abspath(cwd))
     workspace = Workspace([folder, *options.add_dirs], folder)
-    gate = open_gate(config, options, workspace, None)
-    services = Services(files=workspace, processes=Runner(EnvironmentPolicy()))
+    config, options = with_project(config, options, look_at_project(folder))
+    sandbox = open_sandbox(config, workspace, [])
+    gate = open_gate(
+        config,
+        options,
+        workspace,
+        None,
+        is_sandboxed=sandbox is not None,
+        project_rules=options.project_rules,
+        denied_tools=open_prompts(config, options).denied_tools,
+    )
+    if sandbox is not None:
+        sandbox.close()
+    runner = Runner(EnvironmentPolicy())
+    services = Services(
+        files=workspace,
+        processes=runner,
+        shells=Shells(runner),
+        todo=TodoList(),
+        web=open_web(config, lambda key: None),
+        ask=_nobody,
+    )
     toolbox = Toolbox(discover(), services, str(folder))
     return Explainer(gate=gate, toolbox=toolbox, workspace=workspace, cwd=str(folder))

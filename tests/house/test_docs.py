@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, main, why
+from dirge_py.cli import arguments, main, trust, why
 from dirge_py.cli import config as config_cli
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -41,7 +41,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
 EXAMPLE_ALIASES = {"/m"}
-SUBCOMMANDS = ("config", "demo", "exec", "resume", "turn", "why")
+SUBCOMMANDS = ("config", "demo", "exec", "resume", "trust", "turn", "why")
 
 
 @cache
@@ -75,6 +75,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         arguments.build_turn_parser(),
         arguments.build_resume_parser(),
         why.build_parser(),
+        trust.build_trust_parser(),
     ]
 
 
@@ -245,6 +246,8 @@ def test_commands_in_shell_examples_parse() -> None:
             assert words[1] in config_cli.VERBS
         elif words[:1] == ["why"]:
             assert why.fits(words[1:])
+        elif words[:1] == ["trust"]:
+            trust.build_trust_parser().parse_args(words[1:])
         elif words[:1] == ["turn"]:
             arguments.parse_words(arguments.build_turn_parser(), words[1:], "prompt")
         elif words[:1] == ["resume"]:

@@ -32,6 +32,7 @@ WRITERS = {
     "headless/print_mode.py": "the file of `-o`",
     "tools/searching/": "file lists for ripgrep, gone when it ends",
     "ui/editor.py": "the draft for the person's editor",
+    "wiring/trust_file.py": "what a person trusted",
     "wiring/workshop.py": "the folder of a session that is not kept, gone at its end",
 }
 """Who may create, change or remove files, and what."""
