@@ -1,0 +1,84 @@
+"""Commands of the whole program, shut in."""
+
+from pathlib import Path
+
+import pytest
+
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+from tests.files.requirement import lacking
+from tests.headless.product import Product
+from tests.providers.server import Say
+
+
+@pytest.fixture(autouse=True)
+def _works(tmp_path: Path) -> None:
+    (tmp_path / "probe").mkdir()
+    room = SandboxRoom(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
+    found = find_sandbox(room)
+    if not isinstance(found, Sandbox):
+        lacking("a working sandbox")
+    found.close()
+
+
+def bash(command: str) -> Say:
+    return Say(calls=[("bash", {"command": command})])
+
+
+def test_test_runners_run_without_a_question_inside(product: Product) -> None:
+    product.file("test_it.py", "def test_it():\n    assert True\n")
+    product.will(bash("python -m pytest -q -p no:xdist"), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "x")
+
+    assert ran.exit_code == 0
+    assert ran.json["permission_denials"] == []
+    assert "1 passed" in product.sent()[-1]["content"]
+
+
+def test_without_a_sandbox_they_ask(product: Product) -> None:
+    product.will(bash("python -m pytest -q"), Say(text="done"))
+
+    assert product.ask("x").json["permission_denials"]
+
+
+def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
+    (product.home / ".ssh").mkdir()
+    (product.home / ".ssh/id").write_text("canary-ssh")
+    command = f"cat ~/.ssh/id {product.config_dir}/config.toml; touch .git/hooks/pre-commit; ls"
+    product.will(bash(command), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "--yolo", "x")
+
+    assert ran.exit_code == 0
+    assert "canary-ssh" not in product.sent_text()
+    assert "api_key_env" not in product.sent_text()
+    assert not (product.project / ".git/hooks/pre-commit").exists()
+    assert [path.name for path in product.project.iterdir()] == [".git"]
+
+
+def test_required_without_one_does_not_start(product: Product) -> None:
+    ran = product.ask("--sandbox", "required", "x", cwd=product.home)
+
+    assert ran.exit_code == 2
+    assert "home folder" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_preferred_without_one_says_so_and_asks_as_ever(product: Product) -> None:
+    product.will(bash("python -m pytest -q"), Say(text="done"))
+
+    ran = product.ask("--sandbox", "preferred", "x", cwd=product.home)
+
+    assert ran.exit_code == 0
+    assert "without a sandbox" in ran.stderr
+    assert ran.json["permission_denials"]
+
+
+@pytest.mark.parametrize("words", [["--sandbox", "fix it"], ["--sandbox", "requird", "x"]])
+def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[str]) -> None:
+    ran = product.ask(*words)
+
+    assert ran.exit_code == 2
+    assert "required" in ran.stderr
+    assert product.service.requests == []
