@@ -20,8 +20,13 @@ _CHARACTER_SETS = re.compile(
 )
 
 
-def decoded(body: bytes, charset: str = "", *, is_html: bool = False) -> str:
-    """`body` as text; what does not fit becomes U+FFFD. `charset` is the Content-Type's."""
+def decoded(
+    body: bytes, charset: str = "", *, is_html: bool = False, is_whole: bool = True
+) -> str:
+    """`body` as text; what does not fit becomes U+FFFD. `charset` is the Content-Type's.
+
+    Of one that is not whole, half a character at its end is left off.
+    """
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
@@ -32,9 +37,9 @@ def decoded(body: bytes, charset: str = "", *, is_html: bool = False) -> str:
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        # A character that was cut in two at the end is no sign of another character set.
-        is_cut = error.start >= len(body) - 3
-        return body.decode("utf-8" if is_cut else "cp1252", "ignore" if is_cut else "replace")
+        if not is_whole and error.start >= len(body) - 3:
+            return body[: error.start].decode("utf-8")
+        return body.decode("cp1252", "replace")
 
 
 def _codec(charset: str) -> str:

@@ -39,9 +39,11 @@ def _hit(result: Any) -> Hit | None:
     if not url or "result--ad" in classes:
         return None
     snippet = result.query_one(".result__snippet")
-    return Hit(
-        title=link.to_text(), url=url, snippet=snippet.to_text() if snippet is not None else ""
-    )
+    return Hit(title=_text(link), url=url, snippet=_text(snippet) if snippet is not None else "")
+
+
+def _text(element: Any) -> str:
+    return str(element.to_text(separator="", strip=False))
 
 
 def _leads_to(href: str) -> str:

@@ -39,7 +39,9 @@ def as_page(fetched: Fetched) -> Page:
     """
     if fetched.moved_to is not None:
         return Page(target=fetched.target, moved_to=fetched.moved_to)
-    text = decoded(fetched.body, fetched.charset, is_html=fetched.is_html)
+    text = decoded(
+        fetched.body, fetched.charset, is_html=fetched.is_html, is_whole=fetched.is_whole
+    )
     title, is_whole = "", fetched.is_whole
     if fetched.is_html:
         article = as_markdown(text, fetched.target)

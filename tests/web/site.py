@@ -41,6 +41,7 @@ class Site:
         self.requests: list[Seen] = []
         self.connections = 0
         self.port = 0
+        self.open: set[asyncio.Task[None]] = set()
 
     @property
     def place(self) -> str:
@@ -50,9 +51,14 @@ class Site:
     def url(self) -> str:
         return f"http://{self.place}"
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        task = asyncio.ensure_future(self._answer(reader, writer))
+        self.open.add(task)
+        task.add_done_callback(self.open.discard)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
             seen = await _read(reader)
             self.requests.append(seen)
             page = self.pages.get(seen.path) or self.pages.get(seen.path.partition("?")[0])
@@ -60,7 +66,12 @@ class Site:
             await _write(writer, reply)
             if reply.stalls:
                 await reader.read()
-        writer.close()
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # whoever asked has gone
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
 
 @contextlib.asynccontextmanager
@@ -68,12 +79,15 @@ async def serving(
     pages: Mapping[str, Reply | str], *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Site]:
     site = Site(pages)
-    server = await asyncio.start_server(site.answer, host, 0, ssl=tls)
+    server = await asyncio.start_server(site.connected, host, 0, ssl=tls)
     site.port = server.sockets[0].getsockname()[1]
     try:
         yield site
     finally:
         server.close()
+        for task in site.open:
+            task.cancel()
+        await asyncio.gather(*site.open, return_exceptions=True)
 
 
 async def _read(reader: asyncio.StreamReader) -> Seen:

@@ -1,0 +1,188 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import InvalidArguments
+from dirge_py.claims import Claim
+from dirge_py.files.workspace import Workspace
+from dirge_py.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.tools.base import Services
+from dirge_py.tools.question import TOOL
+from dirge_py.tools.toolbox import Toolbox
+
+
+class Person:
+    """Answers as told; None is a person who would rather not say."""
+
+    def __init__(self, *answers):
+        self.answers = None if answers == (None,) else answers
+        self.asked = []
+
+    async def __call__(self, questions):
+        self.asked += questions
+        return self.answers
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Calls the tool as the loop does."""
+
+    async def call(person, arguments):
+        services = Services(files=Workspace([tmp_path], tmp_path), ask=person)
+        toolbox = Toolbox([TOOL], services, str(tmp_path))
+        (tool,) = toolbox.loop_tools
+        valid = toolbox.validate(tool, tool.prepare_arguments(arguments))
+        return await tool.execute("c", valid, AbortSignal(), lambda partial: None)
+
+    return call
+
+
+async def test_several_questions_are_answered_each_in_words(ask):
+    person = Person(
+        QuestionAnswer(chosen=("Postgres", "Redis")),
+        QuestionAnswer(text="as you like"),
+        QuestionAnswer(chosen=("Yes",), text="but later"),
+        QuestionAnswer(),
+    )
+    options = [{"label": "Postgres", "description": "usual"}, {"label": "Redis"}]
+    result = await ask(
+        person,
+        {
+            "questions": [
+                {"question": "Which stores?", "header": "Stores", "options": options,
+                 "multi_select": True, "custom": False},
+                {"question": "Which name?"},
+                {"question": "Now?", "options": [{"label": "Yes"}, {"label": "No"}]},
+                {"question": "And?"},
+            ]
+        },
+    )  # fmt: skip
+    assert result.text == (
+        "The user answered:\n"
+        "1. Which stores?\n   Postgres; Redis\n"
+        "2. Which name?\n   in their own words: as you like\n"
+        "3. Now?\n   Yes - in their own words: but later\n"
+        "4. And?\n   (no answer)"
+    )
+    assert result.details == {"outcome": "ok", "answered": True}
+    assert person.asked[0] == Question(
+        question="Which stores?",
+        header="Stores",
+        options=(
+            QuestionOption(label="Postgres", description="usual"),
+            QuestionOption(label="Redis"),
+        ),
+        is_multiple=True,
+        is_open=False,
+    )
+    assert person.asked[1] == Question(question="Which name?")
+
+
+async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
+    result = await ask(Person(None), {"questions": [{"question": "Why?"}]})
+    assert "would rather not say" in result.text
+    assert (result.is_error, result.details["answered"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"questions": "Which?"},
+        "Which?",
+        {"question": "Which?"},
+        {"prompt": "Which?"},
+        {"questions": {"question": "Which?"}},
+        {"questions": ["Which?"]},
+        {"questions": [{"text": "Which?"}]},
+    ],
+)
+async def test_one_question_may_be_put_in_many_ways(ask, arguments):
+    person = Person(QuestionAnswer(text="that"))
+    assert (await ask(person, arguments)).text.endswith("in their own words: that")
+    assert person.asked == [Question(question="Which?")]
+
+
+async def test_options_and_switches_of_other_agents_are_understood(ask):
+    person = Person(QuestionAnswer(chosen=("b",)))
+    await ask(
+        person,
+        {
+            "question": "Which?",
+            "choices": ["a", "b", "a"],
+            "multiSelect": True,
+            "allow_other": False,
+        },
+    )
+    assert person.asked == [
+        Question(
+            question="Which?",
+            options=(QuestionOption(label="a"), QuestionOption(label="b")),
+            is_multiple=True,
+            is_open=False,
+        )
+    ]
+
+
+async def test_without_options_there_is_always_room_for_words(ask):
+    person = Person(QuestionAnswer(text="x"))
+    await ask(person, {"questions": [{"question": "Which?", "custom": False}]})
+    assert person.asked[0].is_open
+
+
+@pytest.mark.parametrize(
+    "questions", [[], [{"question": " "}], [{"question": "x"}] * 5, [{"question": "x" * 1001}]]
+)
+async def test_what_nobody_could_answer_is_refused(ask, questions):
+    with pytest.raises(InvalidArguments):
+        await ask(Person(), {"questions": questions})
+
+
+async def test_too_many_options_are_refused_and_nobody_is_asked(ask):
+    person = Person()
+    options = [str(number) for number in range(13)]
+    result = await ask(person, {"question": "Which?", "options": options})
+    assert result.is_error
+    assert person.asked == []
+
+
+async def test_an_abort_takes_the_question_back(ask):
+    waiting, taken_back = asyncio.Event(), []
+
+    async def person(questions):
+        waiting.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            taken_back.append(questions)
+
+    task = asyncio.ensure_future(ask(person, {"question": "Which?"}))
+    await asyncio.wait_for(waiting.wait(), 5)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert taken_back == [[Question(question="Which?")]]
+
+
+def test_h11_where_nobody_can_be_asked_there_is_no_such_tool(tmp_path):
+    services = Services(files=Workspace([tmp_path], tmp_path))
+    assert Toolbox([TOOL], services, "/").names == ()
+
+
+async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
+    services = Services(files=Workspace([tmp_path], tmp_path))
+    bound = Toolbox([TOOL], Services(files=services.files, ask=Person()), "/")
+    (tool,) = bound.loop_tools
+    tool._services = services  # the asker left between the offer and the call
+    valid = bound.validate(tool, {"questions": [{"question": "Which?"}]})
+    result = await tool.execute("c", valid, AbortSignal(), lambda partial: None)
+    assert result.is_error
+    assert "Decide yourself" in result.text
+
+
+def test_it_waits_as_long_as_it_takes_and_asks_for_nothing(tmp_path):
+    assert (TOOL.timeout_s, TOOL.mode, TOOL.needs) == (0.0, "sequential", ("ask",))
+    services = Services(files=Workspace([tmp_path], tmp_path), ask=Person())
+    (tool,) = Toolbox([TOOL], services, "/").loop_tools
+    assert tool.claims({"questions": [{"question": "Which?"}]}) == [Claim("meta", "question")]

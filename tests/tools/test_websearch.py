@@ -1,0 +1,71 @@
+from pathlib import Path
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import Preview
+from dirge_py.claims import Claim
+from dirge_py.files.workspace import Workspace
+from dirge_py.tools.base import Services
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.websearch import TOOL
+from dirge_py.web.backends import BACKENDS
+from dirge_py.web.reach import Reach
+from dirge_py.web.search import Search
+from dirge_py.web.service import Web
+from dirge_py.web.url import parse_url
+from tests.tools.test_webfetch import quotation
+from tests.web.site import Site, serving
+
+FOUND = """{"results": [
+ {"title": "One", "url": "https://one.example/a", "content": "says\\nthis"},
+ {"title": "Two", "url": "https://two.example/"}]}"""
+
+
+def services_for(folder: Path, site: Site | None) -> Services:
+    if site is None:
+        web = Web(search_problem="brave needs a key: set BRAVE_API_KEY in the environment.")
+    else:
+        endpoint = parse_url(f"{site.url}/search")
+        web = Web(search=Search(BACKENDS["searxng"], endpoint, reach=Reach([site.place])))
+    return Services(files=Workspace([folder], folder), web=web)
+
+
+async def call(services: Services, **arguments: object):
+    toolbox = Toolbox([TOOL], services, "/")
+    (tool,) = toolbox.loop_tools
+    valid = toolbox.validate(tool, tool.prepare_arguments(arguments))
+    return await tool.execute("c", valid, AbortSignal(), lambda partial: None)
+
+
+async def test_hits_are_listed_as_what_strangers_say(tmp_path):
+    async with serving({"/search": FOUND}) as site:
+        result = await call(services_for(tmp_path, site), q="a query", max_results=5)
+    assert quotation(result) == (
+        "1. One\n   https://one.example/a\n   says this\n\n2. Two\n   https://two.example/"
+    )
+    assert result.details == {"outcome": "ok", "hits": 2, "untrusted": True}
+
+
+async def test_finding_nothing_says_what_to_try(tmp_path):
+    async with serving({"/search": '{"results": []}'}) as site:
+        result = await call(services_for(tmp_path, site), query="x")
+    assert result.text == "searxng found nothing. Try fewer or other words."
+    assert not result.is_error
+
+
+async def test_the_claim_is_the_host_of_the_service_and_the_preview_the_query(tmp_path):
+    async with serving({}) as site:
+        (tool,) = Toolbox([TOOL], services_for(tmp_path, site), "/").loop_tools
+        assert tool.claims({"query": "x"}) == [Claim("network", "127.0.0.1")]
+        assert tool.preview({"query": "my words"}) == Preview(
+            kind="text", text="searxng (127.0.0.1): my words"
+        )
+        assert (await call(services_for(tmp_path, site), query=" ")).is_error
+    assert site.connections == 0
+
+
+async def test_what_is_missing_is_said(tmp_path):
+    services = services_for(tmp_path, None)
+    assert "set BRAVE_API_KEY" in TOOL.unavailable(services)
+    assert TOOL.unavailable(Services(files=services.files)) != ""
+    async with serving({}) as site:
+        assert TOOL.unavailable(services_for(tmp_path, site)) == ""
