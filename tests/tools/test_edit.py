@@ -254,8 +254,21 @@ async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody
     ]
 
     # The best of three: other programs of the machine can make any one pause longer.
-    assert min(took for took, _ in runs) < 15
+    assert min(took for took, _ in runs) < 3
     assert min(longest for _, longest in runs) < 0.5
+
+
+async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(bench):
+    bench.put("a", b"".join(b"line %d\n" % n for n in range(200_000)))
+    await bench.text("read", path="a", limit=1)
+    edits = [{"old_text": f"line {n}\n", "new_text": "x\n"} for n in (5, 199_990)]
+    patch = "*** Update File: a\n@@ line 77\n line 78\n-line 79\n+x\n@@\n-line 150000\n+y"
+
+    by_edit, _ = await with_longest_pause(bench.text("edit", path="a", edits=edits))
+    by_patch, _ = await with_longest_pause(bench.text("apply_patch", patch=patch))
+
+    assert by_edit < 3
+    assert by_patch < 3
 
 
 async def test_a_line_of_5_mb_is_edited_quickly(bench):
@@ -267,18 +280,19 @@ async def test_a_line_of_5_mb_is_edited_quickly(bench):
     )
 
     assert file.stat().st_size == 5_000_005
-    assert took < 15
+    assert took < 3
     assert longest < 0.5
 
 
 async def with_longest_pause(work):
-    """How long `work` took, and the longest time in which the event loop did nothing else."""
+    """The seconds of computing that `work` took, and the longest the event loop stood still."""
     task = asyncio.ensure_future(work)
-    began = last = time.perf_counter()
+    began = time.process_time()
+    last = time.perf_counter()
     longest = 0.0
     while not task.done():
         await asyncio.wait([task], timeout=0.002)
         now = time.perf_counter()
         last, longest = now, max(longest, now - last)
     await task
-    return last - began, longest
+    return time.process_time() - began, longest

@@ -141,7 +141,7 @@ def _refined(old: Sequence[bytes], new: Sequence[bytes], change: _Change) -> Ite
         elif pairs <= min(_MAX_COMPARED, budget):
             budget -= pairs
             yield from _compared(old, new, part)
-        elif cuts and len(pieces := _cut(old, new, part)) > 1:
+        elif cuts and (pieces := _cut(old, new, part)) != [part]:
             waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
         else:
             yield part
@@ -181,7 +181,8 @@ def _cut(old: Sequence[bytes], new: Sequence[bytes], part: _Change) -> list[_Cha
     )
     for at, new_at in rows:
         end, new_end = part.old_start + at, part.new_start + new_at
-        pieces.append(_Change(start, end, new_start, new_end))
+        if start < end or new_start < new_end:
+            pieces.append(_Change(start, end, new_start, new_end))
         start, new_start = end + 1, new_end + 1
     pieces.append(_Change(start, part.old_end, new_start, part.new_end))
     return pieces

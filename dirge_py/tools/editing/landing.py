@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from dirge_py.calls import FileChange, LoopToolResult, Preview, text_result
 from dirge_py.errors import ToolFailed
@@ -49,7 +50,7 @@ class Landed:
     def diff(self) -> str:
         return "\n".join(each.diff.text for each in self.files if each.diff.text)
 
-    def result(self, text: str, *, with_diff: bool = True, **details: object) -> LoopToolResult:
+    def result(self, text: str, *, with_diff: bool = True, **details: Any) -> LoopToolResult:
         """The result of the call: what the model must know first, `text`, and what was done."""
         behind = f"\n\n{self.diff}" if with_diff and self.diff else ""
         return text_result(

@@ -16,12 +16,11 @@ from dirge_py.tools.editing.document import Replacement
 Strategy = Literal[
     "exact", "trailing blanks ignored", "indentation adapted", "anchored by first and last line"
 ]
-EXACT, TRAILING, INDENTATION, ANCHORED = STRATEGIES = (
-    "exact",
-    "trailing blanks ignored",
-    "indentation adapted",
-    "anchored by first and last line",
-)
+EXACT: Strategy = "exact"
+TRAILING: Strategy = "trailing blanks ignored"
+INDENTATION: Strategy = "indentation adapted"
+ANCHORED: Strategy = "anchored by first and last line"
+STRATEGIES = (EXACT, TRAILING, INDENTATION, ANCHORED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +97,21 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
 def _find_by(strategy: Strategy, lines: ViewLines, block: Block) -> Iterator[Found]:
     if strategy == ANCHORED:
         for region in [] if block.takes_end else find_anchored(lines, block):
-            new = adapted(block.new, region.pairs)
-            if new is not None:
+            indented = adapted(block.new, region.pairs)
+            if indented is not None:
                 end = region.line + region.count
-                yield _found(lines, region.line, end, replace(block, new=new, runs=region.runs))
+                moved = replace(block, new=indented, runs=region.runs)
+                yield _found(lines, region.line, end, moved)
         return
     for line in lines.find(block.old, _NORMALS[strategy]):
         end = line + len(block.old)
         new = block.new
         if strategy == INDENTATION:
-            moved = adapted(block.new, list(zip(block.old, lines.lines[line:end], strict=True)))
-            if moved is None:
+            pairs = list(zip(block.old, lines.lines[line:end], strict=True))
+            indented = adapted(block.new, pairs)
+            if indented is None:
                 continue
-            new = moved
+            new = indented
         yield _found(lines, line, end, replace(block, new=new))
 
 
