@@ -60,8 +60,11 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         case "" | "list":
             front.show(_listed(conversation))
         case "add" if rest:
-            conversation.add_grant(rest)
-            front.show(f"Allowed for this session: {rest}", tone="good")
+            # Quoted as for a shell, where a `*` has to be.
+            is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""
+            rule = rest[1:-1] if is_quoted else rest
+            conversation.add_grant(rule)
+            front.show(f"Allowed for this session: {rule}", tone="good")
         case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.grants):
             conversation.remove_grant(int(rest) - 1)
             front.show(_listed(conversation))

@@ -32,10 +32,10 @@ class GuardedAttacher:
         return await asyncio.to_thread(self.attacher.attach, text)
 
     async def _check(self, written: str, path: Path) -> None:
-        decision = self.gate.decide([Claim("read", str(path))], str(self.attacher.cwd))
-        if decision.effect == "allow":
-            return
-        if decision.effect == "ask":
+        claims = [Claim("read", str(path))]
+        decision = self.gate.decide(claims, str(self.attacher.cwd))
+        effect, policy = decision.effect, str(decision.policy)
+        if effect == "ask":
             request = PermissionRequest(
                 call_id="",
                 tool_name="attach",
@@ -43,8 +43,18 @@ class GuardedAttacher:
                 cwd=str(self.attacher.cwd),
             )
             (answer,) = await self.asker.permission([request])
-            if answer.effect == "allow":
-                return
+            effect, policy = ("allow" if answer.effect == "allow" else "deny"), "answer"
+        self.gate.history.note(
+            tool="attach",
+            call_id="",
+            claims=claims,
+            decision=decision,
+            effect="allow" if effect == "allow" else "deny",
+            policy=policy,
+            reason=decision.reason,
+        )
+        if effect == "allow":
+            return
         flags = suggest(decision)
         raise FileError(
             f"@{written} was not attached: {decision.reason}.",

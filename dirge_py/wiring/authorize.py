@@ -82,7 +82,6 @@ class Authorizer:
         judged = judge_call(self._gate, call, self._cwd)
         if judged is None:
             return None
-        self._guard.enter(info.run_id)
         decision = judged.decision
         held = self._held.take(info, call)
         if decision.effect == "deny":
@@ -102,7 +101,7 @@ class Authorizer:
             effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
             answer = PermissionAnswer(effect=effect, comment=earlier.reason)
             return Answered(judged=judged, request=None, answer=answer, by="earlier")
-        stopped = self._guard.stops(judged.call.name, judged.claims)
+        stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
         if stopped:
             answer = PermissionAnswer(effect="deny", comment=stopped)
             return Answered(judged=judged, request=None, answer=answer, by="loop-guard")
@@ -143,7 +142,7 @@ class Authorizer:
             one
             for one in later_questions(info, judged, self._gate, self._cwd)
             if not self._held.has(info, one.call)
-            and not self._guard.stops(one.call.name, one.claims)
+            and not self._guard.stops(info.run_id, one.call.name, one.claims)
         ]
         weighed = await asyncio.gather(*map(self._weighed_request, later))
         asked = [(judged, request)]
@@ -200,12 +199,12 @@ class Authorizer:
         call, reason = judged.call, answer.comment or judged.decision.reason
         if answer.effect == "deny":
             if answered.by != "loop-guard":
-                self._guard.note_denial(call.name, judged.claims)
+                self._guard.note_denial(info.run_id, call.name, judged.claims)
             return self._refuse(info, judged, answered.by, reason)
         self._report(info, judged, answer.effect, answered.by, reason)
         match answer.effect:
             case "allow":
-                self._guard.note_approval(call.name, judged.claims)
+                self._guard.note_approval(info.run_id, call.name, judged.claims)
                 self._remember(info, answered)
                 self._hand_on(judged)
                 hold_to(self._workspace, answered)

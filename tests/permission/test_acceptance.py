@@ -6,8 +6,12 @@ Where the grammar of plain commands is stricter than an example, the stricter an
 * B006, B018, B024 want builds, test runners and compound statements allowed; they ask.
 * BP7 wants comments to change nothing; a comment makes a command not plain, so it asks.
 * C23 wants a grant `npx *` to cover other commands; a grant covers exactly the shape shown.
-* C29, C31, C33, C35, C37 and C39 are about answers, settings and MCP: other parts hold them.
+* C29, C33 and C35 are about answers: `tests/wiring/test_authorize.py` holds them.
+* C37 and C39 are about settings and MCP: other parts hold them.
 """
+
+import statistics
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -209,6 +213,28 @@ def test_c25_an_assignment_in_front_is_not_covered(project: Project) -> None:
 
     assert gate.decide([project.execute("git push")]).effect == "allow"
     assert gate.decide([project.execute("PATH=/tmp/evil git push")]).effect == "ask"
+
+
+def test_c31_whatever_has_a_name_can_be_granted(project: Project) -> None:
+    gate = project.gate()
+    (rule,) = gate.decide([project.claim("other", "session_search")]).grant
+    gate.add_grant(rule)
+
+    assert gate.decide([project.claim("other", "session_search")]).policy == "grant"
+
+
+def test_a_command_is_decided_at_once(project: Project) -> None:
+    gate = project.gate(deny("execute:git push *"), allow("execute:make *"))
+
+    def taken(command: str) -> float:
+        claims = [project.execute(command)]
+        gate.decide(claims)
+        start = time.perf_counter()
+        gate.decide(claims)
+        return time.perf_counter() - start
+
+    # Well below 1 ms where nothing else runs; the limit leaves room for a machine that is busy.
+    assert statistics.median(taken(command) for command, _ in CASES.values()) < 0.005
 
 
 def test_c27_a_star_stays_in_its_folder(project: Project) -> None:

@@ -56,7 +56,7 @@ async def test_allow_adds_lists_and_takes_back(room: Room) -> None:
     screen = Screen()
 
     async with room.open() as talk:
-        await allow("add execute:make *", talk, screen)  # type: ignore[arg-type]
+        await allow("add 'execute:make *'", talk, screen)  # type: ignore[arg-type]
         await allow("", talk, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
             await allow("remove 9", talk, screen)  # type: ignore[arg-type]

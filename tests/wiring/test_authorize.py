@@ -391,7 +391,9 @@ async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> No
 
 
 def waiting(desk: Desk, call: ToolCall, **more: Any) -> Any:
-    return desk.info([call], decisions={call.id: CallDecision(tool_call_id=call.id, allow=True, **more)})
+    return desk.info(
+        [call], decisions={call.id: CallDecision(tool_call_id=call.id, allow=True, **more)}
+    )
 
 
 async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) -> None:
