@@ -13,6 +13,7 @@ from dirge_py.messages import UserMessage
 from dirge_py.permission.rules import Mode
 from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.ui.app import DirgeApp
+from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart
 from dirge_py.wiring.options import SessionChoice
@@ -90,6 +91,11 @@ class Desk:
     @property
     def dialog(self) -> PermissionDialog | None:
         return next(iter(self.app.query(PermissionDialog)), None)
+
+    @property
+    def panel(self) -> DockedPanel[Any] | None:
+        """The question that is docked, whatever its kind."""
+        return next(iter(self.app.query(DockedPanel)), None)
 
     def ask(self, *requests: PermissionRequest) -> "asyncio.Task[Sequence[PermissionAnswer]]":
         """Put questions as the engine does."""

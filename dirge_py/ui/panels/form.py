@@ -73,7 +73,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
     def on_mount(self) -> None:
         self._words.cursor_blink = False
         super().on_mount()
-        self._write_if_that_is_all()
+        self.call_after_refresh(self._write_if_that_is_all)
 
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3

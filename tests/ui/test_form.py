@@ -1,0 +1,189 @@
+"""Questions of the model: options, several of them, words of one's own."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from dirge_py.questions import AnswersForms, Question, QuestionAnswer, QuestionOption
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+from tests.ui.test_permission import request
+
+BASE = Question(
+    question="Which database?",
+    header="Storage",
+    options=(
+        QuestionOption(label="SQLite", description="one file, no server"),
+        QuestionOption(label="Postgres"),
+    ),
+)
+SEVERAL = Question(
+    question="Which systems?",
+    options=tuple(QuestionOption(label=name) for name in ("Linux", "macOS", "Windows")),
+    is_multiple=True,
+)
+CLOSED = Question(question="Sure?", options=(QuestionOption(label="Yes"),), is_open=False)
+OPEN = Question(question="What name?")
+
+
+def pose(d: Desk, *questions: Question) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
+    assert isinstance(d.asker, AnswersForms)
+    return asyncio.ensure_future(d.asker.question(questions))
+
+
+async def posed(d: Desk) -> None:
+    await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
+
+
+def chosen(*labels: str, text: str = "") -> QuestionAnswer:
+    return QuestionAnswer(chosen=labels, text=text)
+
+
+@pytest.mark.parametrize(
+    ("question", "keys", "answer"),
+    [
+        (BASE, ["1"], chosen("SQLite")),
+        (BASE, ["2"], chosen("Postgres")),
+        (BASE, ["enter"], chosen("SQLite")),
+        (BASE, ["down", "enter"], chosen("Postgres")),
+        (BASE, ["down", "space"], chosen("Postgres")),
+        (BASE, ["3", "m", "1", "space", "x", "enter"], chosen(text="m1 x")),
+        (BASE, ["up", "enter", "m", "enter"], chosen(text="m")),
+        (BASE, ["3", "m", "escape", "1"], chosen("SQLite")),
+        (BASE, ["3", "enter", "1"], chosen("SQLite")),
+        (SEVERAL, ["enter"], chosen()),
+        (SEVERAL, ["space", "down", "down", "space", "enter"], chosen("Linux", "Windows")),
+        (SEVERAL, ["3", "1", "1", "2", "enter"], chosen("macOS", "Windows")),
+        (SEVERAL, ["2", "4", "b", "s", "d", "enter"], chosen("macOS", text="bsd")),
+        (CLOSED, ["2", "up", "enter"], chosen("Yes")),
+    ],
+)
+async def test_each_key_gives_its_answer(
+    room: Room, question: Question, keys: list[str], answer: QuestionAnswer
+):
+    async with desk(room) as d:
+        form = pose(d, question)
+        await posed(d)
+        await d.pilot.press(*keys)
+        assert await form == [answer]
+        await d.until(lambda: d.panel is None and d.app.composer.has_focus)
+
+
+async def test_the_form_shows_question_options_and_keys(room: Room):
+    async with desk(room) as d:
+        pose(d, BASE, SEVERAL)
+        await posed(d)
+        await d.until(lambda: "▸ 1 SQLite" in d.screen)
+        lines = [line.rstrip() for line in d.screen.splitlines()]
+        at = lines.index(" Storage  1 of 2")
+        assert lines[at + 1 : at + 7] == [
+            " Which database?",
+            " ▸ 1 SQLite",
+            "     one file, no server",
+            "   2 Postgres",
+            "   3 in your own words",
+            " Enter: answer · Esc: rather not say",
+        ]
+
+
+async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(room: Room):
+    async with desk(room) as d:
+        form = pose(d, BASE, SEVERAL)
+        await posed(d)
+        await d.pilot.press("1")
+        await d.until(lambda: "2 of 2" in d.screen)
+        await d.pilot.press("space", "left")
+        await d.until(lambda: "1 of 2" in d.screen)
+        await d.pilot.press("right")
+        await d.until(lambda: "[✓] Linux" in d.screen)
+        await d.pilot.press("left", "2", "enter")
+        assert await form == [chosen("Postgres"), chosen("Linux")]
+
+
+async def test_a_question_without_options_is_answered_in_words(room: Room):
+    async with desk(room) as d:
+        form = pose(d, OPEN)
+        await d.until(lambda: d.panel and d.panel.is_writing)
+        await d.pilot.press("enter", *"no1", "enter")
+        assert await form == [chosen(text="no1")]
+
+
+@pytest.mark.parametrize("question", [BASE, SEVERAL, OPEN])
+async def test_esc_says_nothing_at_all(room: Room, question: Question):
+    async with desk(room) as d:
+        form = pose(d, CLOSED, question)
+        await posed(d)
+        await d.pilot.press("1")
+        await d.until(lambda: "2 of 2" in d.screen)
+        await d.until(lambda: d.panel and (d.panel.is_writing or question is not OPEN))
+        await d.pilot.press("escape")
+        assert await form is None
+
+
+async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
+    async with desk(room, guard_s=3600.0) as d:
+        await d.type("sa")
+        form = pose(d, BASE)
+        await d.until(lambda: d.panel and d.panel.has_focus)
+        await d.pilot.press("1", "enter", "escape")
+        assert not form.done()
+        assert d.app.composer.text == "sa1"
+
+
+async def test_nor_do_keys_meant_for_the_question_before(room: Room):
+    async with desk(room, guard_s=3600.0) as d:
+        form = pose(d, BASE, OPEN)
+        await d.until(lambda: d.panel and d.panel.has_focus)
+        assert d.panel is not None
+        d.panel.act("choose")
+        await d.until(lambda: "2 of 2" in d.screen)
+        await d.pilot.press("1", "enter", "escape")
+        assert not form.done()
+        assert not d.panel.is_writing
+        assert d.app.composer.text == ""
+
+
+async def test_a_pending_form_goes_when_nobody_waits_for_it(room: Room):
+    async with desk(room) as d:
+        form = pose(d, BASE)
+        await posed(d)
+        await d.pilot.press("3")
+        form.cancel()
+        await d.until(lambda: d.panel is None)
+        assert d.app.composer.has_focus
+
+
+async def test_a_form_waits_for_the_permission_question_before_it(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request())
+        form = pose(d, BASE)
+        await d.asked()
+        await d.pilot.press("y")
+        await question
+        await d.until(lambda: "Which database?" in d.screen)
+        await posed(d)
+        await d.pilot.press("1")
+        assert await form == [chosen("SQLite")]
+
+
+@pytest.mark.parametrize("size", [(40, 12), (20, 5)])
+async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, int]):
+    many = Question(
+        question="Which of all these many things shall be done first?",
+        options=tuple(
+            QuestionOption(label=f"thing {n}", description="with a few words on it")
+            for n in range(9)
+        ),
+    )
+    async with desk(room, size=size) as d:
+        form = pose(d, many)
+        await posed(d)
+        await d.pilot.press(*["down"] * 8)
+        await d.until(lambda: "▸ 9 thing 8" in d.screen)
+        await d.pilot.press("down", "enter")
+        await d.until(lambda: d.panel and d.panel.is_writing)
+        await d.pilot.press("o", "w", "n")
+        await d.until(lambda: "own" in d.screen.replace("in your own words", ""))
+        await d.pilot.press("enter")
+        assert await form == [chosen(text="own")]
