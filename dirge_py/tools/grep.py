@@ -18,6 +18,7 @@ from dirge_py.tools.searching.matching_lines import (
     LINE_LIMIT,
     Line,
     LineSearch,
+    Matches,
     find_ripgrep,
     matching_lines,
 )
@@ -62,18 +63,19 @@ class Grep(Tool[GrepArgs]):
         places = await in_thread(
             ctx.signal, _places, args, path, ctx.files, lambda: ctx.signal.aborted
         )
-        lines = await matching_lines(
+        found = await matching_lines(
             LineSearch(
                 pattern=pattern,
                 folder=places.search.root,
                 paths=places.paths,
                 context=args.context_lines,
+                most_lines=MAX_LINES,
             ),
             runner=ctx.services.processes,
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(lines, len(places.paths), places.shown)
+        text = _report(found, len(places.paths), places.shown)
         text += _large_note(places.large) + withheld_note(places.search)
         return text_result(text, path=path)
 
@@ -127,11 +129,11 @@ def _large_note(large: Sequence[str]) -> str:
     return f"\n(Over 10 MiB, not searched: {large[0]}{others}; give such a file as the path.)"
 
 
-def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -> str:
-    matches = sum(line.is_match for line in lines)
+def _report(found: Matches, searched: int, shown: Callable[[str], str]) -> str:
+    matches = found.count
     if not matches:
         return f"No matches found (searched {counted(searched, 'file')})."
-    kept = _within_limits(lines)
+    kept = _within_limits(found.lines)
     header = (
         f"{counted(matches, 'match')} ({counted(len(kept), 'output line')}, "
         f"searched {counted(searched, 'file')}):"
@@ -148,7 +150,7 @@ def _report(lines: Sequence[Line], searched: int, shown: Callable[[str], str]) -
 def _within_limits(lines: Sequence[Line]) -> list[Line]:
     kept: list[Line] = []
     size = 0
-    for line in lines[:MAX_LINES]:
+    for line in lines:
         size += len(line.text)
         if kept and size > MAX_CHARACTERS:
             break

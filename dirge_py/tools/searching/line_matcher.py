@@ -30,11 +30,18 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
         return is_odd_hit(line) if _UNMATCHED.search(line) else is_plain_hit(line)
 
     for path in paths:
+        is_begun = False
         for kind, number, text in matches_in(path, is_hit, int(context)):
+            if not is_begun:
+                out.write(_message("begin", path={"text": path}))
+                is_begun = True
             # The reader takes one line end off, as ripgrep leaves it on.
             shown = {"text": _sendable(text) + "\r\n"}
-            line = {"path": {"text": path}, "line_number": number, "lines": shown}
-            out.write(json.dumps({"type": kind, "data": line}) + "\n")
+            out.write(_message(kind, path={"text": path}, line_number=number, lines=shown))
+
+
+def _message(kind: str, **contents: object) -> str:
+    return json.dumps({"type": kind, "data": contents}, separators=(",", ":")) + "\n"
 
 
 def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, int, str]]:

@@ -38,12 +38,24 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSearch:
-    """`pattern` is in the shared dialect; `folder` is where `paths` count from."""
+    """`pattern` is in the shared dialect; `folder` is where `paths` count from.
+
+    `most_lines` are wanted (None: all); matches are counted beyond that.
+    """
 
     pattern: str
     folder: str
     paths: Sequence[str]
     context: int = 0
+    most_lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """How many lines match, and the first of them with their context, in the order of the paths."""
+
+    count: int
+    lines: Sequence[Line]
 
 
 def find_ripgrep(roots: Sequence[str]) -> str | None:
@@ -57,13 +69,14 @@ def find_ripgrep(roots: Sequence[str]) -> str | None:
 
 async def matching_lines(
     search: LineSearch, *, runner: Runner, signal: AbortSignal, ripgrep: str | None
-) -> list[Line]:
-    """All matching lines with their context, in the order of `paths`.
+) -> Matches:
+    """The matching lines with their context.
 
     Raises:
         ToolFailed: aborted, or it took longer than `TIMEOUT_S` for one batch of files.
         FileError: the program refused the pattern.
     """
+    count = 0
     lines: list[Line] = []
     program = _ripgrep_command(ripgrep, search) if ripgrep else _own_command(search)
     with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
@@ -78,8 +91,11 @@ async def matching_lines(
                 outputs=outputs,
             )
             _require_ended(finished)
-            lines += await in_thread(signal, _lines_in, finished, search.pattern, batch)
-    return lines
+            room = None if search.most_lines is None else search.most_lines - len(lines)
+            found = await in_thread(signal, _found_in, finished, search.pattern, batch, room)
+            count += found.count
+            lines += found.lines
+    return Matches(count, lines)
 
 
 def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
@@ -118,10 +134,15 @@ def _require_ended(finished: Finished) -> None:
         )
 
 
-def _lines_in(finished: Finished, pattern: str, batch: Sequence[str]) -> list[Line]:
+def _found_in(finished: Finished, pattern: str, batch: Sequence[str], most: int | None) -> Matches:
     order = {path: position for position, path in enumerate(batch)}
-    found = _parse(_output_of(finished), pattern)
-    return sorted(found, key=lambda line: (order[line.path], line.number))
+    files = _by_file(_output_of(finished), pattern, most)
+    lines: list[Line] = []
+    for path in sorted(files, key=order.__getitem__):
+        if most is not None and len(lines) >= most:
+            break
+        lines += (_line(raw) for raw in files[path].raw_lines)
+    return Matches(sum(file.count for file in files.values()), lines[:most])
 
 
 def _output_of(finished: Finished) -> bytes:
@@ -138,27 +159,44 @@ def _output_of(finished: Finished) -> bytes:
     return content
 
 
-def _parse(output: bytes, pattern: str) -> list[Line]:
-    """The lines that `rg --json` reported, without those of files that turned out binary."""
-    lines: list[Line] = []
-    binary: set[str] = set()
+class _File:
+    """What was reported of a file: lines as JSON, unread because there may be a million."""
+
+    def __init__(self) -> None:
+        self.raw_lines: list[bytes] = []
+        self.count = 0
+
+
+_MATCH, _CONTEXT = b'{"type":"match",', b'{"type":"context",'
+
+
+def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
+    """What `rg --json` reported, by path, without files that turned out binary."""
+    files: dict[str, _File] = {}
+    current = _File()
     for raw in output.split(b"\n"):
+        if raw.startswith((_MATCH, _CONTEXT)):
+            current.count += raw.startswith(_MATCH)
+            if most is None or len(current.raw_lines) < most:
+                current.raw_lines.append(raw)
+            continue
         try:
             message = json.loads(raw)
         except ValueError:
             if raw.startswith((b"regex parse error", b"rg: regex parse error")):
                 raise FileError(f"{pattern!r} is not a regular expression for ripgrep.") from None
-            continue  # a warning about an unreadable file, or the cut end of too much output
-        kind, found = message["type"], message["data"]
-        if kind in ("match", "context"):
-            lines.append(_line(found, is_match=kind == "match"))
-        elif kind == "end" and found.get("binary_offset") is not None:
-            binary.add(_path(found))
-    return [line for line in lines if line.path not in binary]
+            continue  # a warning about an unreadable file
+        if message["type"] == "begin":
+            current = files[_path(message["data"])] = _File()
+        elif message["type"] == "end" and message["data"].get("binary_offset") is not None:
+            files.pop(_path(message["data"]))
+    return files
 
 
-def _line(found: dict[str, Any], *, is_match: bool) -> Line:
+def _line(raw: bytes) -> Line:
+    found = json.loads(raw)["data"]
     text = _bytes(found["lines"]).decode(errors="replace").removesuffix("\n").removesuffix("\r")
+    is_match = raw.startswith(_MATCH)
     return Line(_path(found), found["line_number"], text[:LINE_LIMIT], is_match)
 
 

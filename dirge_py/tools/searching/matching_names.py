@@ -34,5 +34,5 @@ async def matching_names(
         listed = "\n".join(printable(name).replace("\n", "\ufffd") for name in names)
         Path(folder, "names").write_bytes(f"{listed}\n".encode())
         search = LineSearch(pattern=pattern, folder=folder, paths=[f".{os.sep}names"])
-        lines = await matching_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
-    return [line.number - 1 for line in lines if line.is_match]
+        found = await matching_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
+    return [line.number - 1 for line in found.lines if line.is_match]
