@@ -30,6 +30,7 @@ _RUN_ANYTHING = frozenset(
     )
 )  # fmt: skip
 _NAMED_SCRIPT = frozenset(("npm run", "npm run-script", "yarn run", "pnpm run"))
+_TWO_LEVELS = frozenset(("gh", "glab", "aws", "gcloud", "az"))
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
@@ -50,7 +51,8 @@ def _family(words: Sequence[Word]) -> str:
     lead = " ".join(texts[:2])
     if lead in _RUN_ANYTHING:
         return ""
-    if lead not in _NAMED_SCRIPT:
+    # A script is what its name says, and `gh pr list` has little to do with `gh pr merge`.
+    if lead not in _NAMED_SCRIPT and texts[0] not in _TWO_LEVELS:
         return f"execute:{lead} *"
     if len(texts) < 3 or not _PLAIN.fullmatch(texts[2]):
         return ""

@@ -241,6 +241,48 @@ def test_grant_is_exactly_what_was_shown_or_nothing(
     assert project.run(command).grant == grant
 
 
+@pytest.mark.parametrize(
+    ("command", "wider"),
+    [
+        ("git push origin main", ("execute:git push *",)),
+        ("npm run build -- x", ("execute:npm run build *",)),
+        ("gh pr create -t x", ("execute:gh pr create *",)),
+        ("make && git push", ("execute:make", "execute:git push *")),
+        ("make all", ()),
+        ("python x.py", ()),
+        ("npm exec x", ()),
+        ("npm run", ()),
+        ("docker run x", ()),
+        ("git -C src push", ()),
+        ("git config a.b c", ()),
+        ("git ./x", ()),
+        ("sudo git push", ()),
+        ("git push $(id)", ()),
+        ("cd src && git push", ()),
+        ("git push && cat .env", ()),
+    ],
+)
+def test_a_wider_rule_is_a_family_of_one_program_or_nothing(
+    project: Project, command: str, wider: tuple[str, ...]
+) -> None:
+    decision = project.run(command)
+
+    assert decision.wider == wider
+    assert not wider or project.run(command, *map(allow, wider)).effect == "allow"
+
+
+def test_a_wider_rule_for_an_edit_is_its_folder(project: Project) -> None:
+    gate = project.gate(mode="restrictive")
+    (rule,) = gate.decide([project.claim("edit", "src/a.py")]).wider
+    gate.add_grant(rule)
+
+    assert rule == f"edit:{project.root}/src/**"
+    assert gate.decide([project.claim("edit", "src/new.py")]).effect == "allow"
+    assert gate.decide([project.claim("edit", "README.md")]).effect == "ask"
+    assert gate.decide([project.claim("edit", "src/.git/x")]).policy == "protected"
+    assert gate.decide([project.claim("network", "example.com")]).wider == ()
+
+
 def test_a_grant_with_a_quoted_star_does_not_cover_the_star(project: Project) -> None:
     gate = project.gate()
     gate.add_grant("execute:make 'a*'")
