@@ -17,6 +17,7 @@ from dirge_py.processes.launch import (
     shell_arguments,
     start,
 )
+from dirge_py.processes.marks import put_mark
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.output import Capture
 from dirge_py.processes.outputs import OutputStore
@@ -137,8 +138,9 @@ class Runner:
             arguments = self._launcher(arguments, spec)
         STRAYS.expect()
         started = start(arguments, cwd=cwd, environment=environment, stdin_text=stdin_text)
-        tree = CommandTree(started.process.pid, marker)
-        STRAYS.began(started.process.pid)
+        mark = put_mark(started.process.pid)
+        STRAYS.began(started.process.pid, mark)
+        tree = CommandTree(started.process.pid, marker, mark)
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output=on_output, watching=watching)
         task = running.begin(min(timeout_s, MAX_TIMEOUT_S))

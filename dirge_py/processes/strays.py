@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Iterator
 
+from dirge_py.processes.marks import Mark, mark_of
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.table import ProcessEntry, process_table
 from dirge_py.processes.tree import descendants
@@ -28,14 +29,17 @@ class Strays:
     - was our child already when the first of the running commands began,
     - or shares our session: no descendant of a command can come back into that.
 
-    All others are killed when the last running command ends, not before: until then an orphan may
-    belong to one that goes on, and one whose command is known is no matter for this class. The dead
-    among them are reaped whenever a command ends. So whoever starts a child in a session of its own
+    All others are killed when the last running command ends; before that an orphan may belong to
+    one that goes on. What bears the mark of its command is no matter for this class: `CommandTree`
+    finds it. But a busy machine may put the mark too late. When such a command ends, all without a
+    mark are killed too, provided that every other command was marked in time.
+
+    The dead are reaped whenever a command ends. Whoever starts a child in a session of its own
     while commands run must start it with a `Runner`.
     """
 
     def __init__(self) -> None:
-        self._leaders: set[int] = set()
+        self._leaders: dict[int, Mark] = {}
         self._earlier: dict[int, int] = {}
 
     def expect(self) -> None:
@@ -44,12 +48,12 @@ class Strays:
             children = _children(process_table())
             self._earlier = {entry.pid: entry.started for entry in children}
 
-    def began(self, leader: int) -> None:
-        """It began, with this process."""
-        self._leaders.add(leader)
+    def began(self, leader: int, mark: Mark) -> None:
+        """It began, with this process, which was given this mark."""
+        self._leaders[leader] = mark
 
     async def end_after(self, leader: int) -> int:
-        """This command is over; returns how many strays ran, if it was the last one."""
+        """This command is over; returns how many strays ran, as far as they are killed now."""
         most = 0
         for running in self._killing(leader):
             most = max(most, running)
@@ -65,22 +69,31 @@ class Strays:
         """Kill until two scans in a row find nobody, yielding what each scan found."""
         deadline = time.monotonic() + _KILL_LIMIT_S
         empty_scans = 0
-        if self._leaders != {leader} and adopt_orphans():
-            self._reap(self._strays(process_table()))
         # Its number is given up last: a command that begins meanwhile takes over what is left.
-        while self._leaders == {leader} and adopt_orphans():
-            running = self._kill()
+        while adopt_orphans():
+            running = self._kill() if self._is_time(leader) else self._reap_only()
             empty_scans = 0 if running else empty_scans + 1
             if empty_scans == 2 or time.monotonic() > deadline:
                 break
             yield running
-        self._leaders.discard(leader)
+        self._leaders.pop(leader, None)
+
+    def _is_time(self, leader: int) -> bool:
+        """Whether strays can belong to no command but this one, or to one that is over."""
+        others = [mark for pid, mark in self._leaders.items() if pid != leader]
+        own = self._leaders.get(leader)
+        if own is None:
+            return False
+        return not others or (not own.is_sure and all(mark.is_sure for mark in others))
 
     def _kill(self) -> int:
         """Kill every stray and what is beneath it, reap the dead; returns how many ran."""
         table = process_table()
         strays = self._strays(table)
         self._reap(strays)
+        marks = {mark.number for mark in self._leaders.values() if mark.number}
+        if len(self._leaders) > 1:
+            strays = [entry for entry in strays if mark_of(entry.pid) not in marks]
         tops = {entry.pid for entry in strays}
         running = [pid for pid in descendants(tops, table) if not table[pid].is_zombie]
         # A shell goes before its children, whose end it would report; else the newest goes first,
@@ -89,6 +102,10 @@ class Strays:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         return len(running)
+
+    def _reap_only(self) -> int:
+        self._reap(self._strays(process_table()))
+        return 0
 
     def _strays(self, table: dict[int, ProcessEntry]) -> list[ProcessEntry]:
         return [entry for entry in _children(table) if self._is_stray(entry)]

@@ -11,7 +11,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 class ProcessEntry:
     """One row. `started` tells two processes with the same number apart; 0 where unknown.
 
-    `work_s` is the processor time it has used, in seconds; 0 where unknown.
+    `work_s` is the processor time it has used, in seconds; 0 where unknown. `has_reaped` is whether
+    it already had a child that has ended.
     """
 
     pid: int
@@ -21,6 +22,7 @@ class ProcessEntry:
     is_zombie: bool
     started: int
     work_s: float = 0.0
+    has_reaped: bool = False
 
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -49,6 +51,7 @@ def read_entry(pid: int) -> ProcessEntry | None:
         is_zombie=fields[0] in (b"Z", b"X"),
         started=int(fields[19]),
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
+        has_reaped=int(fields[8]) > 0,  # page faults of children waited for: none is without
     )
 
 

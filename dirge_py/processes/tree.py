@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import MARKER_NAME
-from dirge_py.processes.marks import bears_mark, put_mark
+from dirge_py.processes.marks import Mark, mark_of
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.table import (
     ProcessEntry,
@@ -41,9 +41,9 @@ class CommandTree:
     left the session *and* lost its parent before anybody looked: `strays` finds that one.
     """
 
-    def __init__(self, leader: int, marker: str) -> None:
-        """`leader` was started just now and not reaped yet: its number is still its own."""
-        self._limit_mark = put_mark(leader)
+    def __init__(self, leader: int, marker: str, mark: Mark) -> None:
+        """`leader` must not have been reaped yet: its number is still its own."""
+        self._limit = mark.number
         self._leader = leader
         self._mark = f"{MARKER_NAME}={marker}".encode()
         entry = read_entry(leader)
@@ -72,7 +72,9 @@ class CommandTree:
             # The whole group in one step: nobody in it can fork between two kills.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._leader, number)
-        for entry in members:
+        pids = {entry.pid for entry in members}
+        # A shell goes before its children, whose end it would report.
+        for entry in sorted(members, key=lambda entry: entry.parent in pids):
             if entry.group != self._leader:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(entry.pid, number)
@@ -102,7 +104,9 @@ class CommandTree:
         entry = table.get(pid)
         if entry is None or entry.is_zombie:
             return False
-        return has_in_environment(pid, self._mark) or bears_mark(pid, self._limit_mark)
+        if has_in_environment(pid, self._mark):
+            return True
+        return self._limit != 0 and mark_of(pid) == self._limit
 
     def _reap(self, entry: ProcessEntry) -> None:
         # One by one: waiting for any child would steal the exit codes of other owners.
