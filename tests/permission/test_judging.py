@@ -1,0 +1,64 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.permission.judging import JudgeInput, parse_verdict, prompt_of
+
+CALL = JudgeInput(
+    tool_name="bash", claims=("execute:make",), reason="a command that can do more", cwd="/w"
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "reason"),
+    [
+        ("ALLOW", "allow", ""),
+        ("  **ALLOW**\n", "allow", ""),
+        ("ALLOW: an ordinary build", "allow", ""),
+        ("DENY: it deletes\n work\n\nAnd more.", "deny", "it deletes work"),
+        ("DENY", "deny", "the judge gave no reason"),
+        ("ALLOW\nDENY: no", "unclear", "the judge said both ALLOW and DENY"),
+        ("ALLOWED", "unclear", "the judge's answer cannot be read: 'ALLOWED'"),
+        (
+            "I would ALLOW this",
+            "unclear",
+            "the judge's answer cannot be read: 'I would ALLOW this'",
+        ),
+        ("", "unclear", "the judge's answer cannot be read: ''"),
+    ],
+)
+def test_only_a_lone_allow_allows(answer: str, kind: str, reason: str) -> None:
+    verdict = parse_verdict(answer)
+
+    assert (verdict.kind, verdict.reason) == (kind, reason)
+
+
+@given(st.text() | st.text("ALOWDENY: \n*").map(lambda text: f"ALLOW{text}"))
+def test_nothing_that_says_deny_allows(answer: str) -> None:
+    verdict = parse_verdict(answer)
+
+    assert verdict.kind != "allow" or (
+        "ALLOW" in answer[:200].lstrip() and "DENY" not in answer.split()
+    )
+    assert "\n" not in verdict.reason
+
+
+@given(st.text())
+def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
+    call = JudgeInput(
+        tool_name="bash", claims=(f"execute:{hostile}",), reason=hostile, cwd="/w", shown=hostile
+    )
+
+    line, _, data = prompt_of(call).partition("\n")
+
+    assert line == "----"
+    assert json.loads(data)["would do"] == [f"execute:{hostile}"]
+
+
+def test_a_judge_is_told_that_something_was_left_out() -> None:
+    long = JudgeInput(tool_name="bash", claims=("x" * 40_000,), reason="", cwd="/w")
+
+    assert "8000 characters left out" in prompt_of(long)
+    assert "left out" not in prompt_of(CALL)
