@@ -201,3 +201,11 @@ class Shells:
 def _first_line(command: str) -> str:
     line = command.strip().partition("\n")[0]
     return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def farewell(ran: Sequence[ShellState]) -> str:
+    """What a person is told of commands that `shutdown` ended; empty if there were none."""
+    if not ran:
+        return ""
+    listed = ", ".join(f"{state.id} (`{_first_line(state.command)}`)" for state in ran)
+    return f"Ended with the session: {listed}."

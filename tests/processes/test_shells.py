@@ -9,7 +9,7 @@ import pytest
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProcessError
 from dirge_py.processes.shell import Shell
-from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shells
+from dirge_py.processes.shells import MAX_KEPT, MAX_RUNNING, Shells, farewell
 from tests.processes.test_nothing_is_left import pids_in, until
 
 FOREVER = "echo $$ >> pids; while :; do sleep 0.05; done"
@@ -134,6 +134,8 @@ async def test_a108_the_end_of_the_session_ends_the_rest_and_says_which_ran(
 
     assert [state.id for state in ran] == ["sh2", "sh3"]
     assert {state.status for state in ran} == {"running"}
+    assert farewell(ran[:1]).startswith("Ended with the session: sh2 (`echo $$")
+    assert farewell(()) == ""
     assert not any(map(is_alive, pids_in(tmp_path / "pids")))
 
 

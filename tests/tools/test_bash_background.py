@@ -19,6 +19,11 @@ from dirge_py.processes.shells import Shells
 from dirge_py.processes.watch import Watching
 from dirge_py.tools import bash, bash_output, kill_shell
 from dirge_py.tools.base import Services, ToolContext
+from tests.headless.product import Product, product
+from tests.headless.test_outcomes import is_alive
+from tests.providers.server import Say
+
+__all__ = ["product"]
 
 GATE = "until [ -e gate ]; do sleep 0.01; done"
 
@@ -189,3 +194,22 @@ def test_waiting_has_a_limit(wait):
 
 def test_reading_output_again_and_again_is_no_loop():
     assert bash_output.TOOL.polls and not kill_shell.TOOL.polls
+
+
+def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
+    command = "setsid sleep 100 & echo $! $$ > pids; echo up; wait"
+    product.will(
+        Say(calls=[("bash", {"command": command, "background": True})]),
+        Say(calls=[("bash", {"command": "echo foreground"})]),
+        Say(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
+        Say(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
+        Say(text="done"),
+    )
+
+    ran = product.run_apart("-p", "--yolo", "--output-format", "json", "x")
+
+    told = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert ran.json["result"] == "done"
+    assert told[0].startswith("up\nsh1 has been running for ")
+    assert all(text.startswith("(no new output)\nsh1 has been running") for text in told[2:])
+    assert not any(is_alive(int(pid)) for pid in (product.project / "pids").read_text().split())
