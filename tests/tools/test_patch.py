@@ -103,7 +103,7 @@ async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(bench)
     assert not file.exists()
 
 
-async def test_d33_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(bench):
+async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(bench):
     outside = bench.folder.parent / "outside"
     operations = [
         {"action": "create", "path": "a", "content": "a\n"},
