@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -73,22 +74,25 @@ class Site:
             check=False,
         )
         if ran.returncode == 99:
-            lacking(f"a working sandbox made with {kind}: {ran.stderr}")
+            lacking(f"a working sandbox made with {kind}: {self.python}: {ran.stderr}")
         return ran
 
 
 @pytest.fixture(params=["as we are", "as an ordinary user"])
-def site(request: pytest.FixtureRequest, open_tmp_path: Path) -> Iterator[Site]:
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     prefix: tuple[str, ...] = ()
     python = sys.executable
     if request.param == "as an ordinary user":
         prefix, python = ordinary_user()
     with ExitStack() as stack:
-        targets = build(open_tmp_path, stack)
+        # Not pytest's: every session that begins closes the way to that one to other users.
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="escapes-"))).resolve()
+        base.chmod(0o755)
+        targets = build(base, stack)
         if prefix:
-            subprocess.run(["chown", "-R", "1000:1000", str(open_tmp_path)], check=True)
+            subprocess.run(["chown", "-R", "1000:1000", str(base)], check=True)
             os.chown(f"/dev/shm/{targets['shm']}", 1000, 1000)
-        yield Site(base=open_tmp_path, prefix=prefix, python=python, targets=targets)
+        yield Site(base=base, prefix=prefix, python=python, targets=targets)
 
 
 def ordinary_user() -> tuple[tuple[str, ...], str]:
