@@ -1,0 +1,44 @@
+"""Input is judged with its command: what is harmless alone may be fed with anything."""
+
+import pytest
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import PolicySet, parse_rule
+from dirge_py.tools.base import Services
+from dirge_py.tools.bash import TOOL
+from dirge_py.tools.toolbox import BoundTool
+
+
+@pytest.fixture
+def effect(tmp_path):
+    """What is decided about a command with its input, under one rule."""
+    workspace = Workspace([tmp_path], tmp_path)
+    tool = BoundTool(TOOL, Services(files=workspace), str(tmp_path))
+
+    def decide(command: str, text: str | None = None, rule: str = "", is_deny: bool = False) -> str:
+        rules = [parse_rule(rule, "deny" if is_deny else "allow")] if rule else []
+        gate = Gate(workspace, PolicySet(rules=tuple(rules)), home=tmp_path)
+        given = {"command": command} if text is None else {"command": command, "input": text}
+        return str(gate.decide(tool.claims(given), str(tmp_path)).effect)
+
+    yield decide
+    workspace.close()
+
+
+def test_a_command_that_needs_no_question_does_with_input(effect):
+    assert effect("sort") == "allow"
+    assert effect("sort", "b\na\n") == "ask"
+
+
+def test_a_deny_rule_holds_with_input_too_and_for_what_is_in_it(effect):
+    deny = {"rule": "execute:rm **", "is_deny": True}
+
+    assert effect("rm x", "y\n", **deny) == "deny"
+    assert effect("ls && rm -r x", "y\n", **deny) == "deny"
+    assert effect("sh", "rm x\n", **deny) == "deny"
+
+
+def test_a_rule_that_allows_a_command_does_not_allow_what_it_is_fed_with(effect):
+    assert effect("python3", rule="execute:python3") == "allow"
+    assert effect("python3", "import os; os.remove('x')\n", rule="execute:python3") == "ask"
