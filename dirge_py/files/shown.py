@@ -39,9 +39,11 @@ class ShownChanges:
             )
 
     def chosen(self, path: str) -> FileChange | None:
-        """What the person made of the file; None where they took it as it was shown."""
-        chosen, shown = self._chosen.get(path), self._shown.get(path)
-        return None if shown is not None and chosen == shown else chosen
+        """What the person made of the file; None where they took it as it was shown.
+
+        Its `after` is None for a file that is left alone, also for one that was to be removed.
+        """
+        return self._chosen.get(path)
 
 
 def _by_name(

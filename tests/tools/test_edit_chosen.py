@@ -108,10 +108,11 @@ async def test_a_file_whose_move_is_not_wanted_stays(bench):
     assert not (bench.folder / "b").exists()
 
 
-async def test_a_deletion_that_was_refused_keeps_the_file(bench):
+@pytest.mark.parametrize("after", ["x\n", None])
+async def test_a_deletion_that_was_refused_keeps_the_file(bench, after):
     file = bench.put("a", "x\n")
 
-    await hold(bench, "apply_patch", {"a": "x\n"}, patch="*** Delete File: a\n*** Add File: b\n+y")
+    await hold(bench, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y")
 
     assert file.read_text() == "x\n"
     assert (bench.folder / "b").read_text() == "y\n"

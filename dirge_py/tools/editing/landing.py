@@ -120,8 +120,8 @@ def _as_chosen(files: Sequence[Planned], access: CallFiles) -> tuple[list[Planne
         if _loses_its_move(each, files, access):
             continue
         chosen = access.chosen(each.path)
-        after = each.after if chosen is None else _bytes(chosen.after)
-        if chosen is None or after == each.after:
+        after = None if chosen is None else _bytes(chosen.after)
+        if chosen is None or (after is not None and after == each.after):
             wanted.append(each)
             continue
         said.add(_PARTLY if after is None or _is_part(each, after) else _CHANGED)
