@@ -6,6 +6,7 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 
+from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import relay
@@ -55,6 +56,7 @@ class Bubblewrap:
     def __init__(self, room: SandboxRoom, program: str, *, lets_end_gently: bool = True) -> None:
         """`room` is physical. Raises `ValueError`: one of its hosts is no host."""
         self._room = room
+        self._is_closed = False
         self._kept = KeptPlaces()
         self._hosts = HostList(room.hosts)
         self._proxy: HostProxy | None = None
@@ -71,8 +73,11 @@ class Bubblewrap:
         """The argument list that runs `arguments` inside.
 
         Raises:
-            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
+            ProcessError: a place cannot be guarded, the command would start in a hidden one, or
+                this is closed.
         """
+        if self._is_closed:
+            raise ProcessError("No command is started while dirge ends.")
         places = places_of(self._room, spec)
         if "git" in spec.permits:
             for root in self._room.roots:
@@ -101,6 +106,7 @@ class Bubblewrap:
 
     def close(self) -> None:
         """As `tidy`, and nothing can be run any more."""
+        self._is_closed = True
         self.tidy()
         if self._proxy is not None:
             self._proxy.close()
