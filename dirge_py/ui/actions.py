@@ -64,6 +64,17 @@ class Actions:
         except SuspendNotSupported:
             self._app.hint("This terminal cannot be suspended.")
 
+    async def background(self) -> None:
+        """Let the running command go on by itself; without one the key moves the cursor."""
+        conversation = self._app.talk.conversation
+        shells = conversation.shells if conversation is not None else None
+        shell_id = shells.to_background() if shells is not None else None
+        if shell_id is None:
+            self._app.composer.action_cursor_left()
+            return
+        self._app.say(f"The command goes on in the background as {shell_id}; /tasks lists it.")
+        self._app.standing_changed()
+
     # -- looking
 
     async def toggle_all(self) -> None:

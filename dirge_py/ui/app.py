@@ -2,6 +2,8 @@
 
 import importlib
 import signal
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, work
@@ -28,9 +30,10 @@ from dirge_py.ui.panels.choices import ChoiceList, Picker
 from dirge_py.ui.panels.docked import GUARD_S, DockedPanel
 from dirge_py.ui.panels.line import LineQuestion
 from dirge_py.ui.panels.queue import QueuePanel
-from dirge_py.ui.panels.status import Standing, StatusBar, place_of
+from dirge_py.ui.panels.status import StatusBar, place_of, standing_of
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.proposer import Proposer
+from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.start import TuiStart
 from dirge_py.ui.talk import Talk
 from dirge_py.ui.terminal import TerminalDriver
@@ -59,18 +62,25 @@ class DirgeApp(App[int]):
     """
 
     def __init__(
-        self, start: TuiStart, *, guard_s: float = GUARD_S, no_color: bool = False
+        self,
+        start: TuiStart,
+        *,
+        guard_s: float = GUARD_S,
+        no_color: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(ansi_color=True if no_color else None)
         self.animation_level = "none"
         self.scroll_sensitivity_y = 3.0
         self.failure: BaseException | None = None
+        self._clock = clock
         self.is_handed_over = False
         self.keymap = Keymap()
         self.front = TuiFront(self, discover(slash, commands))
         self.talk = Talk(self, self.front.commands, self.front)
         self.dock = QuestionDock(self, guard_s)
         self.opening = Opening(self, start)
+        self.pulse = Pulse(self)
         self._bridge = Bridge(self.post_message)
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
@@ -122,10 +132,14 @@ class DirgeApp(App[int]):
         if self._chronicle is None:
             module = importlib.import_module("dirge_py.ui.transcript.chronicle")
             self._chronicle = module.Chronicle(
-                self.transcript, show_thinking=self.opening.show_thinking
+                self.transcript, show_thinking=self.opening.show_thinking, clock=self._clock
             )
         assert self._chronicle is not None
         return self._chronicle
+
+    @property
+    def has_calls_running(self) -> bool:
+        return self._chronicle is not None and self._chronicle.has_calls_running
 
     def adopt(self, conversation: "Conversation") -> None:
         """Go on with this conversation, on an empty page; its messages are not written there."""
@@ -161,25 +175,9 @@ class DirgeApp(App[int]):
 
     def standing_changed(self) -> None:
         """Show the state of things in the status line and above the input."""
-        talk, conversation = self.talk, self.talk.conversation
-        waiting = talk.waiting
-        self.queue.tell(waiting, self._hint or self._key_hint())
-        if conversation is None:
-            self.status.tell(Standing(place="", model="", mode="", state=talk.state))
-            return
-        self.status.tell(
-            Standing(
-                place=self._place,
-                model=conversation.model,
-                mode=conversation.mode,
-                state=talk.state,
-                context_tokens=conversation.context_tokens,
-                window_tokens=conversation.window_tokens,
-                cost_usd=conversation.cost_usd,
-                queued=len(waiting),
-                thinking=conversation.thinking,
-            )
-        )
+        self.queue.tell(self.talk.waiting, self._hint or self._key_hint())
+        self.status.tell(standing_of(self.talk, self._place))
+        self.pulse.look()
 
     def hint(self, text: str) -> None:
         """Show `text` above the input until the next key."""

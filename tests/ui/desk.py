@@ -1,6 +1,7 @@
 """Driving the app in tests: real conversations, a scripted model, waiting for what is seen."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -39,6 +40,7 @@ class Desk:
         resumes: str = "",
         refusals: Sequence[DirgeError] = (),
         guard_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
         **start: Any,
     ) -> None:
         self.room = room
@@ -47,7 +49,7 @@ class Desk:
         self._resumes = resumes
         self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s)
+        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s, clock=clock)
 
     def _open_first(self, asker: Asker) -> Conversation:
         if self._refusals:

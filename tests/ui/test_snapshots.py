@@ -62,7 +62,7 @@ def shot(
     mode: Any = "yolo",
     theme: str = "dark",
 ) -> bool:
-    made = Desk(room, mode=mode, theme=theme)
+    made = Desk(room, mode=mode, theme=theme, clock=lambda: 0.0)
 
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot

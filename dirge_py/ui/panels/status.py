@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -14,10 +15,17 @@ from dirge_py.lib.figures import thousands
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.ui.talk import Talk
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the status line tells. `cost_usd` is None while a price is unknown."""
+    """What the status line tells. `cost_usd` is None while a price is unknown.
+
+    `shells`: commands that run in the background.
+    """
 
     place: str
     model: str
@@ -28,6 +36,32 @@ class Standing:
     cost_usd: float | None = 0.0
     queued: int = 0
     thinking: str = "off"
+    shells: int = 0
+
+
+def standing_of(talk: "Talk", place: str) -> Standing:
+    """How things are now."""
+    conversation = talk.conversation
+    if conversation is None:
+        return Standing(place="", model="", mode="", state=talk.state)
+    return Standing(
+        place=place,
+        model=conversation.model,
+        mode=conversation.mode,
+        state=talk.state,
+        context_tokens=conversation.context_tokens,
+        window_tokens=conversation.window_tokens,
+        cost_usd=conversation.cost_usd,
+        queued=len(talk.waiting),
+        thinking=conversation.thinking,
+        shells=running_shells(conversation),
+    )
+
+
+def running_shells(conversation: "Conversation") -> int:
+    """How many commands run in the background."""
+    shells = conversation.shells
+    return sum(shell.status == "running" for shell in shells.list()) if shells is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +102,9 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
         cost = "cost unknown" if standing.cost_usd is None else f"${standing.cost_usd:.4f}"
         parts.append(_Part(cost, ink.dim, 5))
     parts.append(_Part(standing.state, ink.accent if standing.state != "ready" else ink.dim, 0))
+    if standing.shells:
+        words = f"{standing.shells} shell{'s' * (standing.shells != 1)}"
+        parts.append(_Part(words, ink.accent, 2))
     if standing.queued:
         parts.append(_Part(f"q:{standing.queued}", ink.warning, 1))
     return [part for part in parts if part.text]

@@ -1,6 +1,7 @@
 """From what happens to what is seen: loop events and stored messages become blocks of the page."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from dirge_py.events import (
@@ -57,9 +58,16 @@ class Page(Protocol):
 class Chronicle:
     """Writes one conversation onto one page."""
 
-    def __init__(self, page: Page, *, show_thinking: bool = False) -> None:
+    def __init__(
+        self,
+        page: Page,
+        *,
+        show_thinking: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._page = page
         self._show_thinking = show_thinking
+        self._clock = clock
         self._answer: Answer | None = None
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
@@ -126,6 +134,17 @@ class Chronicle:
         """Draw the text heard since the last time; called once for a batch of events."""
         if self._answer is not None:
             self._answer.settle()
+
+    @property
+    def has_calls_running(self) -> bool:
+        return any(block.state == "running" for block in self._tools.values())
+
+    def tick(self) -> None:
+        """Time has gone by, which is seen of calls that run."""
+        for block in self._tools.values():
+            if block.state == "running":
+                block.changed()
+                self._page.touch(block)
 
     # -- what dirge does by itself
 
@@ -211,7 +230,7 @@ class Chronicle:
     def _tool(self, call_id: str, name: str, *, state_if_new: Any = "running") -> ToolBlock:
         block = self._tools.get(call_id)
         if block is None:
-            block = ToolBlock(call_id, name)
+            block = ToolBlock(call_id, name, clock=self._clock)
             block.state = state_if_new
             self._tools[call_id] = block
             self._page.add(block)
@@ -233,7 +252,7 @@ class Chronicle:
                 block.set_call(event.tool_name, event.args)
                 block.set_state("running")
             case ToolExecutionUpdate():
-                block.show_progress(event.partial_result.text)
+                block.show_progress(event.partial_result.text, event.partial_result.details)
             case ToolExecutionEnd(deferred=True):
                 block.set_state("waiting")
             case ToolExecutionEnd():

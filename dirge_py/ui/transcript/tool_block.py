@@ -1,7 +1,8 @@
 """One tool call on the screen: what it is, how it goes, and as much of its output as helps."""
 
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from rich.style import Style
@@ -11,6 +12,7 @@ from dirge_py.lib.clean import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase
 from dirge_py.ui.transcript.diff import count_changes, paint_diff
+from dirge_py.ui.transcript.going import Going
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
 State = Literal[
@@ -64,7 +66,14 @@ def main_argument(args: Any) -> str:
 class ToolBlock(BlockBase):
     """A call from its first letter to its result."""
 
-    def __init__(self, call_id: str, name: str, args: Any = None) -> None:
+    def __init__(
+        self,
+        call_id: str,
+        name: str,
+        args: Any = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__()
         self.call_id = call_id
         self.state: State = "running"
@@ -73,6 +82,7 @@ class ToolBlock(BlockBase):
         self._output = ""
         self._diff = ""
         self._note = ""
+        self._going = Going(clock)
 
     @property
     def can_expand(self) -> bool:
@@ -84,12 +94,15 @@ class ToolBlock(BlockBase):
 
     def set_state(self, state: State) -> None:
         if state != self.state:
+            if state == "running":
+                self._going.begin()
             self.state = state
             self.changed()
 
-    def show_progress(self, text: str) -> None:
+    def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
         """The newest output of a running call; only its tail is kept."""
         self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
+        self._going.hear(details)
         self.changed()
 
     def finish(
@@ -177,6 +190,8 @@ class ToolBlock(BlockBase):
             "unrun": "not run",
         }
         parts = [words.get(self.state, ""), self._note]
+        if self.state == "running":
+            parts.append(self._going.words)
         if self._diff:
             added, removed = count_changes(self._diff)
             parts.append(f"+{added} −{removed}")

@@ -1,0 +1,144 @@
+"""Commands that run long: how it goes with them, and moving them out of the way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dirge_py.calls import text_result
+from dirge_py.events import (
+    AgentStart,
+    PermissionAnswered,
+    PermissionAsked,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.panels.status import Standing, status_line
+from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.transcript.going import progress_bar
+from tests.conversation.room import Room
+from tests.ui.desk import HELD, desk
+from tests.ui.test_transcript import Page
+
+INK = ink_for(load_theme("dark"))
+CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
+
+
+# -- on a page
+
+
+class Watched:
+    """A page with one running call, and the clock it is timed by."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.page = Page(INK, 100)
+        self.chronicle = Chronicle(self.page, clock=lambda: self.now)
+        self.chronicle.hear(AgentStart(run_id="r"))
+        self.chronicle.hear(ToolExecutionStart(args={"command": "make"}, **CALL))
+
+    def update(self, text: str, **details: Any) -> None:
+        result = text_result(text, **details)
+        self.chronicle.hear(ToolExecutionUpdate(args={}, partial_result=result, **CALL))
+
+    def after(self, seconds: float) -> str:
+        self.now += seconds
+        self.chronicle.tick()
+        return self.page.text
+
+
+def test_a_call_that_takes_long_says_how_long():
+    watched = Watched()
+    assert watched.after(2) == "● bash make"
+    assert watched.after(3) == "● bash make  5 s"
+    assert watched.after(120) == "● bash make  2 min 5 s"
+
+
+def test_the_time_before_the_answer_to_a_question_does_not_count():
+    watched = Watched()
+    watched.chronicle.hear(PermissionAsked(claims=(), reason="", **CALL))
+    watched.now += 60
+    watched.chronicle.hear(PermissionAnswered(effect="allow", policy="answer", reason="", **CALL))
+    assert watched.after(4) == "● bash make  4 s"
+
+
+def test_a_quiet_command_says_so_until_it_writes_again():
+    watched = Watched()
+    watched.now += 80
+    watched.update("line", quiet_s=75)
+    assert watched.page.text == "● bash make  80 s, quiet for 75 s\n  line"
+    assert watched.after(5) == "● bash make  85 s, quiet for 80 s\n  line"
+    watched.update("line\nmore")
+    assert watched.page.text == "● bash make  85 s\n  line\n  more"
+
+
+def test_the_share_that_is_done_is_a_bar():
+    watched = Watched()
+    watched.update("", done=3, total=10)
+    assert watched.page.text == "● bash make  ███░░░░░░░ 3/10"
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "bar"),
+    [
+        (0, 4, "░░░░░░░░░░ 0/4"),
+        (9, 4, "██████████ 9/4"),
+        (-1, 4, "░░░░░░░░░░ -1/4"),
+        (2.5, 5, "█████░░░░░ 2.5/5"),
+        (7, None, "7 done"),
+        (7, 0, "7 done"),
+    ],
+)
+def test_a_bar_never_leaves_its_frame(done: float, total: float | None, bar: str):
+    assert progress_bar(done, total) == bar
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), "7", True, None, [], 10**400])
+def test_details_that_are_no_numbers_are_passed_over(odd: Any):
+    watched = Watched()
+    watched.update("", done=odd, total=odd, quiet_s=odd)
+    assert watched.page.text == "● bash make"
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 shell"), (2, "2 shells"), (0, "")])
+def test_the_status_line_counts_the_shells(count: int, words: str):
+    standing = Standing(place="p", model="m", mode="plan", state="ready", shells=count)
+    line = "".join(text for text, _ in status_line(standing, 80, INK))
+    assert line == " │ ".join(part for part in ("p", "m", "plan", "ready", words) if part)
+
+
+# -- in a conversation
+
+
+async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
+    room.model.will_call("bash", command=HELD).will_say("It goes on.")
+    async with desk(room, mode="yolo") as d:
+        await d.send("build it")
+        await d.until(lambda: "\n   cc a.c" in d.screen)
+        await d.pilot.press("ctrl+b")
+        await d.idle()
+        assert "goes on in the background as sh1" in d.text
+        assert "sh1" in d.results[0]
+        await d.until(lambda: "│ 1 shell" in d.screen)
+        d.let_go()
+        await d.until(lambda: "shell" not in d.screen.splitlines()[-1])
+
+
+async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(room: Room):
+    async with desk(room) as d:
+        await d.type("ab")
+        await d.pilot.press("ctrl+b", "x")
+        await d.until(lambda: d.app.composer.text == "axb")
+
+
+async def test_the_clock_ticks_only_while_something_runs(room: Room):
+    room.model.will_call("bash", command=HELD)
+    async with desk(room, mode="yolo") as d:
+        before = len(d.app._timers)
+        await d.send("build it")
+        await d.until(lambda: "\n   cc a.c" in d.screen)
+        assert len(d.app._timers) == before + 1
+        d.let_go()
+        await d.idle()
+        await d.until(lambda: len(d.app._timers) == before)
