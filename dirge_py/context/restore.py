@@ -13,7 +13,7 @@ ReadFile: TypeAlias = Callable[[str], Awaitable[str | None]]
 MOST_FILE_BYTES = 2 * 1024 * 1024
 """Readers return None for a file larger than this."""
 
-_FILE_TOOLS = frozenset({"read", "edit", "write"})
+_FILE_TOOLS = frozenset({"read", "edit", "write", "apply_patch"})
 _FILE_TOKENS = 5_000
 _CHARS_PER_TOKEN = 4
 
@@ -24,9 +24,12 @@ def files_of(messages: Sequence[Message]) -> list[str]:
     for message in reversed(messages):
         if not isinstance(message, ToolResultMessage) or message.is_error:
             continue
-        path = message.details.get("path")
-        if message.tool_name in _FILE_TOOLS and isinstance(path, str):
-            paths.setdefault(path)
+        if message.tool_name not in _FILE_TOOLS:
+            continue
+        named = message.details.get("paths") or [message.details.get("path")]
+        for path in named:
+            if isinstance(path, str):
+                paths.setdefault(path)
     return list(paths)
 
 

@@ -129,7 +129,9 @@ class _Site:
             config.guardrail, redact=self.redactor.redact, notice=self.late_notices.append
         )
         self.on_close: list[Callable[[], Awaitable[None]]] = []
-        self.machine = Machine(config, options, cwd=self.cwd, redactor=self.redactor, undo=undo)
+        self.machine = Machine(
+            config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
+        )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
         self.workshop = Workshop(
             config, cwd=self.cwd, machine=self.machine, asker=asker, plugins=self.plugins

@@ -3,11 +3,15 @@
 from contextlib import ExitStack
 from pathlib import Path
 
+from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
+from dirge_py.events import SystemNotice
 from dirge_py.files.workspace import Workspace
+from dirge_py.parts import Relay
 from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.privacy import close_to_others
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.shells import Shells
+from dirge_py.processes.shells import Shells, farewell
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import key_variables
@@ -25,6 +29,7 @@ class Machine:
         *,
         cwd: Path,
         redactor: Redactor,
+        relay: Relay,
         undo: ExitStack,
     ) -> None:
         """
@@ -32,16 +37,25 @@ class Machine:
             ConfigError: a sandbox is required and none works, or `[web]` does not hold.
         """
         self.notices: list[str] = []
-        self.workspace = Workspace([cwd, *options.add_dirs], cwd)
+        self._relay = relay
+        journals = state_dir(config.origin.environment) / "patches"
+        self.workspace = Workspace([cwd, *options.add_dirs], cwd, journals=journals)
+        self.notices += self.workspace.notices
         undo.callback(self.workspace.close)
         self._sandbox = open_sandbox(config, self.workspace, self.notices)
         if self._sandbox is not None:
             undo.callback(self._sandbox.close)
         withheld = [*key_variables(config), *search_key_variables(config)]
-        self.runner = Runner(
-            EnvironmentPolicy(config.tools.environment, withheld=withheld),
-            self._sandbox.launcher if self._sandbox is not None else None,
-        )
+        passed_on = EnvironmentPolicy(config.tools.environment, withheld=withheld)
+        self.notices += [
+            f"[tools] environment: {name} is never passed to commands."
+            for name in passed_on.refused
+        ]
+        launcher = self._sandbox.launcher if self._sandbox is not None else None
+        self.runner = Runner(passed_on, launcher)
+        if launcher is None:
+            # A sandbox shows commands no process of ours, and must itself be handed things by us.
+            close_to_others()
         self.shells = Shells(self.runner)
         self.web = open_web(config, redactor.add)
 
@@ -51,7 +65,8 @@ class Machine:
 
     async def close(self) -> None:
         """End every command, and let go of the folders."""
-        await self.shells.shutdown()
+        if words := farewell(await self.shells.shutdown()):
+            self._relay(SystemNotice(words))
         await self.runner.shutdown()
         if self._sandbox is not None:
             self._sandbox.close()

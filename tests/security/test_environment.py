@@ -1,9 +1,12 @@
 """Variables of the person's environment, looked for from outside: the program itself is started."""
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 
+from tests.files.requirement import as_nobody
 from tests.headless.product import Product, product
 from tests.providers.server import Say
 from tests.security.sizes import count
@@ -79,3 +82,19 @@ def test_the_key_of_a_service_is_not_passed_even_when_listed(product: Product) -
 
     assert "HOME=" in product.sent_text()
     assert "FAKE_KEY" not in product.sent_text()
+
+
+def test_a_command_cannot_read_the_environment_of_the_program_itself(
+    open_tmp_path: Path, product: Product
+) -> None:
+    product.will(Say(calls=[("bash", {"command": "cat /proc/$PPID/environ; id -u"})]))
+    product.will(Say(text="done"))
+
+    prefix = as_nobody()
+    for folder in (product.base, *product.base.rglob("*")):
+        os.chown(folder, 65534, 65534)
+
+    product.run_apart("-p", "--yolo", "x", env={"CANARY": canary("x")}, prefix=prefix)
+
+    assert "65534" in product.sent_text()
+    assert canary("x") not in product.sent_text()
