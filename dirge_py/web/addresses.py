@@ -5,13 +5,15 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from dirge_py.web.url import IPAddress
 
-# The IANA registries of special-purpose addresses, and multicast. Written down here because
+# The IANA registries of special-purpose addresses, multicast, and the one address at which a cloud
+# (Azure) talks to its machines although it looks public. Written down here because
 # `is_global` of the standard library changes between patch releases.
 _SPECIAL_IPV4 = {
     IPv4Network("0.0.0.0/8"): "this network",
     IPv4Network("10.0.0.0/8"): "a private network",
     IPv4Network("100.64.0.0/10"): "a provider's private network",
     IPv4Network("127.0.0.0/8"): "this machine",
+    IPv4Network("168.63.129.16/32"): "a service of the cloud this machine may be in",
     IPv4Network("169.254.0.0/16"): "the local link",
     IPv4Network("172.16.0.0/12"): "a private network",
     IPv4Network("192.0.0.0/24"): "reserved",

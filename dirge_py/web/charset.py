@@ -20,9 +20,7 @@ _CHARACTER_SETS = re.compile(
 )
 
 
-def decoded(
-    body: bytes, charset: str = "", *, is_html: bool = False, is_whole: bool = True
-) -> str:
+def decoded(body: bytes, charset: str = "", *, is_html: bool = False, is_whole: bool = True) -> str:
     """`body` as text; what does not fit becomes U+FFFD. `charset` is the Content-Type's.
 
     Of one that is not whole, half a character at its end is left off.

@@ -6,6 +6,7 @@ only programs read is where instructions to programs are put.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from justhtml import JustHTML, Text
@@ -16,7 +17,8 @@ from dirge_py.web.tables import Tables
 from dirge_py.web.url import Target, parse_reference
 
 MAX_CHARS = 500_000
-"""More of a page is not parsed: this much takes a second or two, and six if it is made for that."""
+MAX_ELEMENTS = 30_000
+"""More of a page is not parsed: this much takes a second or two, and 40 MB at the very worst."""
 
 _PROGRAMS = ("script", "style", "noscript", "template", "iframe", "object", "embed", "dialog")
 _PICTURES = ("svg", "math", "canvas", "audio", "video", "map")
@@ -24,6 +26,7 @@ _CONTROLS = ("button", "select", "input", "textarea", "datalist")
 _LEFT_OUT = frozenset((*_PROGRAMS, *_PICTURES, *_CONTROLS, "nav", "footer", "#comment"))
 _HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 # The parser takes quadratic time for a text full of these.
+_ELEMENT = re.compile(r"<[A-Za-z]")
 _LOOSE_BRACKET = re.compile(r"<(?![A-Za-z/!?])")
 _PROGRAM = re.compile(r"<(script|style)\b", re.IGNORECASE)
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
@@ -41,9 +44,8 @@ class Article:
 
 def as_markdown(html: str, source: Target) -> Article:
     """The readable part of a page that came from `source`, links absolute. Takes its time."""
-    html = _without_programs(html) if len(html) > MAX_CHARS else html
-    start = _LOOSE_BRACKET.sub("&lt;", html[:MAX_CHARS])
-    page: Any = JustHTML(start, sanitize=False, scripting_enabled=False)
+    start, is_whole = _start(html)
+    page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
     heading = " ".join(title.to_text().split()) if title is not None else ""
     base = _base(page, source)
@@ -64,8 +66,18 @@ def as_markdown(html: str, source: Target) -> Article:
     return Article(
         title=heading,
         text=_EMPTY_LINES.sub("\n\n", text).strip(),
-        is_whole=len(html) <= MAX_CHARS,
+        is_whole=is_whole,
     )
+
+
+def _start(html: str) -> tuple[str, bool]:
+    """(as much of `html` as is parsed, whether that is all of it)."""
+    if len(html) > MAX_CHARS:
+        html = _without_programs(html)
+    start = html[:MAX_CHARS]
+    too_many = next(islice(_ELEMENT.finditer(start), MAX_ELEMENTS, None), None)
+    start = start if too_many is None else start[: too_many.start()]
+    return start, len(start) == len(html)
 
 
 def _without_programs(html: str) -> str:

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
+from typing import Any
 
 import httpx
 
@@ -60,18 +61,18 @@ class Transport:
         # told, so it cannot be told the address.
         hosts = [target.host] if proxy else [str(address) for address in addresses[:_MAX_TRIED]]
         try:
-            async with self._client(target, proxy) as client:
-                response = await self._first(client, target, outgoing or Outgoing(), hosts)
+            async with self._connection(target, proxy) as connection:
+                response = await self._first(connection, target, outgoing or Outgoing(), hosts)
                 try:
                     yield response
                 finally:
                     await response.aclose()
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise _failure(target, error, is_proxied=proxy is not None) from error
 
     async def _first(
         self,
-        client: httpx.AsyncClient,
+        connection: httpx.AsyncHTTPTransport,
         target: Target,
         outgoing: Outgoing,
         hosts: Sequence[str],
@@ -80,44 +81,42 @@ class Transport:
         *others, last = hosts
         for host in others:
             try:
-                return await client.send(_request(client, target, outgoing, host), stream=True)
+                return await connection.handle_async_request(self._request(target, outgoing, host))
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
-        return await client.send(_request(client, target, outgoing, last), stream=True)
+        return await connection.handle_async_request(self._request(target, outgoing, last))
 
-    def _client(self, target: Target, proxy: str | None) -> httpx.AsyncClient:
-        # The certificates take 30 ms to load, so only https pays for them.
+    def _request(self, target: Target, outgoing: Outgoing, host: str) -> httpx.Request:
+        """A request for `target` that is sent to `host`: an address, or the name for a proxy."""
+        url = httpx.URL(
+            scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
+        )
+        extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
+        if host != target.host:
+            # What the certificate must be for, and which one the server is asked to show.
+            extensions["sni_hostname"] = target.host
+        return httpx.Request(
+            outgoing.method,
+            url,
+            headers={"Host": target.authority, **outgoing.headers},
+            content=outgoing.body or None,
+            extensions=extensions,
+        )
+
+    def _connection(self, target: Target, proxy: str | None) -> httpx.AsyncHTTPTransport:
+        # The library's client is left out: it keeps cookies, and reads where redirects lead even
+        # when it does not follow them. The certificates take 30 ms to load, so only https pays.
         needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
-        transport = httpx.AsyncHTTPTransport(
+        return httpx.AsyncHTTPTransport(
             verify=self._tls if needs_tls else False,
             trust_env=False,
             limits=_ONE_CONNECTION,
             proxy=proxy,
         )
-        return httpx.AsyncClient(
-            transport=transport, trust_env=False, follow_redirects=False, timeout=self._timeout
-        )
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return self._given_tls or httpx.create_ssl_context()
-
-
-def _request(
-    client: httpx.AsyncClient, target: Target, outgoing: Outgoing, host: str
-) -> httpx.Request:
-    """A request for `target` that is sent to `host`: an address, or the name for a proxy."""
-    url = httpx.URL(
-        scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
-    )
-    return client.build_request(
-        outgoing.method,
-        url,
-        headers={"Host": target.authority, **outgoing.headers},
-        content=outgoing.body or None,
-        # What the certificate must be for, and which one the server is asked to show.
-        extensions={} if target.host == host else {"sni_hostname": target.host},
-    )
 
 
 def _failure(target: Target, error: Exception, *, is_proxied: bool) -> ToolFailed:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.web.markdown import MAX_CHARS, as_markdown
+from dirge_py.web.markdown import MAX_CHARS, MAX_ELEMENTS, as_markdown
 from dirge_py.web.url import parse_url
 
 SOURCE = parse_url("https://a.example/docs/page")
@@ -95,6 +95,11 @@ def test_the_end_of_a_very_long_page_is_not_looked_at() -> None:
     assert article.text.startswith("first")
     assert "last" not in article.text
     assert not article.is_whole
+
+
+def test_a_page_of_very_many_elements_is_cut_too() -> None:
+    article = as_markdown(f"<p>first</p>{'<br>' * MAX_ELEMENTS}last", SOURCE)
+    assert (article.text, article.is_whole) == ("first", False)
 
 
 PIECES = """<table>,<tr>,<td>,</table>,<a href=/x>,</a>,<p>,<div hidden>,</div>,<ul><li>,text,<,&,

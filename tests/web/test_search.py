@@ -27,7 +27,8 @@ _DUCKDUCKGO = """<!DOCTYPE html><html><body><div id="links" class="results">
 <div class="result results_links results_links_deep web-result">
  <div class="links_main links_deep result__body"><h2 class="result__title">
   <a rel="nofollow" class="result__a"
-   href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fone.example%2Fa&amp;rut=f0">First &amp; <b>best</b></a></h2>
+   href="//duckduckgo.com/l/?uddg=https%3A%2F%2Fone.example%2Fa&amp;rut=f0">First
+   &amp; <b>best</b></a></h2>
  <a class="result__snippet" href="//duckduckgo.com/l/?uddg=x">What it <b>says</b>.</a></div></div>
 <div class="result results_links web-result">
  <h2 class="result__title"><a class="result__a" href="https://two.example/b?c=d">Second</a></h2></div>
