@@ -1,17 +1,23 @@
 """How it looks. Update on purpose only: `pytest tests/ui/test_snapshots.py --snapshot-update`."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from dirge_py.calls import Preview
+from dirge_py.calls import Preview, text_result
+from dirge_py.events import ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import AskedClaim, PermissionRequest
+from dirge_py.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk
+from tests.ui.test_form import BASE, SEVERAL, pose
+from tests.ui.test_hunk_view import GONE, X
+from tests.ui.test_hunk_view import request as change_of
 from tests.ui.test_transcript import SAMPLE
+from tests.ui.test_trust_dialog import ask as ask_for_trust
 
 CHANGE = PermissionRequest(
     call_id="c",
@@ -63,6 +69,7 @@ def shot(
     theme: str = "dark",
 ) -> bool:
     made = Desk(room, mode=mode, theme=theme, clock=lambda: 0.0)
+    room.model.will_say("Done.")
 
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot
@@ -118,3 +125,87 @@ def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
 
     room.model.will_call("bash", command="git push")
     assert shot(snap_compare, room, ask, mode="standard", size=(20, 5))
+
+
+def test_several_questions(snap_compare: Any, room: Room):
+    async def ask(d: Desk) -> None:
+        await d.idle()
+        push = replace(
+            CHANGE,
+            tool_name="bash",
+            preview=Preview(kind="command", text="git push --force"),
+            grant=("execute:git push --force",),
+            wider=("execute:git push *",),
+            can_keep=True,
+            warning="overwrites what others have pushed",
+        )
+        d.ask(CHANGE, push, change_of(X, GONE))
+        await d.asked()
+        await d.pilot.press("y")
+        await d.until(lambda: "2 of 3" in d.screen)
+        await d.asked()
+        await d.pilot.press("tab")
+        await d.until(lambda: "git push *" in d.screen)
+
+    assert shot(snap_compare, room, ask, size=(90, 24))
+
+
+def test_hunks(snap_compare: Any, room: Room):
+    async def choose(d: Desk) -> None:
+        await d.idle()
+        d.ask(change_of(X, GONE))
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        await d.pilot.press("end", "h", "down", "n")
+        await d.until(lambda: "take 3 of 4" in d.screen)
+
+    assert shot(snap_compare, room, choose, size=(80, 44))
+
+
+@pytest.mark.parametrize("size", [(80, 20), (40, 12)])
+def test_a_form(snap_compare: Any, room: Room, size: tuple[int, int]):
+    async def ask(d: Desk) -> None:
+        await d.idle()
+        form = pose(d, BASE, SEVERAL)
+        await d.until(lambda: "1 of 2" in d.screen)
+        await d.pilot.press("2")
+        await d.until(lambda: "2 of 2" in d.screen)
+        await d.pilot.press("space", "down")
+        await d.until(lambda: "[✓] Linux" in d.screen)
+        assert not form.done()
+
+    assert shot(snap_compare, room, ask, size=size)
+
+
+def test_the_trust_question(snap_compare: Any, room: Room):
+    def file(path: str, kind: str, state: Any) -> ActingFile:
+        return ActingFile(path=path, kind=kind, size=1234, sha256="0123456789abcdef", state=state)
+
+    async def ask(d: Desk) -> None:
+        await d.idle()
+        files = (
+            file(".dirge/config.toml", "settings", "changed"),
+            file(".dirge/plugins/format\u202eyp.py", "plugin", "new"),
+            file(".dirge/prompts/review.md", "prompt", "trusted"),
+        )
+        offer = TrustOffer(project="/home/me/project", files=files, digest="d")
+        question = ask_for_trust(d, offer)
+        await d.until(lambda: "▸ n No" in d.screen and "read on" not in d.screen)
+        assert not question.done()
+
+    assert shot(snap_compare, room, ask, size=(80, 18))
+
+
+def test_calls_that_run(snap_compare: Any, room: Room):
+    async def run(d: Desk) -> None:
+        await d.idle()
+        for name, details in (("bash", {"quiet_s": 75}), ("index", {"done": 3, "total": 8})):
+            call = {"tool_call_id": name, "tool_name": name}
+            start = ToolExecutionStart(args={"command": "make all"}, **call)
+            result = text_result("cc a.c\ncc b.c", **details)
+            update = ToolExecutionUpdate(args={}, partial_result=result, **call)
+            d.app.chronicle.hear(start)
+            d.app.chronicle.hear(update)
+        d.app.transcript.redraw()
+        await d.until(lambda: "3/8" in d.screen)
+
+    assert shot(snap_compare, room, run, size=(80, 18))
