@@ -60,11 +60,11 @@ PROGRAMS = {
         takes_globs=True,
     ),
     "sort": program(
-        "bcCdfghiMmnrRsuVz",
+        "bcCdfghiMnrRsuVz",
         values="kt",
         long="ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
         " ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse"
-        " version-sort merge stable unique zero-terminated debug",
+        " version-sort stable unique zero-terminated debug",
         long_values="key field-separator parallel sort",
         long_optional="check",
     ),
