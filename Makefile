@@ -34,6 +34,7 @@ security: $(VENV)/.tested
 bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/loop.py
+	$(BIN)/python bench/tools.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -22,7 +22,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import open_prompts
 from dirge_py.wiring.rules import open_gate
-from dirge_py.wiring.sandbox import open_sandbox
+from dirge_py.wiring.sandbox import would_be_sandboxed
 from dirge_py.wiring.trust import look_at_project, with_project
 from dirge_py.wiring.web import open_web
 
@@ -72,18 +72,15 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
     folder = Path(os.path.abspath(cwd))
     workspace = Workspace([folder, *options.add_dirs], folder)
     config, options = with_project(config, options, look_at_project(folder))
-    sandbox = open_sandbox(config, workspace, [])
     gate = open_gate(
         config,
         options,
         workspace,
         None,
-        is_sandboxed=sandbox is not None,
+        is_sandboxed=would_be_sandboxed(config),
         project_rules=options.project_rules,
         denied_tools=open_prompts(config, options).denied_tools,
     )
-    if sandbox is not None:
-        sandbox.close()
     runner = Runner(EnvironmentPolicy())
     services = Services(
         files=workspace,

@@ -41,6 +41,19 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     return found
 
 
+def would_be_sandboxed(config: Config) -> bool:
+    """Whether commands would run in a sandbox. Unlike opening one, it leaves no trace on disk."""
+    if config.sandbox.mode == "off":
+        return False
+    environment = config.origin.environment or os.environ
+    home = environment.get("HOME") or os.path.expanduser("~")
+    found = find_sandbox(SandboxRoom(roots=(), home=home))
+    if isinstance(found, NoSandbox):
+        return False
+    found.close()
+    return True
+
+
 def room_of(config: Config, workspace: Workspace) -> SandboxRoom:
     """What commands may see and change. Relative paths of the settings are in the first root."""
     environment = config.origin.environment or os.environ

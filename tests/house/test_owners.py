@@ -26,6 +26,7 @@ WRITERS = {
     "session/": "journals",
     "secrets/": "a key that a person typed",
     "telemetry/": "the log",
+    "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written",
     "demo/": "the copy the demo works in",

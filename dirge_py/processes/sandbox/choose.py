@@ -115,11 +115,12 @@ def _probe(launcher: Launcher, room: SandboxRoom) -> str:
     """Run `true` in it. Empty if that worked, else what was said, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
-    spec = LaunchSpec(cwd=room.roots[0], environment=environment, call_id="")
+    cwd = room.roots[0] if room.roots else "/"
+    spec = LaunchSpec(cwd=cwd, environment=environment, call_id="")
     try:
         ended = subprocess.run(
             launcher([program], spec),
-            cwd=room.roots[0],
+            cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
