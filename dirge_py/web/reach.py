@@ -12,7 +12,7 @@ from dirge_py.web.url import IPAddress, Target, parse_url
 
 PORTS = frozenset((80, 443, 8080, 8443))
 _MAX_ADDRESSES = 64
-_LOCAL_NAMES = (".localhost", ".local", ".internal", ".intranet", ".home.arpa", ".lan")
+_LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".intranet", ".home.arpa", ".lan")
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Host name and port → addresses as text. Raises OSError where there are none."""
@@ -58,7 +58,7 @@ class Reach:
             )
         if target.address is not None:
             _check_public(target, [target.address])
-        elif self._is_proxied and _is_local_name(target.host):
+        elif self._is_proxied and is_local(target):
             raise ToolFailed(f"{target} is not fetched: it names a local host. {_EXCEPTION}")
 
     async def addresses(self, target: Target) -> Sequence[IPAddress]:
@@ -125,8 +125,11 @@ def _check_public(target: Target, addresses: Sequence[IPAddress]) -> None:
             )
 
 
-def _is_local_name(host: str) -> bool:
-    return "." not in host or host.endswith(_LOCAL_NAMES)
+def is_local(target: Target) -> bool:
+    """Whether `target` is in the person's own network by its looks, without asking anybody."""
+    if target.address is not None:
+        return bool(refusal_of(target.address))
+    return "." not in target.host or target.host.endswith(_LOCAL_ENDINGS)
 
 
 def _listed(entry: str) -> tuple[str, int | None]:

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ import httpx
 from dirge_py.errors import ToolFailed
 from dirge_py.web.outgoing import Outgoing
 from dirge_py.web.reach import Reach
-from dirge_py.web.url import Target
+from dirge_py.web.url import IPAddress, Target
 
 _MAX_TRIED = 4
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
@@ -59,7 +60,7 @@ class Transport:
         proxy = None if self.reach.is_private(target) else self._proxy
         # A proxy knows names, and looks them up itself; certificates are checked for what it is
         # told, so it cannot be told the address.
-        hosts = [target.host] if proxy else [str(address) for address in addresses[:_MAX_TRIED]]
+        hosts = [target.host] if proxy else _to_try(addresses)
         try:
             async with self._connection(target, proxy) as connection:
                 response = await self._first(connection, target, outgoing or Outgoing(), hosts)
@@ -117,6 +118,14 @@ class Transport:
     @cached_property
     def _tls(self) -> ssl.SSLContext:
         return self._given_tls or httpx.create_ssl_context()
+
+
+def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:
+    """A few of `addresses`, both families in turn: one of them may lead nowhere from here."""
+    first = [address for address in addresses if address.version == addresses[0].version]
+    others = [address for address in addresses if address.version != addresses[0].version]
+    pairs = zip_longest(first, others)
+    return [str(address) for pair in pairs for address in pair if address][:_MAX_TRIED]
 
 
 def _failure(target: Target, error: Exception, *, is_proxied: bool) -> ToolFailed:

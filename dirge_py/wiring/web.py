@@ -8,7 +8,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.schema import Web as WebTable
 from dirge_py.errors import ConfigError, ToolFailed
 from dirge_py.web.backends import BACKENDS
-from dirge_py.web.reach import Reach
+from dirge_py.web.reach import Reach, is_local
 from dirge_py.web.search import Search, SearchBackend
 from dirge_py.web.service import Web, WebLimits
 from dirge_py.web.url import Target, parse_url
@@ -17,7 +17,7 @@ from dirge_py.web.url import Target, parse_url
 def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web | None:
     """The web service; None where a rule denies the whole network to every call.
 
-    `keep_secret` is told the key of the search service.
+    `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
 
     Raises:
         ConfigError: a setting of `[web]` does not hold.
@@ -28,7 +28,8 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web | None:
     ):
         return None
     table = config.web
-    _check_proxy(table.proxy)
+    if table.proxy is not None:
+        keep_secret(_proxy_password(table.proxy))
     reach = _reach(table, table.private_hosts, "private_hosts")
     search, problem = _search(table, reach, config.origin.environment, keep_secret)
     return Web(
@@ -67,7 +68,7 @@ def _search(
         if not key.isascii() or not key.isprintable():
             raise ConfigError(f"{variable} holds no key.", hint="It must be one line of ASCII.")
         keep_secret(key)
-    if table.search_url:
+    if table.search_url and (table.proxy is None or is_local(endpoint)):
         # The person named this address, so it may be in their own network. Only for searching.
         reach = _reach(table, [endpoint.place], "search_url")
     if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
@@ -101,9 +102,8 @@ def _reach(table: WebTable, hosts: list[str], key: str) -> Reach:
         ) from None
 
 
-def _check_proxy(proxy: str | None) -> None:
-    if proxy is None:
-        return
+def _proxy_password(proxy: str) -> str:
+    """The password in a proxy's address; empty without one."""
     try:
         parts = urlsplit(proxy)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -114,6 +114,7 @@ def _check_proxy(proxy: str | None) -> None:
         raise ConfigError(
             "`proxy` under `[web]` is no usable address.", hint="Write `http://host:port`."
         )
+    return parts.password or ""
 
 
 def _is_loopback(endpoint: Target) -> bool:

@@ -75,6 +75,19 @@ def test_a_key_is_read_from_the_environment_and_kept_secret(loaded: Load) -> Non
     assert {"MY_KEY", "BRAVE_API_KEY", "EXA_API_KEY"} <= set(search_key_variables(own))
 
 
+async def test_a_search_service_of_the_world_is_reached_through_the_proxy(loaded: Load) -> None:
+    hit = '{"results": [{"title": "t", "url": "https://a.example/"}]}'
+    async with serving({"http://s.example/search": hit}) as proxy, serving({"/search": hit}) as own:
+        proxied = f'[web]\nproxy = "http://me:geheim@{proxy.place}"\nsearch = "searxng"\n'
+        far, secrets = opened(loaded(f'{proxied}search_url = "http://s.example"'))
+        near, _ = opened(loaded(f'{proxied}search_url = "{own.url}"'))
+        assert far.search is not None and near.search is not None
+        assert len(await far.search.find("q", 5)) == 1
+        assert len(await near.search.find("q", 5)) == 1
+    assert (len(proxy.requests), len(own.requests)) == (1, 1)
+    assert secrets == ["geheim"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Sequence
@@ -100,6 +101,15 @@ async def test_an_address_that_cannot_be_connected_to_is_passed_over() -> None:
     async with serving({"/": "here"}) as site:
         place = f"two.example:{site.port}"
         names = Names(["127.0.0.2", "127.0.0.1"])
+        assert await body_of(Transport(Reach([place], resolve=names)), f"http://{place}") == b"here"
+
+
+async def test_both_families_of_addresses_are_tried() -> None:
+    if not socket.has_ipv6:
+        lacking("IPv6")
+    async with serving({"/": "here"}, host="::1") as site:
+        place = f"six.example:{site.port}"
+        names = Names([*(f"127.0.0.{number}" for number in range(2, 9)), "::1"])
         assert await body_of(Transport(Reach([place], resolve=names)), f"http://{place}") == b"here"
 
 
