@@ -3,7 +3,8 @@
 Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext-diff`,
 `--textconv`, `--show-signature` and `%G…` (run programs), `--no-index` (reads anything), `-O`,
 `--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
-repositories).
+repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` (starts
+another git).
 """
 
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ _SUBCOMMANDS = {
         attached="n",
         long="list ignore-case no-column",
         long_values="contains no-contains merged no-merged points-at",
-        long_optional="sort format color column",
+        long_optional="sort format color",
         operands="text",
         needs="l list",
     ),
@@ -130,7 +131,7 @@ _SUBCOMMANDS = {
     ),
     "describe": program(
         long="tags all long always contains exact-match first-parent debug",
-        long_optional="abbrev dirty broken match exclude candidates",
+        long_optional="abbrev match exclude candidates",
         operands="revision",
     ),
     "merge-base": program(

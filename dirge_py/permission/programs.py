@@ -1,9 +1,9 @@
 """Programs that may run unasked: they only look, given these options.
 
 A program is listed with what it may be told, never with what it may not: an option that is not
-here asks. Left out on purpose: whatever writes (`sort -o`), runs something (`rg --pre`), reads a
-list of further files (`wc --files0-from`), sets variables (`printf %n`), follows
-links while descending (`grep -R`, `diff -r`), or does not end (`tail -f`).
+here asks. Left out on purpose: whatever writes (`sort -o`, `sort -m`), runs something
+(`rg --pre`), reads a list of further files (`wc --files0-from`), sets variables (`printf %n`),
+follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f`).
 """
 
 import re

@@ -141,7 +141,7 @@ def test_no_option_that_is_allowed_writes_starts_or_connects(project: Project) -
 @pytest.mark.parametrize(
     "command",
     ["sort -o out a", "touch new", "git diff --output=out", "find . -exec true {} +", "env true",
-     "git tag new", "sed -n 'w out' a", "rm x"],
+     "git tag new", "sed -n 'w out' a", "rm x", "sort -m", "git tag --column"],
 )  # fmt: skip
 def test_the_oracle_notices_effects(project: Project, command: str) -> None:
     if shutil.which("strace") is None or effects_of("true", project):
