@@ -39,12 +39,14 @@ class Unpacker:
         if self._kind in ("", "identity"):
             yield chunk
             return
-        self._taken += len(chunk)
         while not self._is_over:
-            piece, chunk = self._step(chunk)
+            piece, rest = self._step(chunk)
+            # What is still packed does not count yet: it would make room for what is unpacked.
+            self._taken += len(chunk) - len(rest)
+            self._given += len(piece)
+            chunk = rest
             if not piece and not chunk:
                 return
-            self._given += len(piece)
             if self._given > max(_HARMLESS_BYTES, MAX_RATIO * self._taken):
                 raise ToolFailed(
                     f"The answer unpacks to more than {MAX_RATIO} times its size; it was not read."

@@ -1,0 +1,36 @@
+"""The web tools in the whole program: off until the network is allowed."""
+
+from tests.headless.product import Product, product
+from tests.providers.server import FakeService, Raw, Say
+
+__all__ = ["product"]
+
+PAGE = Raw(body="<title>T</title><p>the page", headers={"content-type": "text/html"})
+
+
+def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
+    with FakeService([PAGE]) as site:
+        place = f"127.0.0.1:{site.port}"
+        product.configure(f'[web]\nprivate_hosts = ["{place}"]\n')
+        calls = [("webfetch", {"url": f"http://{place}/x"})]
+        product.will(Say(calls=calls), Say(text="no"), Say(calls=calls), Say(text="yes"))
+
+        product.run("-p", "read it")
+        assert "the page" not in product.sent_text()
+        assert site.requests == []
+
+        product.run("-p", "--allow", "network:127.0.0.1", "read it")
+        assert "# T\\n\\nthe page" in product.sent_text()
+        assert [seen.path for seen in site.requests] == ["/x"]
+
+
+def test_h11_where_nobody_answers_and_nothing_searches_neither_is_offered(product: Product) -> None:
+    product.will(Say(calls=[("question", {"questions": "Which?"})]), Say(text="done"))
+
+    ran = product.run("-p", "ask me")
+
+    assert ran.exit_code == 0
+    offered = [tool["function"]["name"] for tool in product.service.requests[0].json["tools"]]
+    assert "webfetch" in offered
+    assert {"question", "websearch"}.isdisjoint(offered)
+    assert "question" in product.service.requests[1].json["messages"][-1]["content"]
