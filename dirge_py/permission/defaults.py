@@ -72,7 +72,7 @@ def default_effect(row: Row, mode: Mode) -> Effect:
 
 def in_words(row: Row, fact: Fact) -> str:
     """The line of the table as a reason."""
-    if isinstance(fact, CommandFact) and fact.refusal:
+    if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
     if isinstance(fact, PathFact) and fact.place.inside:
         return fact.place.protected or fact.place.secret or _WORDS[row]

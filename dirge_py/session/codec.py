@@ -173,9 +173,7 @@ def _decode_tool_result(encoded: Mapping[str, Any]) -> ToolResultMessage:
     return ToolResultMessage(
         tool_call_id=_text(encoded.get("tool_call_id")),
         tool_name=_text(encoded.get("tool_name")),
-        content=cast(
-            tuple[ResultBlock, ...], _blocks(encoded, *_SHOWN)
-        ),
+        content=cast(tuple[ResultBlock, ...], _blocks(encoded, *_SHOWN)),
         details=details if isinstance(details, dict) else {},
         is_error=bool(encoded.get("is_error", False)),
     )

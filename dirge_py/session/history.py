@@ -11,6 +11,7 @@ from dirge_py.session.record import Record
 from dirge_py.session.transcript import Healing, Transcript, read_transcript
 from dirge_py.session.tree import branch
 
+_DECISIONS = 200
 _TITLE_LENGTH = 80
 
 
@@ -20,7 +21,8 @@ class Loaded:
 
     `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
     for an answer made up just now (those are `healed`). `open_calls` wait for a decision.
-    `compactions` are about `messages`, oldest first, as they were given to `note_compaction`.
+    `compactions` are about `messages`, oldest first, as they were given to `note_compaction`;
+    `decisions` are the newest of those given to `note_decision`.
     Everything else is of the whole session: usage and cost of abandoned branches were paid for too.
     `cost_usd` is None as soon as one part is unknown. `created` and `updated` are ISO 8601 or "".
     """
@@ -34,6 +36,7 @@ class Loaded:
     thinking: str = ""
     mode: str = ""
     grants: tuple[str, ...] = ()
+    decisions: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
@@ -101,6 +104,7 @@ def _choices(records: Sequence[Record]) -> dict[str, Any]:
         "thinking": _text(model, "thinking"),
         "mode": _text(_newest(records, "mode"), "mode"),
         "grants": tuple(grants),
+        "decisions": tuple(record.data for record in _of_type(records, "decision")[-_DECISIONS:]),
         "settings": settings,
     }
 

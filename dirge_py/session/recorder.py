@@ -164,6 +164,10 @@ class Recorder:
         """Anything else to find again in `Loaded.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
 
+    def note_decision(self, record: Mapping[str, Any]) -> None:
+        """What was decided about a call, and why: `Loaded.decisions`."""
+        self._save("decision", dict(record))
+
     def note_compaction(self, record: Mapping[str, Any]) -> None:
         """From now on a stretch of the messages is sent as its summary: `Loaded.compactions`."""
         data = {"messages": self._message_count, "compaction": dict(record)}

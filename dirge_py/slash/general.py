@@ -20,7 +20,7 @@ async def show_help(args: str, conversation: "Conversation", front: FrontEnd) ->
         parts += ["", "Own names", *_aligned(own)]
     if front.keys:
         parts += ["", "Keys", *_aligned(front.keys)]
-    parts += ["", "@path attaches a file, a folder or an image. A line that begins with // is sent"]
+    parts += ["", "@path attaches a file, a folder, a picture or a PDF. A line that begins with // is sent"]
     parts[-1] += " as a prompt that begins with /."
     front.show("\n".join(parts))
 

@@ -73,7 +73,8 @@ class BoundTool:
         try:
             model = self._parse(arguments)
         except ValidationError as error:
-            if any(each["type"] != "missing" for each in error.errors()):
+            # What is wrong with the whole may just be what is missing of it.
+            if any(each["type"] != "missing" and each["loc"] for each in error.errors()):
                 raise ValueError(words_for(error, self.name, self.parameters)) from None
             if _first_required(self) not in arguments:
                 raise ValueError(words_for(error, self.name, self.parameters)) from None

@@ -198,7 +198,7 @@ class _Site:
         recorder, notices = self._open_recorder()
         loaded = recorder.load() if recorder is not None else Loaded()
         folders = self._folders(recorder)
-        gate = self._gate(folders, loaded)
+        gate = self._gate(folders, loaded, recorder)
         follow_prompt(
             self.prompt.prompts,
             gate,
@@ -220,7 +220,7 @@ class _Site:
         )
         return room, notices
 
-    def _gate(self, folders: Folders, loaded: Loaded) -> Gate:
+    def _gate(self, folders: Folders, loaded: Loaded, recorder: Recorder | None) -> Gate:
         gate = open_gate(
             self.config,
             self.options,
@@ -229,6 +229,10 @@ class _Site:
             is_sandboxed=self.machine.is_sandboxed,
             project_rules=self.options.project_rules,
         )
+        gate.history.redact = self.redactor.redact
+        gate.history.restore(loaded.decisions)
+        if recorder is not None:
+            gate.history.on_record = recorder.note_decision
         for rule in loaded.grants:
             gate.add_grant(rule)
         return gate

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.headless.product import Product, Ran
+from tests.headless.product import KEY, Product, Ran
 from tests.providers.server import Say
 
 
@@ -226,3 +226,15 @@ def test_its_own_state_is_closed_even_to_yolo(product: Product) -> None:
     ran = after(product, Say(calls=[("read", {"path": journal})]), "--yolo")
 
     assert ran.json["permission_denials"]
+
+
+def test_what_was_decided_is_explained_in_a_later_start(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": f"make x TOKEN={KEY}"})]), Say(text="No."))
+    product.run("-p", "x")
+
+    listed = product.run("-c", "-p", "/why")
+    told = product.run("-c", "-p", "/why 1")
+
+    assert "make x" in listed.stdout
+    assert "`make` is not on the list" in told.stdout
+    assert KEY not in listed.stdout + told.stdout

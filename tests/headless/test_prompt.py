@@ -172,7 +172,7 @@ def test_a_command_answers_in_json_too(product: Product) -> None:
 
 
 def test_a_command_that_is_used_wrongly_is_wrong_usage(product: Product) -> None:
-    ran = product.run("-p", "/why")
+    ran = product.run("-p", "/why bash")
 
     assert ran.exit_code == 2
     assert "Which call?" in ran.stderr
