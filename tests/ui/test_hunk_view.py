@@ -12,6 +12,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 from dirge_py.calls import FileChange, Preview
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
 from dirge_py.ui.panels.hunk_view import HunkView
+from dirge_py.ui.panels.selection import Selection
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 
@@ -64,29 +65,58 @@ async def test_a_question_shows_all_changes_whole(room: Room):
         assert "shortened" not in d.screen
 
 
-@pytest.mark.parametrize(
-    ("keys", "answer"),
-    [
-        (["enter"], allowed()),
-        (["down", "space", "down", "space", "enter"], allowed(replace(X, after=FIRST_ONLY))),
-        (["y", "n", "n", "enter"], allowed(replace(X, after=FIRST_ONLY))),
-        (["n", "n", "n", "enter"], allowed(replace(X, after=None))),
-        (["n", "n", "n", "n", "enter"], allowed(replace(X, after=None), replace(NEW, after=None))),
-        (["down", "down", "down", "down", "n", "enter"], allowed(replace(GONE, after=None))),
-        (["n", "n", "n", "n", "n", "enter"], PermissionAnswer(effect="deny")),
-        (["n", "escape", "y"], allowed()),
-        (["n", "escape", "h", "enter"], allowed()),
-    ],
-)
-async def test_what_is_taken_is_what_was_accepted(
-    room: Room, keys: list[str], answer: PermissionAnswer
+TAKEN: list[tuple[list[int], PermissionAnswer]] = [
+    ([], allowed()),
+    ([1, 2], allowed(replace(X, after=FIRST_ONLY))),
+    ([0, 1, 2], allowed(replace(X, after=None))),
+    ([0, 1, 2, 3], allowed(replace(X, after=None), replace(NEW, after=None))),
+    ([4], allowed(replace(GONE, after=None))),
+]
+
+
+@pytest.mark.parametrize(("refused", "answer"), TAKEN)
+def test_files_that_were_touched_are_told_and_no_others(
+    refused: list[int], answer: PermissionAnswer
 ):
+    selection = Selection((X, NEW, GONE))
+    for number in refused:
+        selection.at = number
+        selection.mark(accepted=False)
+    assert selection.outcome() == answer.changes
+    selection.take_all_as_shown()
+    assert selection.outcome() is None
+
+
+def test_an_edited_text_can_be_refused_in_part():
+    selection = Selection((X,))
+    selection.files[0].edit(AFTER.replace("row 3\r", "my 3\r"))
+    selection.at = 1
+    selection.mark()
+    wrote = AFTER.replace("row 3\r", "my 3\r").replace("row 20\r", "line 20\r")
+    assert selection.outcome() == (replace(X, after=wrote),)
+
+
+def test_a_new_file_that_is_empty_is_one_hunk():
+    selection = Selection((FileChange(path="/p/e", before=None, after=""),))
+    assert (selection.accepted, selection.outcome()) == (1, None)
+
+
+KEYS = [
+    (["enter"], allowed()),
+    (["down", "space", "j", "space", "enter"], allowed(replace(X, after=FIRST_ONLY))),
+    (["n", "n", "n", "n", "n", "enter"], PermissionAnswer(effect="deny")),
+    (["n", "escape", "y"], allowed()),
+]
+
+
+async def test_what_is_taken_is_what_was_accepted(room: Room):
     async with desk(room, size=(80, 60)) as d:
-        question = d.ask(request(X, NEW, GONE))
-        await choosing(d)
-        await d.pilot.press(*keys)
-        assert await question == [answer]
-        assert d.app.composer.has_focus
+        for keys, answer in KEYS:
+            question = d.ask(request(X, NEW, GONE))
+            await choosing(d)
+            await d.pilot.press(*keys)
+            assert (keys, await question) == (keys, [answer])
+            await d.until(lambda: d.dialog is None and d.app.composer.has_focus)
 
 
 async def test_the_cursor_is_kept_in_view(room: Room):
@@ -222,3 +252,22 @@ async def test_an_editor_that_fails_changes_nothing(
         await d.until(lambda: said in " ".join(d.screen.split()))
         await d.pilot.press("enter")
         assert await question == [allowed()]
+
+
+# -- with the engine
+
+
+async def test_of_an_edit_only_the_accepted_hunks_are_written(room: Room):
+    lines = [f"line {n}\n" for n in range(30)]
+    (room.project / "x.py").write_text("".join(lines))
+    edited = "".join(lines).replace("line 3\n", "row 3\n").replace("line 20\n", "row 20\n")
+    room.model.will_call("read", path="x.py")
+    room.model.will_call("write", path="x.py", content=edited)
+    async with desk(room, mode="restrictive", size=(80, 40)) as d:
+        await d.send("go")
+        await choosing(d)
+        await d.pilot.press("n", "enter")
+        await d.idle()
+        written = "".join(lines).replace("line 20\n", "row 20\n")
+        assert (room.project / "x.py").read_text() == written
+        assert "did not accept all of it" in d.results[-1]

@@ -1,5 +1,6 @@
 """What a permission question shows: the call in full, once, and what about it asks."""
 
+import re
 from collections.abc import Sequence
 
 from textual.strip import Strip
@@ -9,8 +10,12 @@ from dirge_py.questions import AskedClaim, PermissionRequest
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.selection import FileSelection
+from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, strip, wrap
+
+_TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
+"""Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""
 
 
 def paint_request(
@@ -25,11 +30,15 @@ def paint_request(
 
     `files` are the preview's changes; they are shown instead of its text, which may be shortened.
     """
-    title: Line = [("Allow ", ink.text), (visible(request.tool_name), ink.tool), ("?", ink.text)]
+    title: Line = [
+        ("Allow ", ink.text),
+        (visible_name(request.tool_name), ink.tool),
+        ("?", ink.text),
+    ]
     if place:
         title.append((f"  {place}", ink.text))
     runs = any(claim.op == "execute" for claim in request.claims)
-    where: Line = [(f"  in {visible(request.cwd)}", ink.dim)] if request.cwd and runs else []
+    where: Line = [(f"  in {visible_name(request.cwd)}", ink.dim)] if request.cwd and runs else []
     # On a narrow screen what is asked comes first, the folder last.
     is_wide = strip([*title, *where]).cell_length <= width
     return [
@@ -58,10 +67,15 @@ def _paint_call(
     if files:
         return paint_files(files, width, ink)
     if preview.kind == "diff":
-        path = wrap([(visible(preview.path), ink.strong + ink.text)], width)
+        path = wrap([(visible_name(preview.path), ink.strong + ink.text)], width)
         return [*path, *paint_diff(visible(preview.text), width, ink, is_whole=True)]
     side: Line = [("│ ", ink.warning)]
-    return wrap([(visible(preview.text), ink.text)], width, first=side, rest=side)
+    shown = visible(_TRAILING.sub(_counted, preview.text))
+    return wrap([(shown, ink.text)], width, first=side, rest=side)
+
+
+def _counted(blanks: re.Match[str]) -> str:
+    return f"<{len(blanks[0])} blank{'s' * (len(blanks[0]) != 1)}>"
 
 
 def _paint_reasons(request: PermissionRequest, width: int, ink: Ink) -> list[Strip]:

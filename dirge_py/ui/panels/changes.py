@@ -5,15 +5,13 @@ from collections.abc import Sequence
 from rich.style import Style
 from textual.strip import Strip
 
-from dirge_py.lib.clean import visible
 from dirge_py.lib.hunks import Change, Hunk
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.selection import FileSelection
+from dirge_py.ui.panels.spelled import visible_code, visible_name
 from dirge_py.ui.transcript.lines import Span, fold, wrap
 
 _CONTEXT = 3
-_DEEPEST_INDENT = 40
-"""Blanks at the beginning of a line of code that are shown as they are; more are counted."""
 
 
 def paint_files(files: Sequence[FileSelection], width: int, ink: Ink) -> list[Strip]:
@@ -30,7 +28,7 @@ def paint_files(files: Sequence[FileSelection], width: int, ink: Ink) -> list[St
 
 def paint_title(file: FileSelection, width: int, ink: Ink) -> list[Strip]:
     kind = "  new file" if file.is_new else "  removed" if file.is_removal else ""
-    return wrap([(visible(file.path), ink.strong + ink.text), (kind, ink.dim)], width)
+    return wrap([(visible_name(file.path), ink.strong + ink.text), (kind, ink.dim)], width)
 
 
 def paint_hunk(file: FileSelection, number: int, width: int, ink: Ink) -> list[Strip]:
@@ -50,14 +48,6 @@ def paint_hunk(file: FileSelection, number: int, width: int, ink: Ink) -> list[S
         if not line.endswith("\n"):
             strips += fold([("no newline at the end", ink.dim)], width, prefix=gutter)
     return strips
-
-
-def visible_code(line: str) -> str:
-    """A line of code as `visible` has it, its indentation kept as it is."""
-    indent = len(line) - len(line.lstrip(" \t"))
-    if indent > _DEEPEST_INDENT or indent == len(line):
-        return visible(line)
-    return line[:indent] + visible(line[indent:])
 
 
 def _rows(change: Change, number: int, ink: Ink) -> list[tuple[int, str, str, Style]]:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dirge_py.calls import FileChange
-from dirge_py.lib.clean import visible
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.ui.panels.selection import Selection
+from dirge_py.ui.panels.spelled import visible_name
 
 Option = Literal["once", "session", "always", "deny"]
 
@@ -53,7 +53,7 @@ class Asked:
 
     @property
     def rules_shown(self) -> str:
-        return ", ".join(visible(rule) for rule in self.rules)
+        return ", ".join(visible_name(rule) for rule in self.rules)
 
     @property
     def has_two_widths(self) -> bool:

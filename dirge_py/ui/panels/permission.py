@@ -22,6 +22,7 @@ from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.panels.options import WORDS, Asked, Option
 from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _MOST_OTHERS = 5
@@ -135,7 +136,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         asked, ink = self._all[number], self._ink
         marks = {"allow": ("✓", ink.good), "deny": ("⊘", ink.warning)}
         mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", ink.dim))
-        words = f"{number + 1} {visible(asked.request.tool_name)} {visible(asked.subject)}"
+        words = f"{number + 1} {visible_name(asked.request.tool_name)} {visible(asked.subject)}"
         return [(f"{mark} ", style), (clip(words, max(1, width - 2)), ink.dim)]
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:

@@ -6,12 +6,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.strip import Strip
 
-from dirge_py.lib.clean import visible
 from dirge_py.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12
@@ -55,7 +55,7 @@ class TrustDialog(DockedPanel[bool]):
     def _paint_body(self, width: int) -> Sequence[Strip]:
         ink, files = self._ink, self._offer.files
         strips = wrap([("Trust this project?", ink.strong + ink.text)], width)
-        strips += wrap([(visible(self._offer.project), ink.tool)], width)
+        strips += wrap([(visible_name(self._offer.project), ink.tool)], width)
         count = f"{len(files)} file{'s' * (len(files) != 1)}"
         why = f"{count} of it would act: be read as settings or instructions, or run as code."
         strips += wrap([(why, ink.text)], width)
@@ -67,9 +67,9 @@ class TrustDialog(DockedPanel[bool]):
     def _file(self, file: ActingFile, width: int) -> list[Strip]:
         ink = self._ink
         size = f"{file.size:,} byte{'s' * (file.size != 1)}"
-        facts = f"  {visible(file.kind)}  {size}  {visible(file.sha256[:_HASH_SHOWN])}  "
+        facts = f"  {visible_name(file.kind)}  {size}  {visible_name(file.sha256[:_HASH_SHOWN])}  "
         state = (file.state, ink.dim if file.state == "trusted" else ink.warning)
-        line: Line = [(visible(file.path), ink.strong + ink.text), (facts, ink.dim), state]
+        line: Line = [(visible_name(file.path), ink.strong + ink.text), (facts, ink.dim), state]
         return wrap(line, width, first=[("  ", ink.text)], rest=[("    ", ink.text)])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:

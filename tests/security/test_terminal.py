@@ -1,0 +1,350 @@
+"""Whatever comes from outside, the terminal is given text; and a question shows what would run."""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual.strip import Strip
+
+from dirge_py.calls import FileChange, Preview, text_result
+from dirge_py.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
+from dirge_py.questions import (
+    ActingFile,
+    AskedClaim,
+    PermissionRequest,
+    Question,
+    QuestionOption,
+    TrustOffer,
+)
+from dirge_py.slash.base import Choice
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.panels.asked import paint_request
+from dirge_py.ui.panels.options import Asked
+from dirge_py.ui.panels.sheet import Sheet
+from dirge_py.ui.panels.status import Standing, status_line
+from dirge_py.ui.transcript.chronicle import Chronicle
+from tests.conversation.room import Room
+from tests.providers.server import FakeService, Say
+from tests.security.sizes import count, size
+from tests.ui.desk import Desk, desk
+from tests.ui.on_a_pty import Terminal
+from tests.ui.test_transcript import Page
+
+INK = ink_for(load_theme("dark"))
+
+# -- what might be said to a terminal
+
+
+def sequences() -> Iterator[str]:
+    """Sequences that a terminal obeys, and characters that hide or reorder their neighbours."""
+    ends = ("\x07", "\x1b\\", "\x9c", "")
+    for number in (0, 1, 2, 4, 7, 8, 9, 10, 11, 12, 52, 104, 110, 133, 777, 1337):
+        for start, end in itertools.product(("\x1b]", "\x9d"), ends):
+            yield f"{start}{number};c;T1dOTkVE{end}"
+    for start, end in itertools.product(
+        ["\x1bP", "\x1bX", "\x1b^", "\x1b_", "\x90", "\x98", "\x9e", "\x9f"], ends
+    ):
+        yield f'{start}$q"pOWNED{end}'
+    for final in map(chr, range(0x40, 0x7F)):
+        yield from (f"\x1b[{final}", f"\x1b[2;3{final}", f"\x1b[?25{final}", f"\x9b9{final}")
+    for mode in (1, 3, 5, 6, 7, 25, 47, 69, 1000, 1002, 1003, 1004, 1006, 1049, 2004, 2026, 2027):
+        yield from (f"\x1b[?{mode}h", f"\x1b[?{mode}l")
+    yield from (f"\x1b{char}" for char in map(chr, range(0x20, 0x7F)))
+    yield from (f"\x1b{middle}{final}" for middle in "#%()*+ " for final in "08ABGF@")
+    yield from (char for char in map(chr, range(0xA0)) if not char.isprintable() and char != "\n")
+    yield from (
+        "\x1b" * 9,
+        "\x1b[" + "1;" * 3000,
+        "\x1b[1\x1b]0;OWNED\x07m",
+        "\x1b]0;OW\x18NED\x07",
+    )
+    yield from ("x\rOWNED", "x\b\bOWNED", "\x1b]8;;http://x\x07y\x1b]8;;\x07", "\x1b[6n", "\x1b[>c")
+    hidden = [*range(0x202A, 0x202F), *range(0x2066, 0x2070), 0x200B, 0x200E, 0x200F, 0x61C, 0xAD]
+    hidden += [0x34F, 0x115F, 0x3164, 0xFEFF, 0xFFA0, 0x2028, 0x2029, 0xE0001, 0xE0041, 0xE0100]
+    yield from (f"a{chr(code)}b" for code in hidden)
+
+
+CORPUS = list(dict.fromkeys(sequences()))
+_FILLERS = "\u034f\u115f\u1160\u3164\uffa0\u180b"
+
+
+def test_the_corpus_is_as_large_as_it_should_be() -> None:
+    assert len(CORPUS) >= 500
+
+
+def obeyed(line: str) -> list[str]:
+    """The characters of a drawn line that are more than text."""
+    return [
+        char
+        for char in line
+        if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") or char in _FILLERS
+    ]
+
+
+def judge(lines: Iterable[str], tried: int = len(CORPUS)) -> None:
+    """All of these lines are nothing but text."""
+    found = [line for line in lines if obeyed(line)]
+    count("terminal", tried, len(found), "drew more than text")
+    assert found == []
+
+
+@pytest.fixture
+def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(home)
+    monkeypatch.chdir(room.project)
+    return room
+
+
+# -- in the transcript
+
+
+def of_answers(chronicle: Chronicle, text: str) -> None:
+    content = (ThinkingBlock(text=text), TextBlock(f"a {text}\n\n```\n{text}\n```\n\n| {text} |"))
+    chronicle.tell([AssistantMessage(content=content)])
+
+
+def of_a_person(chronicle: Chronicle, text: str) -> None:
+    chronicle.tell([UserMessage(content=(TextBlock(text),), attached=(text,))])
+
+
+def of_tools(chronicle: Chronicle, text: str) -> None:
+    call: dict[str, Any] = {"tool_call_id": text, "tool_name": f"bash{text}"}
+    chronicle.hear(AgentStart(run_id="r"))
+    chronicle.hear(ToolExecutionStart(args={"command": text, text: text, "more": [text]}, **call))
+    update = text_result(text, quiet_s=text, done=text)
+    chronicle.hear(ToolExecutionUpdate(args={}, partial_result=update, **call))
+    result = text_result(f"{text}\n{text}")
+    chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+
+
+def of_changes(chronicle: Chronicle, text: str) -> None:
+    call: dict[str, Any] = {"tool_call_id": text, "tool_name": "edit"}
+    diff = f"--- {text}\n+++ {text}\n@@ -1 +1 @@\n-{text}\n+{text}"
+    chronicle.hear(AgentStart(run_id="r"))
+    chronicle.hear(ToolExecutionStart(args={"path": text}, **call))
+    result = text_result(text, diff=diff)
+    chronicle.hear(ToolExecutionEnd(result=result, is_error=False, **call))
+
+
+def of_notices(chronicle: Chronicle, text: str) -> None:
+    chronicle.notice(text)
+
+
+@pytest.mark.parametrize("way", [of_answers, of_a_person, of_tools, of_changes, of_notices])
+def test_the_transcript_draws_nothing_but_text(way: Any) -> None:
+    page = Page(INK, 60)
+    page.expand_all(True)
+    chronicle = Chronicle(page)
+    for text in CORPUS:
+        way(chronicle, text)
+    judge(page.text.split("\n"))
+
+
+PIECES = st.lists(
+    st.sampled_from([*CORPUS, "a", " ", "\n", "é", "漢", "[31m", "]52;c;x"]), max_size=9
+)
+
+
+@settings(max_examples=size(60, 5000), deadline=None)
+@given(PIECES)
+def test_nor_does_it_when_sequences_are_mixed(pieces: list[str]) -> None:
+    page = Page(INK, 20)
+    page.expand_all(True)
+    chronicle = Chronicle(page)
+    for way in (of_answers, of_tools, of_changes):
+        way(chronicle, "".join(pieces))
+    judge(page.text.split("\n"), 1)
+
+
+# -- around it
+
+
+def texts(d: Desk) -> Iterator[str]:
+    """Every line of every sheet, in view or not, and all that is in view."""
+    for sheet in d.app.query(Sheet):
+        yield from (strip.text for strip in sheet._strips)
+    yield from d.screen.split("\n")
+
+
+def request(text: str) -> PermissionRequest:
+    claim = AskedClaim(op="edit", resource=text, effect="ask", policy="default", reason=text)
+    change = FileChange(path=text, before=text, after=f"{text}\n{text}", before_sha256="x")
+    return PermissionRequest(
+        call_id="c",
+        tool_name=text,
+        claims=(claim,),
+        grant=(text,),
+        wider=(text,),
+        warning=text,
+        cwd=text,
+        preview=Preview(kind="diff", text=text, path=text, changes=(change,)),
+    )
+
+
+async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> None:
+    some = CORPUS[:: size(9, 1)]
+    options = tuple(QuestionOption(label=text, description=text) for text in some)
+    form = [Question(question="\n".join(CORPUS), header=CORPUS[0], options=options)]
+    files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
+    offer = TrustOffer(project=CORPUS[0], files=files, digest="d")
+    async with desk(room) as d:
+        for ask in (
+            lambda: d.asker.question(form),  # type: ignore[attr-defined]
+            lambda: d.asker.trust(offer),  # type: ignore[attr-defined]
+            lambda: d.asker.permission([request("\n".join(CORPUS)), *map(request, CORPUS[:9])]),
+        ):
+            worker = d.app.run_worker(ask())
+            await d.until(lambda: d.panel and d.panel.has_focus)
+            await d.pilot.press("h")
+            await d.pilot.pause()
+            judge(texts(d))
+            worker.cancel()
+            await d.until(lambda: d.panel is None)
+
+
+@pytest.mark.parametrize("text", ["\n".join(CORPUS), CORPUS[9], "\x1b]0;OWNED\x07", "\u202e"])
+def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
+    asked = Asked(request(text))
+    painted = paint_request(asked.request, "", 60, INK, files=asked.selection.files)
+    commanded = request(text)
+    command = Preview(kind="command", text=text)
+    plain = PermissionRequest(
+        call_id="c", tool_name=text, claims=commanded.claims, preview=command, cwd=text
+    )
+    judge(strip.text for strip in [*painted, *paint_request(plain, "", 60, INK)])
+    judge([asked.rules_shown])
+
+
+async def test_lists_hints_and_the_status_line_draw_nothing_but_text(room: Room) -> None:
+    async with desk(room) as d:
+        for text in CORPUS:
+            d.app.proposals.offer([Choice(id=text, label=text, detail=text)], title=text)
+            judge((d.app.proposals.render_line(y).text for y in range(3)), 1)
+        standing = Standing(place="\n".join(CORPUS), model=CORPUS[0], mode="plan", state="ready")
+        judge(text for text, _ in status_line(standing, 1000, INK))
+        for at in range(0, len(CORPUS), 20):
+            d.app.composer.put("")
+            await d.paste(" ".join(CORPUS[at : at + 20]))
+            judge(d.screen.split("\n"), 1)
+
+
+# -- in a terminal
+
+
+_SENT = re.compile(r"\x1b(?:\[([<-?]*)([\d;:]*)[ -/]*([@-~])|\](\d*)|(.))")
+
+
+def forms(output: bytes) -> set[tuple[str, ...]]:
+    """The kinds of sequences that were sent: of modes which, of all others without numbers."""
+    sent = set()
+    for private, numbers, final, osc, other in _SENT.findall(output.decode("utf-8", "replace")):
+        sent.add((private, numbers if final in "hl" else "", final, osc, other))
+    return sent
+
+
+class Screen(pyte.Screen):
+    """An emulator that notes what it is asked beyond drawing."""
+
+    def __init__(self) -> None:
+        super().__init__(80, 24)
+        self.answers: list[str] = []
+        self.rings = 0
+
+    def bell(self, *_: object) -> None:
+        self.rings += 1
+
+    def write_process_input(self, data: str) -> None:
+        self.answers.append(data)
+
+
+def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[str, ...]], Screen]:
+    """What the program sent for an answer, a command's output and a question of these words."""
+    (folder / "said").write_text(said)
+    (folder / name).write_text("x")
+    calls = [("bash", {"command": "cat said; ls"}), ("bash", {"command": f"touch x\n{said}"})]
+    with FakeService([Say(text=said, calls=calls[:1]), Say(calls=calls[1:])]) as service:
+        terminal = Terminal(
+            ["-m", "dirge_py", "go"], cwd=folder, OPENAI_BASE_URL=service.openai_url
+        )
+        terminal.read_until("▸")
+        terminal.press("\x1b[F")
+        terminal.read_until("deny with a comment")
+        drawn = terminal.output
+        terminal.press("\x03")
+        terminal.read_until("Interrupted")
+        terminal.press("\x04")
+        terminal.finish()
+    assert mark in drawn
+    screen = Screen()
+    pyte.ByteStream(screen).feed(drawn)
+    return forms(drawn), screen
+
+
+def test_the_program_sends_a_terminal_what_it_sends_for_plain_words(tmp_path: Path) -> None:
+    for folder in ("plain", "hostile"):
+        (tmp_path / folder).mkdir()
+    plain, calm = played(tmp_path / "plain", "words\n" * 400, "name", b"words")
+    hostile, screen = played(
+        tmp_path / "hostile",
+        "\n".join(CORPUS).replace("\0", ""),
+        "\x1b]0;OWNED\x07\u202e",
+        b"T1dOTkVE",
+    )
+    count("terminal", len(CORPUS), len(hostile - plain), "were sent on")
+    assert hostile <= plain
+    assert screen.title == calm.title
+    assert screen.icon_name == calm.icon_name
+    assert screen.mode == calm.mode
+    assert (screen.rings, screen.answers) == (0, [])
+
+
+# -- the words of a question
+
+
+def commands() -> st.SearchStrategy[str]:
+    words = st.sampled_from(
+        ["rm", "-rf", "/", "'a b'", '"$x"', "\\", "&&", "#", "é", "漢字", "e\u0301", "x" * 300]
+    )
+    odd = st.sampled_from(
+        ["\u202e", "\u200b", "\u00a0", "\x1b[2K", "\r", "\x00", "\U000e0041", "<", "U+41>", "─"]
+    )
+    gaps = st.sampled_from(["", " ", "  ", "\t", "\n", " " * 9, "\t" * 12, "\n" * 6, " " * 500])
+    pairs = st.lists(st.tuples(words | odd, gaps), min_size=1, max_size=40)
+    return st.one_of(pairs.map(lambda found: "".join(w + g for w, g in found)), st.text())
+
+
+def told(strips: Iterable[Strip]) -> str:
+    """The command that a question shows, its escapes taken back."""
+    lines = [strip.text for strip in strips]
+    shown = "\n".join(line.removeprefix("│ ") for line in lines if line.startswith("│ "))
+    shown = re.sub(r"\n<(\d+) empty lines>\n", lambda m: "\n" * (int(m[1]) + 1), shown)
+    shown = re.sub(r" <(\d+) blanks> |<(\d+) blanks?>", lambda m: " " * int(m[1] or m[2]), shown)
+    return re.sub(r"<U\+([0-9A-F]{4,6})>", lambda m: chr(int(m[1], 16)), shown)
+
+
+def spelled(command: str) -> str:
+    """The command with tabs as blanks: four each, or one in a run that is only counted."""
+    counted = re.sub(r"[ \t]{9,}|[ \t]+(?=\n|\Z)", lambda m: " " * len(m[0]), command)
+    return counted.replace("\t", " " * 4)
+
+
+@settings(max_examples=size(300, 10_000), deadline=None)
+@given(commands())
+def test_a_question_shows_the_command_that_would_run(command: str) -> None:
+    asked = PermissionRequest(
+        call_id="c", tool_name="bash", claims=(), preview=Preview(kind="command", text=command)
+    )
+    shown = told(paint_request(asked, "", 1_000_000, INK))
+    narrow = told(paint_request(asked, "", 33, INK))
+    is_same = shown == spelled(command)
+    count("prompt honesty", 1, not is_same, "shown differently")
+    assert is_same
+    assert len(narrow) > 0 or not command.strip()
