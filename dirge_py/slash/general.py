@@ -20,8 +20,8 @@ async def show_help(args: str, conversation: "Conversation", front: FrontEnd) ->
         parts += ["", "Own names", *_aligned(own)]
     if front.keys:
         parts += ["", "Keys", *_aligned(front.keys)]
-    parts += ["", "@path attaches a file, a folder, a picture or a PDF. A line that begins with // is sent"]
-    parts[-1] += " as a prompt that begins with /."
+    parts += ["", "@path attaches a file, a folder, a picture or a PDF. A line that begins with //"]
+    parts[-1] += " is sent as a prompt that begins with /."
     front.show("\n".join(parts))
 
 
