@@ -337,6 +337,71 @@ async def test_a_submodule_is_guarded_too(inside, home, work):
     assert "x\n" not in (work / ".git/modules/vendor/config").read_text()
 
 
+async def test_a_guarded_submodule_is_not_exchanged_by_moving_its_folders(each, home, work):
+    library = home / "library"
+    library.mkdir()
+    repository(library)
+    repository(work)
+    allowed = ["-c", "protocol.file.allow=always"]
+    git(*allowed, "submodule", "add", "-q", str(library), "parts/vendor", cwd=work)
+    exchange = (
+        "mv parts/vendor parts/old; mv parts old; mkdir -p parts/vendor;"
+        "echo gitdir: ../../evil > parts/vendor/.git"
+    )
+
+    await each.run("rm -f .gitmodules; echo > .gitmodules")
+    await each.run(exchange)
+
+    assert git("rev-parse", "--git-dir", cwd=work / "parts/vendor") == (
+        f"{work}/.git/modules/parts/vendor\n"
+    )
+
+
+async def test_a_repository_that_may_be_written_is_not_led_to_other_settings(inside, home, work):
+    library = home / "library"
+    library.mkdir()
+    repository(library)
+    repository(work)
+    allowed = ["-c", "protocol.file.allow=always"]
+    git(*allowed, "submodule", "add", "-q", str(library), "vendor", cwd=work)
+    git("worktree", "add", "-q", str(home / "tree"), cwd=work)
+    git("config", "extensions.worktreeConfig", "true", cwd=work)
+    inside.runner.prepare("c", IDENTITY, frozenset({"git"}))
+    command = (
+        "cp -r .git evil; git config -f evil/config core.fsmonitor /bin/evil;"
+        "echo ../evil > .git/commondir; rm .git/commondir;"
+        "git config -f .git/config.worktree core.fsmonitor /bin/evil;"
+        "echo ../../../evil > .git/worktrees/tree/commondir;"
+        "mv .git/worktrees .git/w; cp -r .git/w .git/worktrees;"
+        "mv .git/modules .git/m; cp -r .git/m .git/modules;"
+        "git config -f .git/modules/vendor/config core.fsmonitor /bin/evil;"
+        "git config -f .git/worktrees/tree/config.worktree core.fsmonitor /bin/evil;"
+        "echo ../../../evil > .git/modules/vendor/commondir;"
+        "git commit -q --allow-empty -m second && echo committed"
+    )
+
+    text = await inside.text(command, call_id="c")
+    await inside.close()
+
+    assert "committed" in text
+    for folder in (work, work / "vendor", home / "tree"):
+        assert "evil" not in git("config", "--list", cwd=folder)
+    assert not (work / ".git/commondir").exists()
+    assert not (work / ".git/modules/vendor/commondir").exists()
+
+
+async def test_what_holds_a_root_is_not_moved_with_it(home, work, room):
+    inner = work / "sub/inner"
+    inner.mkdir(parents=True)
+    inside = Inside(replace(room, roots=(str(work), str(inner))))
+
+    await inside.run("mv sub old; mkdir -p sub/inner/.dirge/plugins")
+    await inside.close()
+
+    assert sorted(path.name for path in work.iterdir()) == ["sub"]
+    assert list(inner.iterdir()) == []
+
+
 # --- what is left on disk
 
 

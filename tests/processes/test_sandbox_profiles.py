@@ -234,6 +234,16 @@ def test_the_profile_for_macos():
     assert text.count("(") == text.count(")")
 
 
+def test_the_profile_for_macos_keeps_what_is_pinned_from_being_moved():
+    places: Places = {"/": "show", "/a": "write", "/a/b": "pin", "/a/b/.git": "guard"}
+
+    lines = seatbelt_profile(places, has_network=False).splitlines()
+
+    assert lines.index('(allow file-read* file-write* (subpath "/a"))') < lines.index(
+        '(deny file-write-unlink (literal "/a/b"))'
+    )
+
+
 def test_the_profile_for_macos_quotes_paths():
     places: Places = {"/": "show", '/a"b\\c': "hide"}
 

@@ -73,8 +73,8 @@ class Bubblewrap:
         """The argument list that runs `arguments` inside.
 
         Raises:
-            ProcessError: a place cannot be guarded, the command would start in a hidden one, or
-                this is closed.
+            ProcessError: a place cannot be guarded, the command would start in a hidden one, the
+                proxy for its hosts cannot be started, or this is closed.
         """
         if self._is_closed:
             raise ProcessError("No command is started while dirge ends.")
@@ -84,7 +84,7 @@ class Bubblewrap:
                 self._kept.give_up(os.path.join(root, ".git"))
         has_network = self._room.network or "network" in spec.permits
         if self._room.hosts and not has_network:
-            self._proxy = self._proxy or HostProxy(self._hosts)
+            self._proxy = self._proxy or _started_proxy(self._hosts)
             arguments = [*_RELAY, self._proxy.path, *arguments]
             for path in (self._proxy.folder, *_NEEDED_BY_RELAY):
                 if effect_on(path, places) == "hide":
@@ -151,7 +151,7 @@ def profile(places: Places, *, keep: Callable[[str], str | None], has_network: b
             options += ["--ro-bind", kept, kept] if kept is not None else []
         elif effect == "mask":
             options += ["--ro-bind", "/dev/null", path]
-        elif effect == "write":
+        elif effect in ("write", "pin"):
             options += ["--bind", path, path]
         elif os.path.exists(path):
             options += ["--ro-bind", path, path]
@@ -175,6 +175,16 @@ def _of_proc() -> list[str]:
         if not name.isdecimal() and not stat.S_ISLNK(mode) and is_settings:
             options += ["--ro-bind", path, path]
     return options
+
+
+def _started_proxy(hosts: HostList) -> HostProxy:
+    try:
+        return HostProxy(hosts)
+    except OSError as error:
+        raise ProcessError(
+            f"The proxy for `[sandbox] hosts` cannot be started: {error.strerror or error}.",
+            hint="Make room in the folder for temporary files, or list no hosts.",
+        ) from error
 
 
 def _path_of(descriptor: int | None) -> str:

@@ -1,21 +1,26 @@
-"""Folders that must not be made by a command, kept by an empty one of ours while commands run.
+"""What must not be made by a command, kept by an empty one of ours while commands run.
 
-A place can only be mounted upon if something stands there. Ours is marked, so that one that was
-left behind by a crash is known again, and locked, so that another dirge does not take it away
-under the commands of this one.
+A place can only be mounted upon if something stands there: an empty folder, or a file that says
+what its absence says. Ours is marked, so that one that was left behind by a crash is known again,
+and locked, so that another dirge does not take it away under the commands of this one.
 """
 
 import atexit
 import fcntl
 import os
+import stat
 from contextlib import suppress
 
 # Only its owner, with the sticky bit: nobody has such a folder by chance.
 _MARK = 0o1700
+_FILE_MARK = 0o1644
+
+_FILES = {"commondir": b".\n", "config.worktree": b""}
+"""Of git. Names of what is kept by a file, and what that holds."""
 
 
 class KeptPlaces:
-    """The folders made so far. `release` removes those that are still empty."""
+    """What was made so far. `release` removes what is still as it was made."""
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
@@ -30,8 +35,7 @@ class KeptPlaces:
             return place
         if not os.path.lexists(place):
             try:
-                os.mkdir(place, 0o700)
-                os.chmod(place, _MARK)
+                _make(place, _FILES.get(os.path.basename(path)) if place == path else None)
             except FileExistsError:
                 pass
             except OSError:
@@ -46,15 +50,12 @@ class KeptPlaces:
             _unmark(path)
 
     def release(self) -> None:
-        """Remove what was kept and is still empty, unless another dirge keeps it, too."""
+        """Remove what was kept and is still as it was, unless another dirge keeps it, too."""
         for path, descriptor in self._held.items():
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if _is_same(path, descriptor):
-                    if os.listdir(descriptor):
-                        _unmark(path)
-                    else:
-                        os.rmdir(path)
+                    _remove(path)
             os.close(descriptor)
         self._held.clear()
         atexit.unregister(self.release)
@@ -65,7 +66,7 @@ class KeptPlaces:
     def _hold(self, path: str) -> bool:
         """Whether it is ours to hold now."""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError:
             return False
         with suppress(OSError):  # some network file systems have no locks
@@ -82,6 +83,29 @@ class KeptPlaces:
         return True
 
 
+def _make(path: str, content: bytes | None) -> None:
+    """A marked file of this content, a folder for None."""
+    if content is None:
+        os.mkdir(path, 0o700)
+        os.chmod(path, _MARK)
+        return
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fchmod(descriptor, _FILE_MARK)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    if not _is_untouched(path):
+        _unmark(path)
+    elif os.path.isdir(path):
+        os.rmdir(path)
+    else:
+        os.unlink(path)
+
+
 def _first_missing(path: str) -> str:
     while not os.path.lexists(above := os.path.dirname(path)):
         path = above
@@ -91,14 +115,21 @@ def _first_missing(path: str) -> str:
 def _is_ours(path: str) -> bool:
     try:
         status = os.lstat(path)
-        return (
-            os.path.isdir(path)
-            and status.st_mode & 0o7777 == _MARK
-            and status.st_uid == os.geteuid()
-            and not os.listdir(path)
-        )
+        mark = _MARK if stat.S_ISDIR(status.st_mode) else _FILE_MARK
+        is_marked = status.st_mode & 0o7777 == mark and status.st_uid == os.geteuid()
+        return is_marked and _is_untouched(path)
     except OSError:
         return False
+
+
+def _is_untouched(path: str) -> bool:
+    if os.path.isdir(path):
+        return not os.listdir(path)
+    content = _FILES.get(os.path.basename(path))
+    if content is None or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(content) + 1) == content
 
 
 def _is_same(path: str, descriptor: int) -> bool:
@@ -111,4 +142,4 @@ def _is_same(path: str, descriptor: int) -> bool:
 def _unmark(path: str) -> None:
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(path, 0o777 & ~mask)
+    os.chmod(path, (0o777 if os.path.isdir(path) else 0o666) & ~mask)

@@ -30,7 +30,7 @@ LIMITS = (
 SIGNALS = " Other processes of yours can be sent signals."
 
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_LEVEL: dict[Effect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2}
+_LEVEL: dict[Effect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2, "pin": 2}
 _SCOPED_SIGNALS_ABI = 6
 
 
@@ -102,7 +102,7 @@ def _rules(path: str, effect: Effect, places: Places) -> Iterator[tuple[str, Eff
             yield from _rules(child, places.get(child, effect), places)
         return
     if level:
-        yield path, "write" if effect == "write" else "show"
+        yield path, "write" if level == _LEVEL["write"] else "show"
     for each in inner:
         if not is_below_any(each, _without(inner, each)):
             yield from _rules(each, places[each], places)

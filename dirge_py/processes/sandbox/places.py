@@ -10,16 +10,17 @@ from dirge_py.errors import ProcessError
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.paths import in_order, is_below, is_below_any, upwards
 from dirge_py.processes.sandbox.repository import (
-    modules_in,
+    acting_in,
     repository_of,
     submodule_entries,
 )
 from dirge_py.processes.sandbox.room import SandboxRoom, Unfit
 from dirge_py.processes.sandbox.toolchains import CREDENTIALS, GIT_SETTINGS, toolchains
 
-Effect: TypeAlias = Literal["hide", "show", "write", "guard", "mask"]
-"""Hide: empty folder of its own. Show: read-only. Write. Guard: read-only, and neither moved nor
-made where it is missing. Mask: a single file or socket that cannot be opened."""
+Effect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
+"""Hide: empty folder of its own. Show: read-only. Write. Pin: write in it, but it is not moved.
+Guard: read-only, and neither moved nor made where it is missing. Mask: a single file or socket
+that cannot be opened."""
 
 Places: TypeAlias = dict[str, Effect]
 """What becomes of a path and all below it, down to the next path that is named."""
@@ -86,6 +87,7 @@ def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
         places |= _of_git(root, may_write="git" in spec.permits)
     places |= dict.fromkeys((path for path in room.hidden if _matters(path, places)), "hide")
     places |= dict.fromkeys(_masked(room, places), "mask")
+    places |= dict.fromkeys(list(_pinned(places)), "pin")
     cwd = os.path.realpath(spec.cwd)
     if effect_on(cwd, places) == "hide":
         raise ProcessError(
@@ -167,12 +169,23 @@ def _of_git(root: str, *, may_write: bool) -> Places:
         # Without settings there, a command could make some.
         is_open = may_write and os.path.isfile(os.path.join(place, "config"))
         found[place] = "write" if is_open else "guard"
-        for directory in (place, *modules_in(place)) if is_open else ():
-            names = ["hooks", "config"]
-            if os.path.exists(os.path.join(directory, "config.worktree")):
-                names.append("config.worktree")
-            found |= dict.fromkeys((os.path.join(directory, name) for name in names), "guard")
+        if is_open:
+            found |= dict.fromkeys(acting_in(place), "guard")
     return found
+
+
+def _pinned(places: Places) -> Iterator[str]:
+    """The writable folders on the way to what is kept from a command.
+
+    Who moved one would move what is kept along with it, and could put another in its place.
+    """
+    for path, effect in places.items():
+        if effect in ("guard", "hide", "mask"):
+            for above in upwards(os.path.dirname(path)):
+                if effect_on(above, places) != "write":
+                    break
+                if above not in places and os.path.isdir(above):
+                    yield above
 
 
 def _matters(path: str, places: Mapping[str, Effect]) -> bool:

@@ -52,26 +52,42 @@ def modules_in(place: str) -> Iterator[str]:
             yield folder
             waiting.append(os.path.join(folder, "modules"))
             continue
-        try:
-            entries = list(os.scandir(folder))
-        except OSError:
-            continue
-        waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        waiting += _folders_in(folder)
 
 
-def submodule_entries(top: str) -> Iterator[str]:
-    """The `.git` entries of the submodules that `top` names, where they exist inside of it."""
-    text = _read(os.path.join(top, ".gitmodules"))
-    for line in text.splitlines():
+def acting_in(place: str) -> Iterator[str]:
+    """What names programs in the git directory `place` and its submodules', or leads elsewhere.
+
+    `commondir` says where settings and hooks are looked for instead; one may be made at any time.
+    """
+    for directory in (place, *modules_in(place)):
+        has_more = _has_settings_per_tree(directory)
+        yield from (os.path.join(directory, name) for name in ("hooks", "config", "commondir"))
+        trees = [directory, *_folders_in(os.path.join(directory, "worktrees"))]
+        for tree in trees:
+            own = os.path.join(tree, "config.worktree")
+            if has_more or os.path.lexists(own):
+                yield own
+            if tree != directory:
+                yield from (os.path.join(tree, name) for name in ("commondir", "gitdir"))
+
+
+def submodule_entries(root: str) -> Iterator[str]:
+    """The `.git` entries of the submodules below `root`, where they exist.
+
+    Those that `.gitmodules` names, and those that git made, as a command may change that file.
+    """
+    folders = []
+    for line in _read(os.path.join(root, ".gitmodules")).splitlines():
         name, _, value = line.strip().partition("=")
-        entry = os.path.join(top, value.strip(), ".git")
-        if (
-            name.strip() == "path"
-            and os.path.lexists(entry)
-            and os.path.realpath(entry) == os.path.normpath(entry)
-            and is_below(os.path.normpath(entry), top)
-        ):
-            yield os.path.normpath(entry)
+        folders += [os.path.join(root, value.strip())] if name.strip() == "path" else []
+    repository = repository_of(root)
+    for place in repository.places if repository else ():
+        folders += [os.path.join(module, _working_tree(module)) for module in modules_in(place)]
+    for folder in folders:
+        entry = os.path.join(os.path.normpath(folder), ".git")
+        if os.path.lexists(entry) and os.path.realpath(entry) == entry and is_below(entry, root):
+            yield entry
 
 
 def _behind_file(entry: str) -> list[str]:
@@ -88,6 +104,18 @@ def _behind_file(entry: str) -> list[str]:
         back = os.path.realpath(os.path.join(place, _working_tree(place)))
         return [place] if back == os.path.realpath(os.path.dirname(entry)) else []
     return []
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []
+    return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _has_settings_per_tree(place: str) -> bool:
+    return "worktreeconfig" in _read(os.path.join(place, "config")).lower()
 
 
 def _working_tree(place: str) -> str:

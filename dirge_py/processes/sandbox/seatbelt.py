@@ -89,6 +89,8 @@ def _about(path: str, effect: Effect) -> Iterator[str]:
         yield f"(deny file-read* file-write* network-outbound (literal {_quoted(path)}))"
     elif effect == "write":
         yield f"(allow file-read* file-write* {place})"
+    elif effect == "pin":
+        yield f"(deny file-write-unlink (literal {_quoted(path)}))"
     else:
         yield f"(allow file-read* {place})"
         yield f"(deny file-write* {place})"
