@@ -187,3 +187,40 @@ async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, in
         await d.until(lambda: "own" in d.screen.replace("in your own words", ""))
         await d.pilot.press("enter")
         assert await form == [chosen(text="own")]
+
+
+# -- with the engine
+
+
+ASKS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
+
+
+async def test_the_model_gets_the_answer(room: Room):
+    room.model.will_call("question", questions=ASKS)
+    async with desk(room) as d:
+        await d.send("go")
+        await posed(d)
+        await d.pilot.press("2")
+        await d.idle()
+        assert d.results[0].endswith("B")
+
+
+async def test_an_aborted_run_takes_its_form_down(room: Room):
+    room.model.will_call("question", questions=ASKS)
+    async with desk(room) as d:
+        await d.send("go")
+        await posed(d)
+        d.talk.abort()
+        await d.idle()
+        assert d.panel is None
+        assert d.app.composer.has_focus
+
+
+async def test_ctrl_c_says_nothing_and_interrupts(room: Room):
+    room.model.will_call("question", questions=ASKS)
+    async with desk(room) as d:
+        await d.send("go")
+        await posed(d)
+        await d.pilot.press("ctrl+c")
+        await d.idle()
+        assert "Interrupted." in d.text

@@ -218,7 +218,7 @@ async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
         assert d.dialog is not None
 
 
-async def test_typing_does_not_reach_the_input(room: Room):
+async def test_f17_typing_does_not_reach_the_input(room: Room):
     async with desk(room) as d:
         question = d.ask(request())
         await d.asked()
@@ -228,16 +228,16 @@ async def test_typing_does_not_reach_the_input(room: Room):
         assert not question.done()
 
 
-async def test_a_long_command_can_be_approved_only_after_its_end_was_seen(room: Room):
+async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(room: Room):
     async with desk(room) as d:
-        question = d.ask(request("\n".join(f"echo {n}" for n in range(99))))
+        question = d.ask(request("\n".join(f"echo {n}" for n in range(300))))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         await d.pilot.press("y", "enter", "1", "a")
         assert not question.done()
         assert "read on to the end to approve" in d.screen
         while d.dialog and not d.dialog.may_approve:
             await d.pilot.press("space")
-        assert "echo 98" in d.screen
+        assert "echo 299" in d.screen
         await d.pilot.press("y")
         assert await question == [PermissionAnswer(effect="allow")]
 

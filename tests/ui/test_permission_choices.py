@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dirge_py.calls import Preview
+from dirge_py.providers.scripted import Reply
 from dirge_py.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
@@ -126,6 +127,21 @@ async def test_several_questions_can_be_answered_on_small_screens(
                 await d.pilot.press("space")
             await d.pilot.press(key)
         assert await question == [ALLOWED, DENIED]
+
+
+async def test_calls_of_one_answer_are_asked_about_together(room: Room):
+    commands = ["touch one", "touch two"]
+    room.model.will(Reply(calls=[("bash", {"command": command}) for command in commands]))
+    async with desk(room) as d:
+        await d.send("go")
+        await d.asked()
+        assert "1 of 2" in shown(d)
+        await d.pilot.press("n")
+        await d.until(lambda: "2 of 2" in shown(d))
+        await d.asked()
+        await d.pilot.press("y")
+        await d.idle()
+        assert sorted(path.name for path in room.project.iterdir()) == ["two"]
 
 
 # -- what is stored

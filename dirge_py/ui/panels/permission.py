@@ -113,7 +113,8 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._body.repaint()
         self._others.repaint()
         self.repaint_menu()
-        return min(len(self._paint_body(width)) + menu + others + border, rows)
+        comment = int(self.has_class("writing"))
+        return min(len(self._paint_body(width)) + menu + others + comment + border, rows)
 
     # -- what it shows
 
@@ -219,6 +220,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
                 self._choose_hunks()
             case "comment":
                 self.add_class("writing")
+                self.refit()
                 self._comment.focus()
             case _:
                 self._scroll(action)
@@ -257,6 +259,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     def _stop_writing(self) -> None:
         self.remove_class("writing")
+        self.refit()
         self.focus()
 
     def _switch_width(self) -> None:
