@@ -93,15 +93,26 @@ def _replace_by_rename(
 
 
 def _replace_in_place(place: Place, content: bytes, *, check: Callable[[], None]) -> os.stat_result:
+    with new_file(place) as (_, copy):
+        write_all(copy, place.read())
+        os.fsync(copy)
+        sync_folder(place.folder)
+        return write_in_place(place, content, check=check)
+
+
+def write_in_place(
+    place: Place, content: bytes, *, check: Callable[[], None] = lambda: None
+) -> os.stat_result:
+    """Write over the file at `place`, of which a copy is on disk; if that breaks off, write it back.
+
+    Raises:
+        OSError: it could not be done.
+    """
     descriptor = place.open(place.name, os.O_RDWR)
     try:
         before = read_all(descriptor)
-        with new_file(place) as (_, copy):
-            write_all(copy, before)
-            os.fsync(copy)
-            sync_folder(place.folder)
-            check()
-            _overwrite(descriptor, content, before=before)
+        check()
+        _overwrite(descriptor, content, before=before)
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)

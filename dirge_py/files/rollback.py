@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dirge_py.errors import FileError
-from dirge_py.files.atomic import replace
+from dirge_py.files.atomic import write_in_place
 from dirge_py.files.beneath import FOLDER, open_beneath, open_folder_handle, open_regular
 from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import reason_of
@@ -63,12 +63,23 @@ def undo(place: Place, entry: Entry) -> bool:
         return False
     if entry.before is None:
         place.unlink(place.name)
-    elif now is None:
-        os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    elif _is_copy(place, entry.backup):
+        write_in_place(place, place.read(entry.backup))
     else:
-        replace(place, place.read(entry.backup))
+        # The old file itself, which takes no room on a disk that may be full.
+        os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     sync_folder(place.folder)
     return True
+
+
+def _is_copy(place: Place, backup: str) -> bool:
+    """Whether the file at `place` was written over, so that only its content is in the backup."""
+    now, old = place.status(), place.status(backup)
+    if now is None or old is None:
+        return False
+    return now.st_nlink > 1 or any(
+        getattr(now, name) != getattr(old, name) for name in ("st_uid", "st_gid", "st_mode")
+    )
 
 
 def _digest_at(place: Place) -> str | None:

@@ -23,10 +23,10 @@ class Place:
     name: str
     shown: str
 
-    def status(self) -> os.stat_result | None:
-        """What stands there, links not followed; None if nothing does."""
+    def status(self, name: str = "") -> os.stat_result | None:
+        """What stands there, or under that name beside it, links not followed; None if nothing."""
         try:
-            return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
+            return os.stat(name or self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.errors import FileError
-from dirge_py.files.atomic import replace
+from dirge_py.files.atomic import write_in_place
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.rollback import Entry, Journal, changed_since, undo
 from dirge_py.files.staging import (
@@ -87,7 +87,8 @@ class _Work:
         for (step, entry), is_in_place in zip(self._pairs, in_place, strict=True):
             with _named(step):
                 statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
-            self._done += 1
+                self._done += 1
+                sync_folder(step.place.folder)
         return statuses
 
     def take_back(self) -> list[str]:
@@ -142,14 +143,12 @@ def _make_visible(step: Step, entry: Entry, *, is_in_place: bool) -> os.stat_res
     if step.content is None:
         step.check()
         os.unlink(place.name, dir_fd=place.folder)
-        status = None
-    elif is_in_place:
-        return replace(place, step.content, check=step.check)
-    else:
-        status = os.stat(entry.temporary, dir_fd=place.folder, follow_symlinks=False)
-        step.check()
-        os.rename(entry.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-    sync_folder(place.folder)
+        return None
+    if is_in_place:
+        return write_in_place(place, step.content, check=step.check)
+    status = os.stat(entry.temporary, dir_fd=place.folder, follow_symlinks=False)
+    step.check()
+    os.rename(entry.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     return status
 
 

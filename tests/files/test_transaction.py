@@ -122,6 +122,54 @@ def test_a_full_disk_takes_everything_back(tmp_path: Path):
         assert contents(disk / "project") == OLD
 
 
+def test_a_disk_that_fills_up_halfway_leaves_no_half(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=256k") as disk:
+        project = disk / "project"
+        fill(project)
+        (project / "a").write_bytes(b"a" * 90_000)
+        (project / "linked").write_bytes(b"l" * 10_000)
+        before = contents(project)
+        workspace = Workspace([project], project)
+        files = workspace.at_call("c")
+        sizes = {"a": 90_000, "linked": 120_000}
+        targets = [
+            Target(path=name, content=b"x" * size, expected=files.read(name).identity)
+            for name, size in sizes.items()
+        ]
+
+        with pytest.raises(FileError, match="disk is full") as refusal:
+            files.write_all(targets)
+        workspace.close()
+
+        assert "Nothing was changed" in refusal.value.hint
+        assert contents(project) == before
+        assert (project / "other name").read_bytes() == b"l" * 10_000
+
+
+def test_an_error_after_a_file_became_visible_takes_that_file_back_too(project, monkeypatch):
+    workspace = Workspace([project], project)
+    files = workspace.at_call("c")
+    seen = {name: files.read(name).identity for name in ("a", "gone", "linked")}
+    changed: list[Path] = []
+    fsync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        # Whoever syncs the folder of a file that is changed already.
+        if (project / "a").read_bytes() == b"new" and not changed:
+            changed.append(project / "a")
+            raise OSError(5, "injected")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(FileError, match="a was not written: the disk reported") as refusal:
+        files.write_all([Target(path=name, content=b"new", expected=seen[name]) for name in seen])
+    workspace.close()
+
+    assert changed
+    assert "Nothing was changed" in refusal.value.hint
+    assert contents(project) == OLD
+
+
 def test_a_size_limit_takes_everything_back(project, tmp_path):
     workspace = Workspace([project], project)
     files = workspace.at_call("c")
