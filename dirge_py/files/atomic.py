@@ -103,7 +103,7 @@ def _replace_in_place(place: Place, content: bytes, *, check: Callable[[], None]
 def write_in_place(
     place: Place, content: bytes, *, check: Callable[[], None] = lambda: None
 ) -> os.stat_result:
-    """Write over the file at `place`, of which a copy is on disk; if that breaks off, write it back.
+    """Write over the file at `place`, which has a copy on disk; undo that if it breaks off.
 
     Raises:
         OSError: it could not be done.
