@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dirge_py.processes.runner import Runner
     from dirge_py.processes.shells import Shells
     from dirge_py.tools.planning.todo_list import TodoList
+    from dirge_py.web.late_service import LateWeb
     from dirge_py.web.service import Web
 
 
@@ -106,7 +107,7 @@ class Services:
     outputs: "OutputStore | None" = None
     assets: "AssetStore | None" = None
     todo: "TodoList | None" = None
-    web: "Web | None" = None
+    web: "Web | LateWeb | None" = None
     syntax: SyntaxCheck | None = None
     ask: AskPerson | None = None
     memory: Memory | None = None

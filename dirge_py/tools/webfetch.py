@@ -12,6 +12,7 @@ from dirge_py.lib.late import late
 from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
 
 if TYPE_CHECKING:
+    from dirge_py.web.late_service import LateWeb
     from dirge_py.web.page import Page
     from dirge_py.web.service import Web
     from dirge_py.web.untrusted import quoted
@@ -67,7 +68,7 @@ class Webfetch(Tool[WebfetchArgs]):
 TOOL = Webfetch()
 
 
-def _web(ctx: ToolContext) -> "Web":
+def _web(ctx: ToolContext) -> "Web | LateWeb":
     if ctx.services.web is None:
         raise ToolFailed("The web cannot be reached from here. Work with what is in the folder.")
     return ctx.services.web

@@ -24,7 +24,7 @@ from dirge_py.wiring.prompt import open_prompts
 from dirge_py.wiring.rules import open_gate
 from dirge_py.wiring.sandbox import would_be_sandboxed
 from dirge_py.wiring.trust import look_at_project, with_project
-from dirge_py.wiring.web import open_web
+from dirge_py.wiring.web_access import web_access
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
@@ -87,7 +87,7 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         processes=runner,
         shells=Shells(runner),
         todo=TodoList(),
-        web=open_web(config, lambda key: None),
+        web=web_access(config, lambda key: None),
         ask=_nobody,
     )
     toolbox = Toolbox(discover(), services, str(folder))

@@ -16,7 +16,7 @@ from dirge_py.secrets.redactor import Redactor
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import key_variables
 from dirge_py.wiring.sandbox import open_sandbox
-from dirge_py.wiring.web import open_web, search_key_variables
+from dirge_py.wiring.web_access import search_key_variables, web_access
 
 
 class Machine:
@@ -57,7 +57,7 @@ class Machine:
             # A sandbox shows commands no process of ours, and must itself be handed things by us.
             close_to_others()
         self.shells = Shells(self.runner)
-        self.web = open_web(config, redactor.add)
+        self.web = web_access(config, redactor.add)
 
     @property
     def is_sandboxed(self) -> bool:

@@ -8,25 +8,21 @@ from dirge_py.config.schema import Config
 from dirge_py.config.schema import Web as WebTable
 from dirge_py.errors import ConfigError, ToolFailed
 from dirge_py.web.backends import BACKENDS
+from dirge_py.web.late_service import LateWeb
 from dirge_py.web.reach import Reach, is_local
 from dirge_py.web.search import Search, SearchBackend
 from dirge_py.web.service import Web, WebLimits
 from dirge_py.web.url import Target, parse_url
 
 
-def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web | None:
-    """The web service; None where a rule denies the whole network to every call.
+def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web:
+    """The web service.
 
     `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
 
     Raises:
         ConfigError: a setting of `[web]` does not hold.
     """
-    if any(
-        rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**")
-        for rule in config.permission.rule
-    ):
-        return None
     table = config.web
     if table.proxy is not None:
         keep_secret(_proxy_password(table.proxy))
@@ -41,12 +37,6 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web | None:
     )
 
 
-def search_key_variables(config: Config) -> list[str]:
-    """The environment variables that may hold a search key: they never reach a command."""
-    named = [config.web.search_key_env] if config.web.search_key_env else []
-    return [*named, *(backend.key_env for backend in BACKENDS.values() if backend.key_env)]
-
-
 def _search(
     table: WebTable,
     reach: Reach,
@@ -55,7 +45,7 @@ def _search(
 ) -> tuple[Search | None, str]:
     """(the search service, why there is none)."""
     if table.search is None:
-        return None, "No search service is chosen: set `search` under `[web]`."
+        return None, LateWeb.search_problem
     backend = BACKENDS[table.search]
     if not (table.search_url or backend.url):
         return None, f"{backend.name} has no address: set `search_url` under `[web]`."

@@ -8,8 +8,10 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError, ToolFailed
+from dirge_py.web.backends import BACKENDS
 from dirge_py.web.service import Web
-from dirge_py.wiring.web import open_web, search_key_variables
+from dirge_py.wiring.web import open_web
+from dirge_py.wiring.web_access import SEARCH_KEY_VARIABLES, search_key_variables, web_access
 from tests.web.site import Reply, serving
 
 Load = Callable[..., Config]
@@ -43,8 +45,8 @@ def test_without_settings_pages_can_be_fetched_and_nothing_searched(loaded: Load
 @pytest.mark.parametrize("op", ["network", "*"])
 def test_where_the_network_is_denied_there_is_no_web(loaded: Load, op: str) -> None:
     rule = f'[[permission.rule]]\nop = "{op}"\nmatch = "*"\neffect = '
-    assert open_web(loaded(rule + '"deny"'), [].append) is None
-    assert open_web(loaded(rule + '"ask"'), [].append) is not None
+    assert web_access(loaded(rule + '"deny"'), [].append) is None
+    assert web_access(loaded(rule + '"ask"'), [].append) is not None
 
 
 async def test_the_settings_reach_the_requests(loaded: Load) -> None:
@@ -118,3 +120,9 @@ def test_a_setting_that_does_not_hold_stops_the_start(loaded: Load, text: str) -
         opened(loaded(f"[web]\n{text}", BRAVE_API_KEY="abc-123"))
     assert "`[web]`" in str(caught.value) or "`search_url`" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_the_keys_of_all_search_services_are_withheld_from_commands() -> None:
+    keys = {backend.key_env for backend in BACKENDS.values() if backend.key_env}
+
+    assert keys == set(SEARCH_KEY_VARIABLES)
