@@ -1,7 +1,7 @@
 """Change several files together: create, update, delete, rename."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
@@ -10,12 +10,22 @@ from dirge_py.claims import Claim
 from dirge_py.errors import FileError
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.landing import Landed, land, preview_of
-from dirge_py.tools.editing.operations import Operation
-from dirge_py.tools.editing.patch_text import parse_patch
-from dirge_py.tools.editing.patching import PatchPlan, PatchPlanner
-from dirge_py.tools.editing.plan import OneEdit
+
+if TYPE_CHECKING:
+    from dirge_py.tools.editing.landing import Landed, land, preview_of
+    from dirge_py.tools.editing.operations import Operation
+    from dirge_py.tools.editing.patch_text import parse_patch
+    from dirge_py.tools.editing.patching import PatchPlan, PatchPlanner
+    from dirge_py.tools.editing.plan import OneEdit
+else:
+    land = late("dirge_py.tools.editing.landing", "land")
+    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
+    Operation = late("dirge_py.tools.editing.operations", "Operation")
+    parse_patch = late("dirge_py.tools.editing.patch_text", "parse_patch")
+    PatchPlanner = late("dirge_py.tools.editing.patching", "PatchPlanner")
+    OneEdit = late("dirge_py.tools.editing.plan", "OneEdit")
 
 _NAMES = {
     "type": "action",
@@ -50,7 +60,7 @@ class OperationArgs(ToolArgs):
                 raise ValueError("rename needs new_path")
         return self
 
-    def operation(self) -> Operation:
+    def operation(self) -> "Operation":
         edits = []
         if self.action != "create" and self.old_text is not None and self.new_text is not None:
             edits = [OneEdit(old=self.old_text, new=self.new_text)]
@@ -80,7 +90,7 @@ class ApplyPatchArgs(ToolArgs):
                 raise ValueError(f"no file can be called {path!r}") from None
         return self
 
-    def each(self) -> Sequence[Operation]:
+    def each(self) -> "Sequence[Operation]":
         """The operations, in order. Raises ValueError if the patch is none."""
         if self.operations:
             return [each.operation() for each in self.operations]
@@ -126,25 +136,25 @@ def _usual(operation: Any) -> Any:
     return operation
 
 
-def _paths(operations: Sequence[Operation]) -> Iterator[str]:
+def _paths(operations: "Sequence[Operation]") -> Iterator[str]:
     for each in operations:
         yield each.path
         if each.new_path is not None:
             yield each.new_path
 
 
-def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[PatchPlan, Landed]:
+def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> "tuple[PatchPlan, Landed]":
     plan = _planned(args, ctx.files, ctx, is_call=True)
     return plan, land(plan.files, ctx)
 
 
 def _planned(
     args: ApplyPatchArgs, files: CallFiles, ctx: ToolContext, *, is_call: bool
-) -> PatchPlan:
+) -> "PatchPlan":
     return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
-def _report(plan: PatchPlan, landed: Landed) -> str:
+def _report(plan: "PatchPlan", landed: "Landed") -> str:
     """A line for each operation; what the person changed is said by its diff alone."""
     if list(landed.files) != list(plan.files):
         return f"{len(landed.files)} of {len(plan.files)} files were changed."

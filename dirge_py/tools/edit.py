@@ -1,17 +1,29 @@
 """Replace pieces of a file."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
 from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.knowledge import require_known, told_more
-from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
-from dirge_py.tools.editing.plan import EditPlan, Missed, OneEdit, plan_edits
+from dirge_py.tools.editing.missed import Missed
+
+if TYPE_CHECKING:
+    from dirge_py.tools.editing.knowledge import require_known, told_more
+    from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
+    from dirge_py.tools.editing.plan import EditPlan, OneEdit, plan_edits
+else:
+    require_known = late("dirge_py.tools.editing.knowledge", "require_known")
+    told_more = late("dirge_py.tools.editing.knowledge", "told_more")
+    Planned = late("dirge_py.tools.editing.landing", "Planned")
+    land = late("dirge_py.tools.editing.landing", "land")
+    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
+    OneEdit = late("dirge_py.tools.editing.plan", "OneEdit")
+    plan_edits = late("dirge_py.tools.editing.plan", "plan_edits")
 
 _NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}
 
@@ -36,7 +48,7 @@ class EditArgs(ToolArgs):
             raise ValueError("give old_text and new_text, or edits")
         return self
 
-    def each(self) -> Sequence[OneEdit]:
+    def each(self) -> "Sequence[OneEdit]":
         """The edits, in order."""
         if self.edits:
             return [
@@ -90,7 +102,7 @@ def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
     return arguments
 
 
-def _apply(args: EditArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, Landed]:
+def _apply(args: EditArgs, path: str, ctx: ToolContext) -> "tuple[EditPlan, Landed]":
     files = ctx.files
     content = files.read(path)
     require_known(
@@ -106,14 +118,14 @@ def _apply(args: EditArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, Lande
     return plan, land([planned], ctx)
 
 
-def _planned(args: EditArgs, path: str, files: CallFiles) -> tuple[Planned, EditPlan]:
+def _planned(args: EditArgs, path: str, files: CallFiles) -> "tuple[Planned, EditPlan]":
     before = files.read(path)
     plan = plan_edits(before.content, args.each(), path=args.path)
     planned = Planned(path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff)
     return planned, plan
 
 
-def _report(args: EditArgs, plan: EditPlan, landed: Landed) -> str:
+def _report(args: EditArgs, plan: "EditPlan", landed: "Landed") -> str:
     if any(each.is_chosen for each in landed.files) or not landed.files:
         return f"{'Changed' if landed.files else 'Did not change'} {args.path}."
     place = f"line {plan.first_line}" if plan.places == 1 else f"{plan.places} places"

@@ -1,7 +1,7 @@
 """Create a file, or replace all of one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -9,10 +9,19 @@ from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
 from dirge_py.errors import FileError
 from dirge_py.files.workspace import CallFiles
+from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
-from dirge_py.tools.editing.diff import diff_of_texts
-from dirge_py.tools.editing.document import encoded
-from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
+
+if TYPE_CHECKING:
+    from dirge_py.tools.editing.diff import diff_of_texts
+    from dirge_py.tools.editing.document import encoded
+    from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
+else:
+    diff_of_texts = late("dirge_py.tools.editing.diff", "diff_of_texts")
+    encoded = late("dirge_py.tools.editing.document", "encoded")
+    Planned = late("dirge_py.tools.editing.landing", "Planned")
+    land = late("dirge_py.tools.editing.landing", "land")
+    preview_of = late("dirge_py.tools.editing.landing", "preview_of")
 
 
 class WriteArgs(ToolArgs):
@@ -43,14 +52,14 @@ class Write(Tool[WriteArgs]):
         return landed.result(_report(args, landed), with_diff=bool(landed.notes), path=path)
 
 
-def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> Landed:
+def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> "Landed":
     planned = _planned(args, path, ctx.files)
     if planned.before is not None:
         ctx.files.check_fresh(args.path, planned.before)
     return land([planned], ctx)
 
 
-def _planned(args: WriteArgs, path: str, files: CallFiles) -> Planned:
+def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
     content = encoded(args.content)
     if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")
@@ -59,7 +68,7 @@ def _planned(args: WriteArgs, path: str, files: CallFiles) -> Planned:
     return Planned(path=path, shown=args.path, before=before, after=content, diff=diff)
 
 
-def _report(args: WriteArgs, landed: Landed) -> str:
+def _report(args: WriteArgs, landed: "Landed") -> str:
     if not landed.files:
         return f"Did not write {args.path}."
     content = landed.files[0].after or b""

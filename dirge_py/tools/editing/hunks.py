@@ -7,9 +7,10 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.blocks import Block, Run, ViewLines
 from dirge_py.tools.editing.document import Document, Replacement, plain
 from dirge_py.tools.editing.matching import EXACT, STRATEGIES, Found, Strategy, find_block
+from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.nearest import nearest_line, numbered
 from dirge_py.tools.editing.operations import Hunk
-from dirge_py.tools.editing.plan import MAX_LINES_SHOWN, Missed, line_numbers
+from dirge_py.tools.editing.plan import MAX_LINES_SHOWN, line_numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dirge_py.errors import FileError
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.editing.document import Document
+from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.nearest import numbered
-from dirge_py.tools.editing.plan import Missed
 
 MAX_LINES = 60
 _CONTEXT = 3

@@ -13,8 +13,9 @@ from dirge_py.tools.editing.document import encoded
 from dirge_py.tools.editing.hunks import apply_hunks
 from dirge_py.tools.editing.knowledge import require_known, told_more
 from dirge_py.tools.editing.landing import Planned
+from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.operations import Operation
-from dirge_py.tools.editing.plan import Missed, plan_edits
+from dirge_py.tools.editing.plan import plan_edits
 
 _SNIFFED = 8192
 

@@ -14,19 +14,11 @@ from dirge_py.tools.editing.matching import (
     find,
     has_overlap,
 )
+from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.nearest import nearest_line, numbered
 
 MAX_LINES_NAMED = 20
 MAX_LINES_SHOWN = 12
-
-
-class Missed(FileError):
-    """The text to be replaced has not the one place it needs; `line` (from 0) is the nearest."""
-
-    def __init__(self, message: str, *, hint: str, view: bytes, line: int | None) -> None:
-        super().__init__(message, hint=hint)
-        self.view = view
-        self.line = line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
