@@ -14,12 +14,16 @@ Permit = Literal["git", "network"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """What a launcher may know about the command it wraps."""
+    """What a launcher may know about the command it wraps.
+
+    `shows` are places that it reads, wherever they are: what was approved, and what it runs.
+    """
 
     cwd: str
     environment: Mapping[str, str]
     call_id: str
     permits: frozenset[Permit] = frozenset()
+    shows: Sequence[str] = ()
 
 
 Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]

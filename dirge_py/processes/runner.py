@@ -77,11 +77,13 @@ class Runner:
         extra_env: Mapping[str, str] | None = None,
         stdin_text: str | None = None,
         watching: Watching | None = None,
+        shows: Sequence[str] = (),
     ) -> Finished:
         """Run a command line with bash, or an argument list as it is, to its end.
 
         Returns when the started process has exited or was stopped, and nothing it started runs
         any more. Output too big to show goes into a file of `outputs`, named after the call.
+        `shows` are places that it reads even where a sandbox would hide them.
         A cancelled caller gets its CancelledError at once; the command is ended behind it.
 
         Raises:
@@ -100,6 +102,7 @@ class Runner:
             extra_env=extra_env,
             stdin_text=stdin_text,
             watching=watching,
+            shows=shows,
         )
         await running.follow(signal)
         return running.finished.result()
@@ -116,6 +119,7 @@ class Runner:
         extra_env: Mapping[str, str] | None = None,
         stdin_text: str | None = None,
         watching: Watching | None = None,
+        shows: Sequence[str] = (),
     ) -> RunningCommand:
         """Start a command as `run` does, without waiting: it ends by itself, or with the runner.
 
@@ -133,7 +137,11 @@ class Runner:
         arguments = shell_arguments(command) if isinstance(command, str) else list(command)
         if self._launcher is not None:
             spec = LaunchSpec(
-                cwd=cwd, environment=environment, call_id=call_id, permits=prepared.permits
+                cwd=cwd,
+                environment=environment,
+                call_id=call_id,
+                permits=prepared.permits,
+                shows=shows,
             )
             arguments = self._launcher(arguments, spec)
         STRAYS.expect()

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,11 +17,15 @@ from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
 from dirge_py.tools.base import Services
 from dirge_py.tools.grep import Grep
 from dirge_py.tools.searching.dialect import portable
 from dirge_py.tools.searching.matching_lines import LineSearch, find_ripgrep, matching_lines
+from dirge_py.tools.searching.matching_names import matching_names
 from dirge_py.tools.toolbox import Toolbox
+from tests.files.requirement import lacking
 
 
 def use(bench, ripgrep):
@@ -50,6 +55,49 @@ async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
     assert lines[1] == "a:1:hit"
     assert len(lines) == 202
     assert "100 more" in lines[-1]
+
+
+@pytest.mark.parametrize("program", ["ripgrep", "python"])
+async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path, program):
+    ripgrep = required_ripgrep() if program == "ripgrep" else None
+    home = Path(sys.prefix).parent
+    room = SandboxRoom(roots=(str(tmp_path),), home=str(home))
+    sandbox = find_sandbox(room)
+    if isinstance(sandbox, NoSandbox):
+        lacking("a working sandbox")
+    runner = Runner(EnvironmentPolicy(), sandbox.launcher)
+    with tempfile.TemporaryDirectory() as elsewhere:
+        Path(elsewhere, "a").write_text("hit\n")
+        search = LineSearch(pattern="hit", folder=elsewhere, paths=["./a"])
+        try:
+            lines = await matching_lines(
+                search, runner=runner, signal=AbortSignal(), ripgrep=ripgrep
+            )
+            names = await matching_names(
+                "hit", ["miss", "hit"], runner=runner, signal=AbortSignal(), ripgrep=ripgrep
+            )
+        finally:
+            await runner.shutdown()
+            sandbox.close()
+
+    assert lines.count == 1
+    assert names == [1]
+
+
+async def test_a_search_whose_program_breaks_off_says_so(bench, tmp_path):
+    broken = tmp_path / "rg"
+    broken.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
+    broken.chmod(0o755)
+    use(bench, str(broken))
+    bench.put("a", "hit")
+
+    assert "broke off: no memory" in await bench.refusal("grep", pattern="hit")
+
+
+async def test_an_empty_line_has_no_edge_of_a_word(searching):
+    searching.put("a", "\n")
+
+    assert "1 match " in await searching.text("grep", pattern=r"\B")
 
 
 async def test_d39_no_match_is_no_error(searching):

@@ -80,7 +80,8 @@ def places_of(room: SandboxRoom, spec: LaunchSpec) -> Places:
         raise ProcessError(str(unfit), hint=unfit.fix) from unfit
     places: Places = {"/": "show"}
     places |= dict.fromkeys(_hidden(room), "hide")
-    _show(places, [*_needed(room, spec), *room.readable], room)
+    asked = map(os.path.realpath, spec.shows)
+    _show(places, [*_needed(room, spec), *room.readable, *asked], room)
     places |= dict.fromkeys((*room.writable, *room.roots), "write")
     for root in room.roots:
         places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")

@@ -68,7 +68,18 @@ def _translated(pattern: str) -> Iterator[str]:
 
 
 # The end of the text is the end of the line here; the two programs spell it differently.
-_ESCAPES = {r"\Z": "$", r"\z": "$", r"\A": "^", r"\<": r"\b", r"\>": r"\b"}
+# Nor does Python before 3.14 find `\B` in an empty line; and to it U+001C to U+001F are blanks.
+_BLANKS = r"\t\v\f \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_ESCAPES = {
+    r"\s": f"[{_BLANKS}]",
+    r"\S": f"[^{_BLANKS}]",
+    r"\B": r"(?:\B|^$)",
+    r"\Z": "$",
+    r"\z": "$",
+    r"\A": "^",
+    r"\<": r"\b",
+    r"\>": r"\b",
+}
 
 
 def guarded(portable_pattern: str) -> str:
@@ -96,6 +107,7 @@ def _class(token: str) -> str:
     start = opening.end() if opening else 1
     head = token[:start].replace("]", r"\]")
     inside = re.sub(r"\[:(\w+):\]", lambda m: _POSIX.get(m[1], m[0]), token[start:-1])
+    inside = re.sub(r"\\(?s:.)", lambda m: _BLANKS if m[0] == r"\s" else m[0], inside)
     inside = re.sub(r"(?<!\\)\[", r"\[", inside)
     return (
         head + re.sub(r"(&&|--|~~|\|\|)", lambda m: "\\" + m[0][0] + "\\" + m[0][1], inside) + "]"

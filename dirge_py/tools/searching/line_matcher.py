@@ -38,6 +38,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
             # The reader takes one line end off, as ripgrep leaves it on.
             shown = {"text": _sendable(text) + "\r\n"}
             out.write(_message(kind, path={"text": path}, line_number=number, lines=shown))
+    out.write(_message("summary"))
 
 
 def _message(kind: str, **contents: object) -> str:

@@ -73,12 +73,14 @@ async def matching_lines(
     """The matching lines with their context.
 
     Raises:
-        ToolFailed: aborted, or it took longer than `TIMEOUT_S` for one batch of files.
+        ToolFailed: aborted, it took longer than `TIMEOUT_S` for one batch of files, or the program
+            did not get to its end.
         FileError: the program refused the pattern.
     """
     count = 0
     lines: list[Line] = []
     program = _ripgrep_command(ripgrep, search) if ripgrep else _own_command(search)
+    needed = [ripgrep] if ripgrep else [*_PYTHON, os.path.dirname(program[3])]
     with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
         outputs = OutputStore(Path(folder))
         for batch in _batches(search.paths):
@@ -89,6 +91,7 @@ async def matching_lines(
                 call_id="",
                 signal=signal,
                 outputs=outputs,
+                shows=[search.folder, *needed],
             )
             _require_ended(finished)
             room = None if search.most_lines is None else search.most_lines - len(lines)
@@ -101,6 +104,9 @@ async def matching_lines(
 def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
     options = ["--json", "--no-config", "--crlf", "--no-mmap", f"--context={search.context}"]
     return [program, *options, f"--regexp={search.pattern}", "--"]
+
+
+_PYTHON = (sys.prefix, sys.base_prefix)
 
 
 def _own_command(search: LineSearch) -> list[str]:
@@ -174,6 +180,8 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
     """What `rg --json` reported, by path, without files that turned out binary."""
     files: dict[str, _File] = {}
     current = _File()
+    is_whole = False
+    said = ""
     for raw in output.split(b"\n"):
         if raw.startswith((_MATCH, _CONTEXT)):
             current.count += raw.startswith(_MATCH)
@@ -185,11 +193,15 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
         except ValueError:
             if raw.startswith((b"regex parse error", b"rg: regex parse error")):
                 raise FileError(f"{pattern!r} is not a regular expression for ripgrep.") from None
-            continue  # a warning about an unreadable file
+            said = raw.decode(errors="replace") or said  # a warning about an unreadable file
+            continue
+        is_whole = is_whole or message["type"] == "summary"
         if message["type"] == "begin":
             current = files[_path(message["data"])] = _File()
         elif message["type"] == "end" and message["data"].get("binary_offset") is not None:
             files.pop(_path(message["data"]))
+    if not is_whole:
+        raise ToolFailed(f"The search broke off: {said or 'its program ended early'}.")
     return files
 
 
