@@ -283,14 +283,18 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=folder, OPENAI_BASE_URL=service.openai_url
         )
-        terminal.read_until("▸")
-        terminal.press("\x1b[F")
-        terminal.read_until("deny with a comment")
-        drawn = terminal.output
-        terminal.press("\x03")
-        terminal.read_until("Interrupted")
-        terminal.press("\x04")
-        terminal.finish()
+        try:
+            terminal.read_until("▸")
+            terminal.press("\x1b[F")
+            terminal.read_until("deny with a comment")
+            drawn = terminal.output
+            terminal.press("\x03")
+            terminal.read_until("Interrupted")
+            terminal.press("\x04")
+            terminal.finish()
+        finally:
+            terminal.child.kill()
+            terminal.child.wait()
     assert mark in drawn
     screen = Screen()
     pyte.ByteStream(screen).feed(drawn)
