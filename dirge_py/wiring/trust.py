@@ -22,6 +22,7 @@ from dirge_py.permission.trust import (
     digest_of,
     is_answered,
     judged,
+    kind_of,
     why_never,
 )
 from dirge_py.questions import ActingFile, TrustOffer
@@ -106,10 +107,23 @@ class Project:
                 f"{count} of this project {verb} not trusted and not loaded; "
                 "`dirge trust --show` lists what is there."
             )
+        if not self._are_plugins_whole and any(file.kind == "plugin" for file in self.files):
+            told.append("None of its plugins is loaded: one could use what is not trusted.")
         return tuple(told)
 
+    @property
+    def _are_plugins_whole(self) -> bool:
+        """Whether all that a plugin may find beside it was agreed to, and is as it was then."""
+        found = [file.state == "trusted" for file in self.files if file.kind == "plugin"]
+        return all(found) and not any(kind_of(each.path) == "plugin" for each in self.refused)
+
     def trusted(self, kind: str) -> Mapping[str, bytes]:
-        """The bytes of its trusted files of this kind, by path; the very bytes that were hashed."""
+        """The bytes of its trusted files of this kind, by path; the very bytes that were hashed.
+
+        Of plugins all or none.
+        """
+        if kind == "plugin" and not self._are_plugins_whole:
+            return {}
         return {
             file.path: self.contents[file.path]
             for file in self.files

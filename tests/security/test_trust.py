@@ -216,11 +216,37 @@ def test_what_was_accepted_runs_and_a_change_does_not(hostile: Hostile) -> None:
     product.file(".dirge/plugins/later.py", hostile.plugin("later"))
     told = product.run("-p", "hello")
     assert "2 files in .dirge of this project are not trusted" in told.stderr
+    assert "None of its plugins is loaded" in told.stderr
     assert hostile.marked == ["plugin", "registered"]
 
     hostile.accept()
     product.run("-p", "hello")
     assert hostile.marked == ["changed", "later", "plugin", "registered"]
+
+
+@pytest.mark.parametrize("kind", ["changed", "link"])
+def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
+    hostile: Hostile, kind: str
+) -> None:
+    """A plugin that is as it was could import it."""
+    product = hostile.product
+    hostile.good()
+    beside = product.file(".dirge/plugins/lib/beside.py", "")
+    use = "import sys; sys.dont_write_bytecode = True\n"
+    use += f"sys.path.insert(0, {str(beside.parent)!r}); import beside\n"
+    product.file(".dirge/plugins/evil.py", use + hostile.plugin("plugin"))
+    hostile.accept()
+    other = product.file("elsewhere.py", hostile.plugin("exchanged"))
+
+    beside.unlink()
+    if kind == "link":
+        beside.symlink_to(other)
+    else:
+        beside.write_bytes(other.read_bytes())
+    told = product.run("-p", "hello")
+
+    assert hostile.marked == []
+    assert "None of its plugins is loaded" in told.stderr
 
 
 def test_what_runs_is_what_was_hashed_whatever_stands_there_by_then(hostile: Hostile) -> None:
