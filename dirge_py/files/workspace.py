@@ -13,7 +13,7 @@ from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
 from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
-from dirge_py.files.resolve import Kind, absolute, is_beneath, resolve
+from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
 from dirge_py.files.rollback import roll_back_leftovers
 from dirge_py.files.shown import ShownChanges
 from dirge_py.files.staging import Place
@@ -199,12 +199,16 @@ class CallFiles:
         """A regular file, open for reading from its start.
 
         Raises:
-            FileError: it is missing, no regular file, or may not be read.
+            FileError: it is missing, no regular file, or may not be read; also in the block, where
+                the system refuses to read on.
         """
         located = self.locate(path)
         descriptor, status = open_regular(*self._workspace.anchor(located.real), path)
         with os.fdopen(descriptor, "rb") as stream:
-            yield stream, located, status
+            try:
+                yield stream, located, status
+            except OSError as error:
+                raise FileError(f"{path} cannot be read: {reason_of(error)}.") from error
 
     def read(self, path: str) -> FileContent:
         """The whole file. Does not count as having read it: see `remember_read`.
@@ -213,12 +217,15 @@ class CallFiles:
             FileError: as `open`, it is larger than `WHOLE_FILE_LIMIT`, or not as it was shown.
         """
         with self.open(path) as (stream, located, status):
-            if status.st_size > WHOLE_FILE_LIMIT:
+            content = b""
+            if status.st_size <= WHOLE_FILE_LIMIT:
+                # Files of the system, and those that grow, hold more than they say.
+                content = stream.read(WHOLE_FILE_LIMIT + 1) or b""
+            if max(status.st_size, len(content)) > WHOLE_FILE_LIMIT:
                 raise FileError(
                     f"{path} is larger than {WHOLE_FILE_LIMIT // (1 << 20)} MiB.",
                     hint="Use a command that works on it as a stream.",
                 )
-            content = stream.read()
             status = os.fstat(stream.fileno())
         identity = Identity.of(status, sha256_of(content))
         found = FileContent(real=located.real, content=content, identity=identity)

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from dirge_py.errors import FileError
+from dirge_py.files import workspace as workspace_module
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle, walk_beneath
 from dirge_py.files.workspace import Located, Workspace
+from tests.files.requirement import lacking
 
 
 @pytest.fixture
@@ -122,3 +124,24 @@ def test_both_ways_of_opening_refuse_links_and_the_way_up(tmp_path):
                     os.close(way(anchor, bad, FILE))
     finally:
         os.close(anchor)
+
+
+def of_the_system(path: str) -> str:
+    if not os.path.exists(path):
+        lacking("a system with /proc")
+    return path
+
+
+def test_a_file_that_breaks_off_is_named(tmp_path):
+    files = Workspace([tmp_path], tmp_path).for_person()
+
+    with pytest.raises(FileError, match="/proc/self/mem cannot be read"):
+        files.read(of_the_system("/proc/self/mem"))
+
+
+def test_a_file_that_holds_more_than_it_says_is_not_read_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(workspace_module, "WHOLE_FILE_LIMIT", 100)
+    files = Workspace([tmp_path], tmp_path).for_person()
+
+    with pytest.raises(FileError, match="is larger than"):
+        files.read(of_the_system("/proc/self/maps"))
