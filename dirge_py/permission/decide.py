@@ -118,7 +118,7 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
     if not isinstance(fact, CommandFact):
         return ""
     named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
-    return next(named, "") or (fact.destroys if policy.mode != "yolo" else "")
+    return fact.forbidden or next(named, "") or (fact.destroys if policy.mode != "yolo" else "")
 
 
 def _first_hit(fact: Fact, policy: PolicySet) -> str:

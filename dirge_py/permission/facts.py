@@ -44,6 +44,7 @@ class CommandFact:
     has `words`; rules that allow are compared with them. `may_run` is what deny rules are compared
     with: all it might run in turn, guessed high. `raw_words` is the same for text that nothing
     could parse. `reads` and `touches` are places it names, for rules that deny.
+    `forbidden` says why it must not run whatever the rules say, `destroys` why only yolo lets it.
     `is_grantable`: "the same again" would be as harmless as this time. `changes_git`: it runs git
     for more than looking.
     """
@@ -53,6 +54,7 @@ class CommandFact:
     refusal: str = ""
     may_run: tuple[tuple[Word, ...], ...] = ()
     raw_words: tuple[Word, ...] = ()
+    forbidden: str = ""
     destroys: str = ""
     is_build: bool = False
     is_moved: bool = False

@@ -3,8 +3,9 @@
 import importlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from dirge_py.claims import Claim, Command
@@ -15,7 +16,7 @@ from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
 from dirge_py.permission.git_config import hazard, is_bare_repository
 from dirge_py.permission.git_hooks import hooks_at
-from dirge_py.permission.globs import expand
+from dirge_py.permission.globs import Expansions
 from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import protection, secrecy
@@ -199,13 +200,14 @@ class Gate:
     def _read(self, command: Command) -> Request:
         # By name: grammar and tables of programs are loaded with the first command, if one comes.
         shell = importlib.import_module("dirge_py.permission.shell")
+        # One look at each place: a command names the same ones again and again.
         around = shell.Surroundings(
-            place=self._place,
+            place=cache(partial(self._place, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
-            expand=expand,
-            git_hazard=hazard,
+            expand=Expansions().expand,
+            git_hazard=cache(hazard),
             git_hooks=hooks_at,
-            kept_beneath=self._kept_beneath,
+            kept_beneath=cache(self._kept_beneath),
             home=self._home,
         )
         request: Request = shell.read_command(command, around)
@@ -231,7 +233,7 @@ class Gate:
         found = files_beneath(folder, starts, is_kept)
         return None if found is None else [self._place(path) for path in found]
 
-    def _place(self, path: str) -> Place:
+    def _place(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> Place:
         try:
             located = self._workspace.locate(path)
         except FileError as problem:
@@ -252,7 +254,9 @@ class Gate:
             if elsewhere
             else "it holds what dirge itself wrote"
             if is_output
-            else protection(real, roots) or protection(asked, roots) or _bare_above(real, roots),
+            else protection(real, roots)
+            or protection(asked, roots)
+            or _bare_above(real, roots, is_bare),
             secret=elsewhere
             if elsewhere
             else ""
@@ -281,11 +285,11 @@ def _lost(path: str, problem: FileError) -> Place:
     )
 
 
-def _bare_above(real: str, roots: Sequence[str]) -> str:
+def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
     """Whether one of the folders above, within the workspace, is a repository of its own."""
     folder = os.path.dirname(real)
     while _is_below(folder, roots):
-        if is_bare_repository(folder):
+        if is_bare(folder):
             return f"{folder} is protected: it is a bare repository"
         above = os.path.dirname(folder)
         if above == folder:

@@ -47,7 +47,7 @@ _HAZARDOUS = (
     r"|receivepack|vcs|promisor|partialclonefilter)|submodule\..*\.update"
     r"|uploadpack\.packobjectshook|extensions\.partialclone|sequence\.editor|pager\..*"
     r"|interactive\.difffilter|(difftool|mergetool|browser|man)\..*\.(cmd|path)|web\.browser"
-    r"|trailer\..*\.(command|cmd)|log\.showsignature"
+    r"|trailer\..*\.(command|cmd)|log\.(showsignature|diffmerges)"
 )
 _GITLINK = struct.pack(">I", 0o160000)
 _INDEX_ENTRY = 62

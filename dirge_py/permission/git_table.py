@@ -3,10 +3,11 @@
 Left out on purpose: `--output` (writes a file, in thirteen subcommands), `--ext-diff`,
 `--textconv`, `--show-signature` and `%G…` (run programs), `--no-index` (reads anything), `-O`,
 `--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
-repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` (starts
-another git).
+repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
+`%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
 """
 
+import re
 from collections.abc import Sequence
 
 from dirge_py.permission.options import Program, Refused, files_read, program, read_options
@@ -37,7 +38,7 @@ _LOG_LONG = (
     " simplify-by-decoration simplify-merges dense sparse ancestry-path left-right left-only"
     " right-only cherry-pick cherry-mark cherry boundary walk-reflogs no-decorate source parents"
     " children relative-date log-size no-notes not no-walk full-diff mailmap use-mailmap"
-    " no-mailmap clear-decorations reflog cc remerge-diff no-diff-merges"
+    " no-mailmap clear-decorations reflog cc no-diff-merges"
 )
 _LOG_OPTIONAL = " decorate branches tags remotes glob pretty notes no-walk show-notes"
 _LOG_EQUALS = (
@@ -185,7 +186,8 @@ _VERBS = {
     },
 }  # fmt: skip
 
-_SECRET_KEYS = ("extraheader", "token", "password", "secret", "proxy")
+_REMERGE = re.compile(r"--diff-merges=(?:r|remerge)")
+_SECRET_KEYS = ("extraheader", "token", "pass", "secret", "proxy", "apikey", "cookie")
 
 
 def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
@@ -231,5 +233,9 @@ def _check_values(name: str, texts: Sequence[str]) -> None:
         raise Refused("it names files by a pattern of git's own")
     if any("%G" in text for text in texts):
         raise Refused("the format `%G…` runs gpg")
+    if any("%(describe" in text for text in texts):
+        raise Refused("the format `%(describe)` starts another git")
+    if any(_REMERGE.fullmatch(text) for text in texts):
+        raise Refused("to show a merge anew, git writes objects")
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):
         raise Refused("the setting could hold a secret")

@@ -22,13 +22,18 @@ Command = tuple[str, ...]
 WRAPPERS = listed(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
     " watch parallel busybox toybox chroot unshare nsenter script strace ltrace gdb su runuser ssh"
-    " flock taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run"
+    " flock taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run prlimit"
+    " setpriv fakeroot proot pkexec sg eatmydata faketime valgrind perf xvfb-run dbus-run-session"
+    " direnv tmux screen rlwrap chpst numactl npx uv poetry pipenv"
 )
 SHELLS = listed("sh bash zsh dash ksh mksh ash fish eval")
 _LEADERS = listed("if then elif else while until do ! { } time in function")
 _MAX_TAILS = 48
 _EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
-_GIT_VALUED = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"))
+_GIT_VALUED = listed(
+    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source --super-prefix"
+)
+_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?\+?=")
 _GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
@@ -116,6 +121,11 @@ def _open(words: Command, found: _Found, depth: int) -> None:
         found.commands.append((name, *words[1:]))
     if name == "git":
         found.commands.append(("git", *_after_git_options(words[1:])))
+        for word in words[1:]:
+            if alias := _ALIAS.match(word):
+                # `git -c alias.x=push x`, and with a `!` any command.
+                what = word[alias.end() :]
+                _read_text(what[1:] if what[:1] == "!" else f"git {what}", found, depth + 1)
     for inner in _inner_commands(name, words):
         _open(inner, found, depth + 1)
     if name in WRAPPERS or name in SHELLS:

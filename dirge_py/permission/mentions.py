@@ -10,7 +10,7 @@ from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
 from dirge_py.permission.folders import MOVERS
 
-_MAX_MENTIONS = 1024
+_MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
 _MAX_PATTERNS = 16
 _LONGEST_NAME = 255
@@ -29,20 +29,34 @@ class Naming:
 
 def mentioned(words: Iterable[str], folders: Sequence[str], naming: Naming) -> tuple[Place, ...]:
     """Every place that a word could name, also as the value of an option or by a pattern."""
-    distinct = dict.fromkeys(words)
-    pieces = dict.fromkeys(piece for word in distinct for piece in _pieces(word) if _is_name(piece))
-    named = [HOME_SIGN.sub(lambda _: naming.home, piece, count=1) for piece in pieces]
-    paths = dict.fromkeys(os.path.join(folder, text) for text in named for folder in folders)
+    pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
+    named = [
+        HOME_SIGN.sub(lambda _: naming.home, piece, count=1)
+        for piece in _first(_MAX_MENTIONS, filter(_is_name, pieces))
+    ]
+    paths = _first(
+        _MAX_MENTIONS, (os.path.join(folder, text) for text in named for folder in folders)
+    )
     is_over = len(paths) > _MAX_MENTIONS
+    patterns = [text for text in named if _PATTERN.search(text)]
+    is_over = is_over or len(patterns) > _MAX_PATTERNS
     for folder in folders:
-        patterns = [text for text in named if _PATTERN.search(text)]
-        is_over = is_over or len(patterns) > _MAX_PATTERNS
         for text in patterns[:_MAX_PATTERNS]:
             expanded = naming.expand(folder, text)
             is_over = is_over or expanded is None
             paths.update(dict.fromkeys(expanded or ()))
     found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
     return (*found, *([too_many(naming.place)] if is_over else ()))
+
+
+def _first(most: int, texts: Iterable[str]) -> dict[str, None]:
+    """The distinct ones among the first, one more than `most` if there are more."""
+    found: dict[str, None] = {}
+    for text in texts:
+        found[text] = None
+        if len(found) > most:
+            break
+    return found
 
 
 def too_many(place: Callable[[str], Place]) -> Place:

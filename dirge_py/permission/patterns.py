@@ -89,14 +89,17 @@ def path_pattern(text: str) -> re.Pattern[str]:
     Raises:
         ValueError: in words a person can use.
     """
-    regex = ""
+    stretches = [""]
     for component in text.split("/"):
         if component in ("", "."):
             continue
         if component == "..":
             raise ValueError("`..` is not followed in a pattern; write the path itself")
-        regex += "(?:/[^/]+)*" if component == "**" else "/" + _component(component)
-    return re.compile(regex, re.DOTALL)
+        if component == "**":
+            stretches.append("")
+        else:
+            stretches[-1] += "/" + _component(component)
+    return re.compile(starred(stretches, "(?:/[^/]+)"), re.DOTALL)
 
 
 def match_path(pattern: re.Pattern[str], path: str, *, is_strict: bool) -> bool:
@@ -123,10 +126,23 @@ def quoted_path(path: str) -> str:
     return re.sub(r"([*?\\])", r"\\\1", path)
 
 
+def starred(pieces: Sequence[str], step: str) -> str:
+    """A regex for `pieces` with any number of `step` between each two of them.
+
+    A piece between two stars is taken where it first fits, and kept there. That is never wrong for
+    pieces of a fixed length, and without it a row of stars would take time without end.
+    """
+    first, *further = pieces
+    if not further:
+        return first
+    *middle, last = further
+    return first + "".join(f"(?>{step}*?{piece})" for piece in middle if piece) + f"{step}*{last}"
+
+
 @lru_cache(maxsize=4096)
 def name_pattern(text: str) -> re.Pattern[str]:
     """A pattern for a host, a tool, an agent: compared without case."""
-    return re.compile(_wildcards(text, any_text=".*", one=".").lower(), re.DOTALL)
+    return re.compile(_wildcards(text, one=".").lower(), re.DOTALL)
 
 
 def quoted_name(name: str) -> str:
@@ -135,22 +151,23 @@ def quoted_name(name: str) -> str:
 
 
 def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
-    regex, position, is_literal, quoted = "", start, True, False
+    pieces, position, quoted = [""], start, False
+    is_literal = True
     while position < len(text) and not text[position].isspace():
         char = text[position]
         if char in "'\"":
             end = text.find(char, position + 1)
             if end < 0:
                 raise ValueError(f"a {char} is not closed")
-            regex += re.escape(text[position + 1 : end])
+            pieces[-1] += re.escape(text[position + 1 : end])
             position, quoted = end + 1, True
         elif char == "\\":
             if position + 1 >= len(text):
                 raise ValueError("nothing follows the last backslash")
-            regex += re.escape(text[position + 1])
+            pieces[-1] += re.escape(text[position + 1])
             position, quoted = position + 2, True
         else:
-            regex += {"*": ".*", "?": "."}.get(char) or re.escape(char)
+            _add(char, pieces, one=".")
             is_literal = is_literal and char not in "*?"
             position += 1
     spelled = text[start:position]
@@ -159,24 +176,34 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
             f"`{spelled}` joins commands; a rule is compared with one command at a time"
         )
     return WordPattern(
-        re.compile(regex, re.DOTALL), is_literal, not quoted and spelled in ("*", "**")
+        re.compile(starred(pieces, "."), re.DOTALL),
+        is_literal,
+        not quoted and spelled in ("*", "**"),
     ), position
 
 
 def _component(text: str) -> str:
-    return _wildcards(text, any_text="[^/]*", one="[^/]")
+    return _wildcards(text, one="[^/]") + r"(?=/|\Z)"
 
 
-def _wildcards(text: str, *, any_text: str, one: str) -> str:
-    regex, position = "", 0
+def _wildcards(text: str, *, one: str) -> str:
+    """A regex for text in which `*` is any number of `one` and `?` is one of them."""
+    pieces, position = [""], 0
     while position < len(text):
         char = text[position]
         if char == "\\":
             if position + 1 >= len(text):
                 raise ValueError("nothing follows the last backslash")
-            regex += re.escape(text[position + 1])
+            pieces[-1] += re.escape(text[position + 1])
             position += 2
             continue
-        regex += any_text if char == "*" else one if char == "?" else re.escape(char)
+        _add(char, pieces, one=one)
         position += 1
-    return regex
+    return starred(pieces, one)
+
+
+def _add(char: str, pieces: list[str], *, one: str) -> None:
+    if char == "*":
+        pieces.append("")
+    else:
+        pieces[-1] += one if char == "?" else re.escape(char)

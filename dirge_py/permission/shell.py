@@ -28,6 +28,9 @@ _INTERPRETERS = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
     r"[0-9.]*"
 )
+MAX_CHARS = 128 * 1024
+"""Linux starts no program with a longer argument, so a longer command line cannot be run at all."""
+
 _INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
 
 
@@ -65,6 +68,9 @@ DISAGREEMENTS = Disagreements()
 
 def read_command(command: Command, around: Surroundings) -> Request:
     """What this command line would do."""
+    if len(command.text) > MAX_CHARS:
+        reason = f"it is longer than {MAX_CHARS // 1024} KiB: write it into a file first"
+        return Request((CommandFact(text=command.text, refusal=reason, forbidden=reason),))
     try:
         parts = lex(command.text)
         _check_second_opinion(command.text, parts)

@@ -1,11 +1,12 @@
 """Ways around the gate that a review found; each must stay closed."""
 
 import time
+from collections.abc import Callable
 
 import pytest
 
 from dirge_py.permission import searches
-from dirge_py.permission.rules import Effect
+from dirge_py.permission.rules import Effect, Mode
 
 from .conftest import Project, allow, ask, deny
 
@@ -198,3 +199,78 @@ def test_a_submodule_that_says_where_it_lies_is_no_hazard(own_project: Project) 
     assert own_project.run("cd vendor/x && git log -1").effect == "allow"
     settings.write_text(settings.read_text().replace("../../../../vendor/x", "/etc"))
     assert "core.worktree" in own_project.run("git status").reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git --config-env a.b=HOME push", "git --attr-source HEAD push", "prlimit git push",
+        "git -c alias.x=push x", "git -c alias.x='!git push' x", "setpriv --reuid 0 git push",
+        "uv run git push", "npx git push",
+    ],
+)  # fmt: skip
+def test_no_option_of_git_and_no_wrapper_hides_a_subcommand(project: Project, command: str) -> None:
+    assert project.run(command, deny("execute:git push *"), mode="yolo").effect == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git log --remerge-diff", "git show --diff-merges=remerge", "git log --diff-merges=r",
+        "git log --format='%(describe)'", "git config --get sendemail.smtppass",
+    ],
+)  # fmt: skip
+def test_git_neither_writes_objects_nor_starts_itself_nor_tells_passwords(
+    project: Project, command: str
+) -> None:
+    assert project.run(command).effect == "ask"
+
+
+def quickest(work: Callable[[], object]) -> float:
+    def timed() -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    return min(timed() for _ in range(3))
+
+
+def test_no_pattern_takes_time_without_end(own_project: Project) -> None:
+    own_project.root.joinpath("a" * 200).touch()
+    gate = own_project.gate(deny("execute:*a*a*a*x"), deny("read:**/*a*a*a*x/**/*b*b*b*y/**/z"))
+    deep = "/".join(["aaab"] * 200)
+
+    for command in (f"ls {'*a' * 12}*b", f"foo {'a' * 4000}", f"foo {deep}"):
+        assert quickest(lambda: gate.decide([own_project.execute(command)])) < 0.5  # noqa: B023
+
+
+def test_a_row_of_folder_stars_matches_as_one(project: Project) -> None:
+    gate = project.gate(deny("read:**/**/a*.py/**"), deny("read:*rc/**/b*c*d/**/x"))
+
+    assert gate.decide([project.claim("read", "src/a.py")]).effect == "deny"
+    assert gate.decide([project.claim("read", "src/q/bbccdd/bcd/x")]).effect == "deny"
+    assert gate.decide([project.claim("read", "src/q/bbccdde/x")]).effect == "allow"
+
+
+def test_a_command_that_names_much_is_looked_at_once(project: Project) -> None:
+    gate = project.gate(deny("read:**/.env"))
+    moving = "; ".join(f"cd d{index} && ls x y z" for index in range(20))
+    searching = "; ".join(["grep -r x ."] * 60)
+
+    for command in (moving, searching, f"foo {' '.join(f'-abcd{n}' for n in range(2000))}"):
+        assert quickest(lambda: gate.decide([project.execute(command)])) < 0.5  # noqa: B023
+
+
+def test_many_patterns_share_one_limit(own_project: Project) -> None:
+    for index in range(300):
+        own_project.root.joinpath(f"f{index}").touch()
+
+    assert own_project.run("ls f*").effect == "allow"
+    assert own_project.run(" ".join(["ls", *(f"f*{n}*" for n in range(300))])).effect == "ask"
+
+
+@pytest.mark.parametrize("mode", ["standard", "yolo"])
+def test_what_no_system_can_start_is_denied(project: Project, mode: Mode) -> None:
+    decision = project.run("ls " + "x" * 200_000, allow("execute:*"), mode=mode)
+
+    assert (decision.effect, decision.policy) == ("deny", "hard-deny")
