@@ -105,6 +105,15 @@ class RunningCommand:
         """What it wrote so far."""
         return self._capture.so_far()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has exited, or is about to be stopped."""
+        return any(each.done() for each in self._ends)
+
+    @property
+    def _ends(self) -> "set[asyncio.Future[None]]":
+        return {self._exited, self._stop_asked, self._time_is_up, self._is_asking}
+
     def begin(self, timeout_s: float) -> "asyncio.Task[Finished]":
         """See it through in a task of its own: cancelling a caller must not cut killing short."""
         self.limit(timeout_s)
@@ -200,8 +209,7 @@ class RunningCommand:
                 timer.cancel()
 
     async def _wait_for_end(self) -> _EndedBy:
-        ends = {self._exited, self._stop_asked, self._time_is_up, self._is_asking}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(self._ends, return_when=asyncio.FIRST_COMPLETED)
         if self._exited.done():
             return "exit"
         if self._stop_asked.done():

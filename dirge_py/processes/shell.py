@@ -106,7 +106,7 @@ class Shell:
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
         self._waiting.append(news)
-        timer = loop.call_later(limit_s, self._wake)
+        timer = loop.call_later(limit_s, _settle, news)
         try:
             await signal.wait(unless=news)
             if self._unread.size and not signal.aborted:
@@ -114,6 +114,8 @@ class Shell:
         finally:
             timer.cancel()
             news.cancel()
+            if news in self._waiting:
+                self._waiting.remove(news)
 
     async def end_within(self, limit_s: float) -> bool:
         """Whether it ends by itself that soon."""
@@ -134,9 +136,13 @@ class Shell:
 
     def _wake(self) -> None:
         for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+            _settle(waiter)
         self._waiting.clear()
+
+
+def _settle(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _ended(state: ShellState, task: "asyncio.Task[Finished]") -> ShellState:

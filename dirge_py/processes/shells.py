@@ -130,7 +130,7 @@ class Shells:
         """
         for entry in reversed(self._foreground):
             is_meant = call_id is None or entry.call_id == call_id
-            if is_meant and entry.shell is None and not entry.running.finished.done():
+            if is_meant and entry.shell is None and not entry.running.is_ending:
                 entry.running.limit(max(entry.timeout_s, BACKGROUND_TIMEOUT_S))
                 entry.shell = self._keep(entry.running, entry.command, cwd=entry.cwd)
                 entry.left.set_result(None)

@@ -191,3 +191,27 @@ async def test_a_moved_command_gets_the_time_of_the_background(shells, tmp_path)
     await run
 
     assert await all_of(shells, "sh1") == ["late\n"]
+
+
+async def test_a_command_that_is_being_stopped_is_not_moved(shells, tmp_path):
+    signal = AbortSignal()
+    running = asyncio.create_task(shells.run(FOREVER, cwd=str(tmp_path), signal=signal))
+    await until(lambda: (tmp_path / "pids").exists())
+
+    signal.abort()
+    await asyncio.sleep(0)  # the abort comes by way of the loop
+    moved = shells.to_background()
+
+    assert moved is None
+    assert (await running).aborted
+
+
+async def test_who_waits_longer_is_not_woken_by_who_waits_shorter(shells, tmp_path):
+    shell = shells.start("until [ -e gate ]; do sleep 0.01; done; echo out", cwd=str(tmp_path))
+    long = asyncio.create_task(shells.new_output(shell.id, wait_s=30))
+
+    short = await shells.new_output(shell.id, wait_s=0.02)
+    (tmp_path / "gate").touch()
+
+    assert short.output.total_bytes == 0
+    assert (await long).output.head == b"out\n"
