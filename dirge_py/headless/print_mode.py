@@ -160,6 +160,10 @@ class Printer:
         if self._lines is not None:
             self._lines.sink(event)
 
+    def end_lines(self) -> None:
+        """A result was the last object; what closing tells goes to stderr alone."""
+        self._lines = None
+
     def _print_text(self, text: str) -> None:
         if text:
             shown = clean(text) if sys.stdout.isatty() else text
@@ -381,7 +385,9 @@ def print_all(
             for notice in conversation.notices:
                 complain(notice)
             printer = Printer(conversation, options, commands)
-            return _complete(await work(printer), printer.stdout)
+            exit_code = await work(printer)
+            printer.end_lines()
+            return _complete(exit_code, printer.stdout)
         finally:
             await conversation.close()
 

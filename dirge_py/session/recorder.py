@@ -74,6 +74,7 @@ class Recorder:
         self._waiting: list[_Draft] = []
         self._has_messages = not journal.is_new
         self._is_failing = False
+        self._is_closed = False
         self._run_id = ""
         self._model = ""
         self._message_count = 0
@@ -107,8 +108,10 @@ class Recorder:
         return loaded
 
     def sink(self, event: LoopEvent) -> None:
-        """Record what the event says. Never raises."""
+        """Record what the event says, unless this was closed. Never raises."""
         self.written_seq = None
+        if self._is_closed:
+            return
         try:
             self._record(event)
         except Exception as error:
@@ -180,6 +183,7 @@ class Recorder:
 
     def close(self) -> None:
         """Save what can be saved and let the next writer in."""
+        self._is_closed = True
         if self._has_messages and not self._flush():
             self._on_notice(
                 f"{len(self._waiting)} records of session {self.session_id} were not saved."

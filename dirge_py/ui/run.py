@@ -4,7 +4,10 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
+from dirge_py.events import LoopEvent, SystemNotice
+from dirge_py.lib.clean import clean
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
 from dirge_py.ui.terminal import teach_keys, watch_for_hangup
@@ -44,15 +47,29 @@ async def _run(start: TuiStart) -> int:
         code = await app.run_async()
         way_back = _way_back(app) if start.is_kept else ""
     finally:
-        await app.talk.close()
+        last_words = await _close(app)
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     if app.failure is not None:
         raise app.failure
     code = code if code is not None else app.return_code or 0
-    if way_back and code != _HUNG_UP:
-        sys.stdout.write(way_back + "\n")
+    if code != _HUNG_UP:
+        sys.stdout.writelines(f"{line}\n" for line in [*last_words, way_back] if line)
     return code
+
+
+async def _close(app: DirgeApp) -> Sequence[str]:
+    """Close the conversation; returns what it had to tell when no screen was left to tell it on."""
+    told: list[str] = []
+
+    def hear(event: LoopEvent) -> None:
+        if isinstance(event, SystemNotice):
+            told.append(clean(event.content))
+
+    if app.talk.conversation is not None:
+        app.talk.conversation.subscribe(hear)
+    await app.talk.close()
+    return told
 
 
 def _way_back(app: DirgeApp) -> str:

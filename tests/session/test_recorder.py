@@ -288,6 +288,16 @@ def test_closing_on_a_full_disk_says_what_is_lost(start, told, full_disk):
     assert told[-1] == "1 records of session s were not saved."
 
 
+def test_what_is_told_after_the_end_is_no_trouble_with_the_disk(start, told, store):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("one")))
+    recorder.close()
+    before = stored(store)
+    recorder.sink(SystemNotice("Ended with the session: sh1 (`make`)."))
+
+    assert (told, stored(store)) == ([], before)
+
+
 async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, store, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))

@@ -213,3 +213,17 @@ def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
     assert told[0].startswith("up\nsh1 has been running for ")
     assert all(text.startswith("(no new output)\nsh1 has been running") for text in told[2:])
     assert not any(is_alive(int(pid)) for pid in (product.project / "pids").read_text().split())
+
+
+@pytest.mark.parametrize("events", ["claude", "native"])
+def test_which_commands_ended_with_the_session_is_told_behind_the_result(
+    product: Product, events: str
+) -> None:
+    call = ("bash", {"command": "sleep 100", "background": True})
+    product.will(Say(calls=[call]), Say(text="It runs."))
+
+    formats = ("--output-format", "stream-json", "--event-format", events)
+    ran = product.run_apart("-p", "--yolo", *formats, "x")
+
+    assert ran.lines[-1]["result"] == "It runs."
+    assert ran.stderr == "dirge: Ended with the session: sh1 (`sleep 100`).\n"

@@ -36,6 +36,20 @@ def test_the_terminal_is_restored(tmp_path: Path, end: signal.Signals | str, cod
         )
 
 
+def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_path: Path):
+    call = ("bash", {"command": "sleep 100", "background": True})
+    with FakeService([Say(calls=[call]), Say(text="It runs.")]) as service:
+        arguments = ("-m", "dirge_py", "--yolo", "go")
+        terminal = Terminal(arguments, cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
+        terminal.read_until("It runs.")
+        terminal.press("\x04")
+        assert terminal.finish() == 0
+
+    shell = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "Ended with the session: sh1 (`sleep 100`).\r\nTo come back: dirge -r " in shell
+    assert "goes on in memory" not in shell
+
+
 def test_no_color_means_none(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path, NO_COLOR="1")
     terminal.read_until("ready")
