@@ -107,6 +107,22 @@ async def test_a_question_without_options_is_answered_in_words(room: Room):
         assert await form == [chosen(text="no1")]
 
 
+async def test_left_in_front_of_the_words_leads_to_the_question_before(room: Room):
+    async with desk(room) as d:
+        form = pose(d, CLOSED, OPEN)
+        await posed(d)
+        await d.pilot.press("1")
+        await d.until(lambda: d.panel and d.panel.is_writing)
+        await d.pilot.press("n", "o", "left", "left")
+        assert "2 of 2" in d.screen
+        await d.pilot.press("left")
+        await d.until(lambda: "1 of 2" in d.screen)
+        await d.pilot.press("enter")
+        await d.until(lambda: d.panel and d.panel.is_writing)
+        await d.pilot.press("enter")
+        assert await form == [chosen("Yes"), chosen(text="no")]
+
+
 async def test_esc_says_nothing_at_all(room: Room):
     async with desk(room) as d:
         for question in (BASE, SEVERAL, OPEN):

@@ -190,13 +190,21 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
     def key_while_writing(self, event: events.Key) -> None:
         found = self._keymap.action(event.key, "form")
         actions = ("choose", "close", "deny_and_stop", "previous", "next", "page_up", "page_down")
-        if found is None or event.is_printable or found[1] not in actions:
+        if found is None or event.is_printable:
+            return
+        # In front of the words there is nothing to go left to but the question before.
+        goes_back = found[1] == "previous_question" and self._words.cursor_position == 0
+        if found[1] not in actions and not (goes_back and self._at > 0):
             return
         event.stop()
         event.prevent_default()
         match found[1]:
             case "choose":
                 self._take_words()
+            case "previous_question":
+                self._now.text = self._words.value.strip()
+                self._stop_writing()
+                self.act(found[1])
             case "close" | "previous" | "next" if self._now.question.options:
                 self._now.text = self._words.value.strip()
                 self._stop_writing()
