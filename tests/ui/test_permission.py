@@ -218,6 +218,16 @@ async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
         assert d.dialog is not None
 
 
+async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
+    async with desk(room) as d:
+        d.ask(request())
+        await d.asked()
+        await d.pilot.press("c")
+        await d.until(lambda: "why not, for the model" in d.screen)
+        for shown in (" Allow bash?", "│ git push", "▸ y Allow once"):
+            assert shown in d.screen
+
+
 async def test_f17_typing_does_not_reach_the_input(room: Room):
     async with desk(room) as d:
         question = d.ask(request())
