@@ -40,7 +40,7 @@ _WORDS: dict[Row, str] = {
     "sandboxed build": "a build or test run inside the sandbox",
     "reach out": "reaching something outside of this machine's files",
     "remember": "storing something for later",
-    "recall": "looking up what is stored",
+    "recall": "nothing outside of this session changes",
 }
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 

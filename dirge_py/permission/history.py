@@ -146,9 +146,13 @@ def _what(past: PastDecision) -> str:
     return f"{shown}  [{past.policy}]"
 
 
+_WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the run was down"}
+
+
 def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> str:
-    head = f"{effect}: {reason} [{policy}]"
-    lines = [head]
+    # Why something was asked about is not why it was then allowed or refused.
+    said = _WITHOUT_WORDS.get(policy, reason) if reason == decision.reason else reason
+    lines = [f"{effect}: {said} [{policy}]"]
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
     for claim in decision.claims:

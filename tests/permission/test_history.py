@@ -39,6 +39,21 @@ def test_a_decision_is_told_with_every_vote_that_was_cast(project: Project) -> N
     assert "execute ls\n  → allow [builtin]" in told(past)
 
 
+def test_why_it_was_asked_is_not_told_as_why_it_was_allowed(project: Project) -> None:
+    log, claims = DecisionLog(), [project.execute("make")]
+    asked = project.gate().decide(claims)
+    past = log.note(
+        tool="bash",
+        call_id="c",
+        claims=claims,
+        decision=asked,
+        effect="allow",
+        policy="answer",
+        reason=asked.reason,
+    )
+    assert past.text.splitlines()[0] == "allow: that was the answer [answer]"
+
+
 def test_what_was_stored_comes_back_and_numbers_go_on(project: Project) -> None:
     stored: list[Any] = []
     log, again = DecisionLog(), DecisionLog()
