@@ -390,6 +390,15 @@ async def test_a_repository_that_may_be_written_is_not_led_to_other_settings(ins
     assert not (work / ".git/modules/vendor/commondir").exists()
 
 
+async def test_a_pipe_in_the_place_of_a_file_of_git_holds_nothing_up(each, work):
+    repository(work)
+    os.mkfifo(work / ".gitmodules")
+    (work / ".git/config").unlink()
+    os.mkfifo(work / ".git/config")
+
+    assert await each.text("echo done") == "done\n"
+
+
 async def test_what_holds_a_root_is_not_moved_with_it(home, work, room):
     inner = work / "sub/inner"
     inner.mkdir(parents=True)

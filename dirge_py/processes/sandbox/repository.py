@@ -6,6 +6,7 @@ made for this folder, which shows by pointing back at it.
 
 import configparser
 import os
+import stat
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -128,8 +129,11 @@ def _working_tree(place: str) -> str:
 
 
 def _read(path: str) -> str:
+    """The beginning of a regular file; "" if it is none. Opening a pipe would wait for a writer."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(_SMALL_BYTES)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
+    with open(descriptor, "rb") as file:
+        is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return file.read(_SMALL_BYTES).decode(errors="replace") if is_regular else ""
