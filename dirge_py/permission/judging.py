@@ -25,6 +25,7 @@ or
 DENY: the reason, in one short sentence"""
 
 _MOST_CHARACTERS = 32_000
+_MOST_CLAIMS = 64
 _MOST_REASON = 300
 _VERDICT = re.compile(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)", re.DOTALL)
 
@@ -87,7 +88,9 @@ def judging_with(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
 
 
 def _bounded(claims: Sequence[str]) -> list[str]:
-    return [_cut(claim) for claim in claims[:64]]
+    shown = [_cut(claim) for claim in claims[:_MOST_CLAIMS]]
+    more = len(claims) - len(shown)
+    return [*shown, f"[{more} more left out]"] if more else shown
 
 
 def _cut(text: str) -> str:

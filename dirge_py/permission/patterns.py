@@ -123,7 +123,7 @@ def folded(path: str) -> str:
 
 def quoted_path(path: str) -> str:
     """The pattern that matches exactly this path."""
-    return re.sub(r"([*?\\])", r"\\\1", path)
+    return re.sub(r"([*?\\]|\A\s|\s\Z)", r"\\\1", path)
 
 
 def starred(pieces: Sequence[str], step: str) -> str:

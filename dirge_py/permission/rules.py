@@ -79,7 +79,7 @@ def parse_rule(
             f"{_where(source)}{text!r} is no rule: it has no `:`.",
             hint="A rule is `operation:pattern`, like `execute:git *` or `edit:src/**`.",
         )
-    return make_rule(op.strip(), pattern.strip(), effect, source=source, error=error)
+    return make_rule(op.strip(), _trimmed(pattern), effect, source=source, error=error)
 
 
 def make_rule(
@@ -191,6 +191,14 @@ def _compile(rule: Rule) -> None:
         path_pattern(rule.pattern)
     if rule.op not in ("execute", "read", "edit"):
         name_pattern(rule.pattern)
+
+
+def _trimmed(pattern: str) -> str:
+    """The pattern without blanks around it, save one that a backslash makes part of it."""
+    begun = pattern.lstrip()
+    bare = begun.rstrip()
+    backslashes = len(bare) - len(bare.rstrip("\\"))
+    return begun[: len(bare) + 1] if backslashes % 2 else bare
 
 
 def _where(source: str) -> str:

@@ -127,7 +127,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
             case "execute":
                 return [Claim("execute", Command(resource, ctx.cwd))]
             case "network":
-                return [Claim("network", urlsplit(resource).hostname or resource)]
+                return [Claim("network", _host(resource))]
             case _:
                 return [Claim(self._op, resource)]
 
@@ -176,6 +176,16 @@ def tool(function: Callable[..., Any] | None = None, /, **manner: Any) -> Any:
         return FunctionTool(function, Manner(**manner))
 
     return made if function is None else made(function)
+
+
+def _host(resource: str) -> str:
+    """The host in a URL; all of a text that readers of URLs could disagree about."""
+    if re.search(r"[\\@\s]", resource) or not resource.isprintable():
+        return resource
+    try:
+        return urlsplit(resource).hostname or resource
+    except ValueError:
+        return resource
 
 
 def _hints(function: Callable[..., Any], name: str) -> Mapping[str, Any]:

@@ -124,7 +124,10 @@ def _content_type(header: str) -> tuple[str, str]:
     """(media type, charset), both lower case."""
     media_type, _, parameters = header.lower().partition(";")
     charset = re.search(r"""charset\s*=\s*["']?([\w:.-]+)""", parameters[:200])
-    return media_type.strip(), charset[1] if charset else ""
+    media_type = media_type.strip()
+    # It is shown outside of the quotation: words of a stranger have no place there.
+    is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
+    return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
 
 
 def _sniffed(target: Target, body: bytes) -> str:

@@ -62,3 +62,7 @@ def test_a_judge_is_told_that_something_was_left_out() -> None:
 
     assert "8000 characters left out" in prompt_of(long)
     assert "left out" not in prompt_of(CALL)
+    many = JudgeInput(
+        tool_name="apply_patch", claims=tuple(f"edit:{n}" for n in range(70)), reason="", cwd="/w"
+    )
+    assert "6 more left out" in prompt_of(many)

@@ -203,6 +203,14 @@ async def test_any_parameter_annotated_as_the_context_is_it(boxed: Boxed) -> Non
         ("network", None, "x", Claim("network", "act")),
         ("network", "on", "https://example.org:8080/a?b", Claim("network", "example.org")),
         ("network", "on", "example.org", Claim("network", "example.org")),
+        # Other readers of URLs go to another host than ours would find.
+        (
+            "network",
+            "on",
+            r"http://evil.org\@example.org/",
+            Claim("network", r"http://evil.org\@example.org/"),
+        ),
+        ("network", "on", "http://[::1", Claim("network", "http://[::1")),
         ("execute", "on", "make test", Claim("execute", Command("make test", "{cwd}"))),
         ("read", None, "x", Claim("read", "{cwd}/act")),
         ("edit", "on", "a/b.txt", Claim("edit", "{cwd}/a/b.txt")),
