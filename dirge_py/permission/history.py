@@ -22,7 +22,7 @@ class PastDecision:
 
     `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
     `earlier` (given while the run was down). `text` explains it, secrets taken out. `digest` stands
-    for the tool and its claims.
+    for the call, see `digest_of`.
     """
 
     number: int
@@ -79,7 +79,7 @@ class DecisionLog:
         *,
         tool: str,
         call_id: str,
-        claims: Sequence[Claim],
+        digest: str = "",
         decision: Decision,
         effect: Result,
         policy: str,
@@ -95,7 +95,7 @@ class DecisionLog:
             policy=policy,
             reason=self._told(reason),
             claims=tuple(self._told(f"{one.op}:{one.resource}") for one in decision.claims),
-            digest=digest_of(tool, claims),
+            digest=digest,
             text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
         )
         self._kept.append(past)
@@ -115,14 +115,14 @@ class DecisionLog:
         return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def digest_of(tool: str, claims: Sequence[Claim]) -> str:
-    """Stands for a tool and what it would do."""
+def digest_of(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:
+    """Stands for a call: its tool, what it would do, and all that it was told."""
     plain = [
         [one.op, *([one.resource.text, one.resource.cwd] if isinstance(one.resource, Command)
                    else [one.resource])]
         for one in claims
     ]  # fmt: skip
-    text = json.dumps([tool, plain], ensure_ascii=True)
+    text = json.dumps([tool, plain, arguments], ensure_ascii=True, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -20,15 +20,15 @@ _MOST_HELD = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A call, what it would do, and what the rules say to that."""
+    """A call, what it would do, and what the rules say to that.
+
+    `digest` stands for the call as it was then: its arguments are in other hands, too.
+    """
 
     call: ToolCall
     claims: tuple[Claim, ...]
     decision: Decision
-
-    @property
-    def digest(self) -> str:
-        return digest_of(self.call.name, self.claims)
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,7 @@ class Answered:
         """Whether it still is the call that was asked about: a plugin may have changed it."""
         then = self.judged
         return (
-            then.call.name == now.call.name
-            and then.call.arguments == now.call.arguments
+            then.digest == now.digest
             and then.decision.effect == now.decision.effect
             and then.decision.claims == now.decision.claims
         )
@@ -80,7 +79,12 @@ def judge_call(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
     if call.tool is None or call.problem is not None:
         return None
     claims = tuple(call.tool.claims(call.arguments))
-    return Judged(call=call, claims=claims, decision=gate.decide(claims, cwd, tool=call.name))
+    return Judged(
+        call=call,
+        claims=claims,
+        decision=gate.decide(claims, cwd, tool=call.name),
+        digest=digest_of(call.name, claims, call.arguments),
+    )
 
 
 def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iterator[Judged]:

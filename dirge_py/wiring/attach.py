@@ -47,7 +47,6 @@ class GuardedAttacher:
         self.gate.history.note(
             tool="attach",
             call_id="",
-            claims=claims,
             decision=decision,
             effect="allow" if effect == "allow" else "deny",
             policy=policy,

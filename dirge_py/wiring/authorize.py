@@ -272,7 +272,7 @@ class Authorizer:
         self._gate.history.note(
             tool=judged.call.name,
             call_id=judged.call.id,
-            claims=judged.claims,
+            digest=judged.digest,
             decision=judged.decision,
             effect=effect,
             policy=policy,

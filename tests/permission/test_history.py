@@ -1,7 +1,7 @@
 import json
 from typing import Any
 
-from dirge_py.permission.history import KEPT, DecisionLog, listed, told
+from dirge_py.permission.history import KEPT, DecisionLog, digest_of, listed, told
 
 from .conftest import Project, deny
 
@@ -12,7 +12,7 @@ def note(log: DecisionLog, project: Project, command: str, call_id: str = "c") -
     log.note(
         tool="bash",
         call_id=call_id,
-        claims=claims,
+        digest=digest_of("bash", claims),
         decision=decision,
         effect="deny",
         policy=decision.policy,
@@ -45,7 +45,6 @@ def test_why_it_was_asked_is_not_told_as_why_it_was_allowed(project: Project) ->
     past = log.note(
         tool="bash",
         call_id="c",
-        claims=claims,
         decision=asked,
         effect="allow",
         policy="answer",
@@ -78,10 +77,10 @@ def test_secrets_are_taken_out_before_anything_is_cut(project: Project) -> None:
     assert "[secret]" in past.claims[0]
 
 
-def test_other_claims_have_another_digest(project: Project) -> None:
-    log = DecisionLog()
-    for command in ("rm x", "rm x", "rm y"):
-        note(log, project, command)
+def test_other_claims_or_arguments_have_another_digest(project: Project) -> None:
+    first, second = [project.execute("rm x")], [project.execute("rm y")]
+    calls = [("bash", first, {"a": 1, "b": 2}), ("bash", second, {"a": 1, "b": 2}),
+             ("bash", first, {"a": 1, "b": 3}), ("run", first, {"a": 1, "b": 2})]  # fmt: skip
 
-    first, second, third = (past.digest for past in log)
-    assert first == second != third
+    assert len({digest_of(*call) for call in calls}) == len(calls)
+    assert digest_of("bash", first, {"b": 2, "a": 1}) == digest_of(*calls[0])

@@ -409,6 +409,35 @@ async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) 
     assert desk.person.questions[-1].claims[0].resource == "make evil"
 
 
+async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project) -> None:
+    desk = Desk(project, mode="restrictive")
+    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
+    call = desk.call("write", path="new", content="a")
+    assert isinstance(await desk.decide(call), Defer)
+    other = ToolCall(
+        id=call.id, name="write", arguments={"path": "new", "content": "b"}, tool=call.tool
+    )
+
+    assert not await desk.allows(other, waiting(desk, call))
+    assert await desk.allows(call, waiting(desk, call))
+
+
+async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: YES
+    calls = [desk.bash("make"), desk.call("bash", command="make it", timeout=5)]
+    info = desk.info(calls)
+    assert await desk.allows(calls[0], info)
+
+    arguments: Any = calls[1].arguments
+    arguments["timeout"] = 3000
+
+    assert await desk.allows(calls[1], info)
+    assert [len(batch) for batch in desk.person.asked] == [2, 1]
+
+
 async def test_arguments_that_came_with_a_decision_are_decided(project: Project) -> None:
     desk = Desk(project)
     desk.person.answer = lambda request: PermissionAnswer(effect="defer")
