@@ -153,7 +153,7 @@ def _fault_of(node: tree_sitter.Node, source: bytes) -> Fault:
     if node.is_missing:
         what = "a name" if node.type == "identifier" else f"`{node.type}`"
         return Fault(row, column, f"{what} is missing")
-    first = node.child(0)
+    first = node.child(0) if node.child_count else None
     if first is not None and first.type in _ENDED_BY_END:
         return Fault(row, column, f"`{first.type}` has no `end`")
     text = source[node.start_byte : node.end_byte].decode(errors="replace")

@@ -16,7 +16,10 @@ from dirge_py.testing import ScriptedModel
 from tests.plugin_host.desk import Desk, run_with
 
 CONVERSATION: Any = SimpleNamespace(
-    is_running=False, is_compacting=False, tool_names=["echo", "read"]
+    is_running=False,
+    is_compacting=False,
+    tool_names=["echo", "read"],
+    tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
 )
 
 

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dirge_py
@@ -153,6 +153,7 @@ PIECES = st.sampled_from(
 @given(
     st.sampled_from(sorted(_GRAMMARS)), st.lists(PIECES, max_size=30), st.lists(PIECES, max_size=9)
 )
+@example("yaml", [], ["`"])
 def test_no_text_makes_it_raise_and_nothing_to_complain_of_in_what_stays(language, pieces, more):
     endings = {"bash": "sh", "javascript": "js", "python": "py", "ruby": "rb", "rust": "rs"}
     path = f"a.{endings.get(language, language)}"
