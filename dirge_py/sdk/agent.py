@@ -20,7 +20,7 @@ from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.permission.rules import Mode
 from dirge_py.runs import Run
 from dirge_py.sdk.asking import Asking, as_asker
-from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, store_in
+from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, distinct, store_in
 from dirge_py.sdk.checks import Checks
 from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
 from dirge_py.sdk.steps import Steps
@@ -45,7 +45,7 @@ class Agent:
 
     * `model`: `provider/id[:level]`, its key in the provider's usual variable; or any name, with a
       `stream_fn` that answers instead of a provider.
-    * `tools`: what `@tool` makes, or any `LoopTool`.
+    * `tools`: what `@tool` makes, or any `LoopTool`; two of one name are a `ConfigError`.
     * `bundles`: hooks, or functions that make them anew for each run; `interceptors` go around tool
       calls; `guardrails` judge texts (see `sdk.checks`).
     * `asker`: `deny`, `defer`, `abort`, a function asked about each call, or an `Asker`. `allow`
@@ -84,7 +84,7 @@ class Agent:
         store = store_in(journal)
         plan = Blueprint(
             model=model,
-            tools=tuple(tools),
+            tools=distinct(tools),
             system_prompt=system_prompt,
             stream_fn=stream_fn,
             bundles=tuple(bundles),

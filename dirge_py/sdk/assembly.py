@@ -284,6 +284,19 @@ def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
     return Store(folder, folder, app_version=__version__)
 
 
+def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopTool, ...]:
+    """The same tools.
+
+    Raises:
+        ConfigError: two of them have one name.
+    """
+    names = [tool.name for tool in tools]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ConfigError(f"Two tools are named `{name}`.", hint="Give one another name.")
+    return tuple(tools)
+
+
 def bound(
     tools: Sequence[Tool[Any] | LoopTool], services: Services, cwd: str
 ) -> Sequence[LoopTool]:

@@ -12,6 +12,8 @@ from dirge_py.errors import ToolFailed
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
 from dirge_py.tools.planning.todo_list import TodoItem, TodoStatus
 
+MOST_ITEMS = 50
+
 _MARKS: dict[TodoStatus, str] = {"done": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 _OTHER_STATUSES = {
     "completed": "done",
@@ -44,7 +46,7 @@ class TodoItemArgs(ToolArgs):
 
 
 class TodoArgs(ToolArgs):
-    items: list[TodoItemArgs] | None = Field(None, max_length=100)
+    items: list[TodoItemArgs] | None = Field(None, max_length=MOST_ITEMS)
     merge: bool = Field(False, description="Change or add these items, keep the others.")
 
 
@@ -101,6 +103,11 @@ def _merged(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
     for item in given:
         old = merged.get(item.id)
         merged[item.id] = _item(item) if old is None else _changed(old, item)
+    if len(merged) > MOST_ITEMS:
+        raise ToolFailed(
+            f"That would be {len(merged)} items, and {MOST_ITEMS} are the most. Nothing was "
+            "changed. Put several into one, or replace the list without what is done."
+        )
     return list(merged.values())
 
 

@@ -33,6 +33,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.streams import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
+from dirge_py.tools.base import ToolContext
 from tests.sdk import shed
 from tests.sdk.shed import TOOLS, echo, results
 
@@ -249,6 +250,30 @@ async def test_no_settings_are_read(
         assert (await agent.run("ping")).response == "pong"
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml"]
+
+
+def test_a103_two_tools_of_one_name_are_refused(model: ScriptedModel) -> None:
+    with pytest.raises(ConfigError, match="Two tools are named `echo`"):
+        Agent(stream_fn=model.stream_fn, tools=[*TOOLS, echo])
+
+
+async def test_a102_tools_of_two_runs_at_once_see_their_own_agent(tmp_path: Path) -> None:
+    both = asyncio.Barrier(2)
+
+    @tool(op="read")
+    async def whereabouts(ctx: ToolContext) -> str:
+        """Tell whose tool this is."""
+        async with both:
+            return f"{ctx.app} in {Path(ctx.cwd).name}"
+
+    async def told(name: str) -> list[str]:
+        (tmp_path / name).mkdir()
+        model = ScriptedModel().will_call("whereabouts").will_say("ok")
+        places: Any = {"app": f"app of {name}", "cwd": tmp_path / name}
+        async with Agent(stream_fn=model.stream_fn, tools=[whereabouts], **places) as agent:
+            return results((await agent.run("go")).messages)
+
+    assert await asyncio.gather(told("a"), told("b")) == [["app of a in a"], ["app of b in b"]]
 
 
 async def test_the_product_reads_them(model: ScriptedModel, tmp_path: Path) -> None:

@@ -127,6 +127,14 @@ async def test_what_does_not_fit_is_refused_with_the_arguments(desk, arguments):
     assert desk.stored == []
 
 
+async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(desk):
+    await desk.text(*(item(number) for number in range(1, 51)))
+    with pytest.raises(ValueError, match="at most 50"):
+        await desk.call(items=[item(number) for number in range(1, 52)])
+    assert "51 items, and 50 are the most" in await desk.refusal(item(51), merge=True)
+    assert (len(desk.list.items), len(desk.stored)) == (50, 1)
+
+
 async def test_every_change_is_stored_once_and_can_be_loaded(desk):
     await desk.text(item("1", "read", "done"), item("2"))
     await desk.text(item("1", "read", "done"), item("2"))

@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -39,6 +42,29 @@ def test_a_schema_is_the_same_bytes_every_time(bench):
 
     for tool in again.loop_tools:
         assert json.dumps(tool.parameters) == json.dumps(bench.tool(tool.name).parameters)
+
+
+PRINT_SCHEMAS = """
+import json
+import os
+import subprocess
+import sys
+from dirge_py.tools.registry import discover
+print(json.dumps([[tool.name, tool.args.model_json_schema()] for tool in discover()]))
+"""
+
+
+def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", PRINT_SCHEMAS],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
 
 
 def test_a_tool_without_its_service_is_not_offered(bench):
