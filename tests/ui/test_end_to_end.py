@@ -200,6 +200,55 @@ def test_what_dirge_does_by_itself_is_signed_and_leaves_nothing_behind(tmux: Tmu
     tmux.sees("To come back: dirge -r ")
 
 
+def bash(command: str) -> tuple[str, dict[str, object]]:
+    return ("bash", {"command": command})
+
+
+def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
+    replies = [
+        Say(calls=[bash("git push here there"), bash("npm run build"), bash("touch made")]),
+        Say(calls=[bash("git push -q"), bash("echo up; sleep 300")]),
+        Say(text="It goes on without me."),
+    ]
+    with FakeService(replies) as service:
+        tmux.enter(dirge(service, DIRGE_CONFIG_DIR=str(tmp_path / "config")))
+        tmux.sees("ready")
+        tmux.enter("ship it")
+
+        tmux.sees("▸ y Allow once")
+        tmux.press("Tab")
+        tmux.sees("p Allow always, in your settings: execute:git push *")
+        tmux.press("p")
+        tmux.sees("2 of 3")
+        tmux.sees("▸ y Allow once")
+        tmux.press("c")
+        tmux.sees("why not, for the model")
+        tmux.enter("it is built already")
+        tmux.sees("3 of 3")
+        tmux.resize(60, 20)
+        tmux.sees("▸ y Allow once")
+        tmux.press("y")
+
+        tmux.sees("echo up; sleep 300")
+        assert (tmp_path / "made").exists()
+        settings = (tmp_path / "config/config.toml").read_text()
+        assert 'match = "git push *"' in settings
+        told = [m["content"] for m in service.requests[1].json["messages"] if m["role"] == "tool"]
+        assert "it is built already" in told[1]
+
+        tmux.sees("▸ y Allow once")
+        tmux.press("y")
+        tmux.sees("\n   up")
+        tmux.press("C-b")
+        tmux.sees("It goes on without me.")
+        tmux.enter("/why 2")
+        tmux.sees("deny: it is built already [answer]")
+        tmux.enter("/tasks")
+        tmux.sees("sh1   running")
+        tmux.press("C-d")
+        tmux.sees("Ended with the session: sh1 (`echo up; sleep 300`).")
+
+
 def test_the_demo_mends_its_project_and_says_how_it_went(tmux: Tmux):
     tmux.enter(f"clear; env PYTHONPATH={ROOT} {sys.executable} -m dirge_py demo")
     tmux.sees("All tests pass")
