@@ -1,6 +1,6 @@
 """A decision as a value: its effect, who said so, and every vote that was cast."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from dirge_py.claims import Operation
@@ -60,6 +60,13 @@ class Decision:
     plan: Plan | None = None
     changes_git: bool = False
 
+    def votes(self) -> Mapping[str, Sequence[TraceLine]]:
+        """The lines of the trace by the claim they are about."""
+        found: dict[str, list[TraceLine]] = {}
+        for line in self.trace:
+            found.setdefault(line.claim, []).append(line)
+        return found
+
     def as_json(self) -> dict[str, Any]:
         """The shape that `dirge why --json` prints."""
         return {
@@ -96,12 +103,12 @@ def strictest(effects: Iterable[Effect]) -> Effect:
 def explain(decision: Decision, tool: str, input_text: str) -> str:
     """The decision and its trace as lines of text, for `/why` and `dirge why`."""
     lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
+    votes = decision.votes()
     for claim in decision.claims:
         lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
         if claim.real and claim.real != claim.resource:
             lines.append(f"  leads to {claim.real}")
-        name = f"{claim.op} {claim.resource}"
-        lines.extend(_vote_line(line) for line in decision.trace if line.claim == name)
+        lines += map(_vote_line, votes.get(f"{claim.op} {claim.resource}", ()))
     if decision.grant:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from dirge_py.claims import Claim, Command
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.decision import Decision
+from dirge_py.permission.decision import ClaimDecision, Decision
 
 KEPT = 200
 _MOST_TEXT = 2000
+_MOST_CLAIMS = 32
 
 Result = Literal["allow", "deny", "defer", "abort"]
 
@@ -86,6 +87,7 @@ class DecisionLog:
         reason: str,
     ) -> PastDecision:
         """Keep a decision and what came of it."""
+        shown = _telling(decision)
         number = self._kept[-1].number + 1 if self._kept else 1
         past = PastDecision(
             number=number,
@@ -94,7 +96,7 @@ class DecisionLog:
             effect=effect,
             policy=policy,
             reason=self._told(reason),
-            claims=tuple(self._told(f"{one.op}:{one.resource}") for one in decision.claims),
+            claims=(*(self._told(f"{one.op}:{one.resource}") for one in shown), *_more(decision)),
             digest=digest,
             text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
         )
@@ -155,15 +157,26 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
     lines = [f"{effect}: {said} [{policy}]"]
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
-    for claim in decision.claims:
+    votes = decision.votes()
+    for claim in _telling(decision):
         lines += ["", f"{claim.op} {claim.resource}", f"  → {claim.effect} [{claim.policy}]"]
-        name = f"{claim.op} {claim.resource}"
         lines += [
             f"  {line.policy:<10} {line.effect:<5} {line.reason}".rstrip()
-            for line in decision.trace
-            if line.claim == name and line.effect
+            for line in votes.get(f"{claim.op} {claim.resource}", ())
+            if line.effect
         ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_more(decision)])
+
+
+def _telling(decision: Decision) -> Sequence[ClaimDecision]:
+    """The claims worth keeping of a call that makes very many: those that decided come first."""
+    by_weight = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
+    return decision.claims if len(by_weight) <= _MOST_CLAIMS else by_weight[:_MOST_CLAIMS]
+
+
+def _more(decision: Decision) -> Sequence[str]:
+    left_out = len(decision.claims) - _MOST_CLAIMS
+    return [f"… and {left_out} more"] if left_out > 0 else []
 
 
 def _restored(record: Any) -> PastDecision | None:

@@ -84,3 +84,13 @@ def test_other_claims_or_arguments_have_another_digest(project: Project) -> None
 
     assert len({digest_of(*call) for call in calls}) == len(calls)
     assert digest_of("bash", first, {"b": 2, "a": 1}) == digest_of(*calls[0])
+
+
+def test_of_a_call_that_does_very_much_the_parts_that_decided_are_kept(project: Project) -> None:
+    log = DecisionLog()
+    note(log, project, "; ".join([*(f"ls d{n}" for n in range(60)), "rm x"]))
+
+    [past] = log
+    assert (past.claims[0], past.claims[-1]) == ("execute:rm x", "… and 90 more")
+    assert past.text.endswith("… and 90 more")
+    assert len(json.dumps(past.as_record())) < 20_000
