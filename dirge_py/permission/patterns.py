@@ -109,16 +109,13 @@ def match_path(pattern: re.Pattern[str], path: str, *, is_strict: bool) -> bool:
         return True
     if is_strict:
         return False
-    return path_pattern_folded(pattern.pattern).fullmatch(folded(trimmed)) is not None
+    normal = unicodedata.normalize("NFC", trimmed)
+    return _path_pattern_folded(pattern.pattern).fullmatch(normal) is not None
 
 
 @lru_cache(maxsize=4096)
-def path_pattern_folded(regex: str) -> re.Pattern[str]:
+def _path_pattern_folded(regex: str) -> re.Pattern[str]:
     return re.compile(unicodedata.normalize("NFC", regex), re.DOTALL | re.IGNORECASE)
-
-
-def folded(path: str) -> str:
-    return unicodedata.normalize("NFC", path)
 
 
 def quoted_path(path: str) -> str:

@@ -1,7 +1,9 @@
 """Rules (`op:pattern`), how they are written, and what they match."""
 
 import difflib
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
 from dirge_py.claims import Operation
@@ -168,20 +170,26 @@ def _covers_path(
     pattern: str, spellings: Sequence[str], anchors: Anchors, *, is_strict: bool
 ) -> bool:
     return any(
-        match_path(path_pattern(absolute), path, is_strict=is_strict)
-        for absolute in anchored(pattern, anchors)
-        for path in spellings
+        match_path(regex, path, is_strict=is_strict)
+        for regex in _regexes(pattern, anchors)
+        for path in dict.fromkeys(spellings)
     )
 
 
-def anchored(pattern: str, anchors: Anchors) -> list[str]:
+# A command may name hundreds of places, and every rule is compared with each of them.
+@lru_cache(maxsize=4096)
+def _regexes(pattern: str, anchors: Anchors) -> Sequence[re.Pattern[str]]:
+    return tuple(map(path_pattern, anchored(pattern, anchors)))
+
+
+def anchored(pattern: str, anchors: Anchors) -> Sequence[str]:
     """The absolute patterns that a path pattern stands for."""
     if pattern.startswith("/"):
-        return [pattern]
+        return (pattern,)
     for sign in ("~", "$HOME"):
         if pattern == sign or pattern.startswith(sign + "/"):
-            return [quoted_path(anchors.home) + pattern[len(sign) :]]
-    return [f"{quoted_path(folder)}/{pattern}" for folder in anchors.folders]
+            return (quoted_path(anchors.home) + pattern[len(sign) :],)
+    return tuple(f"{quoted_path(folder)}/{pattern}" for folder in anchors.folders)
 
 
 def _compile(rule: Rule) -> None:
