@@ -104,13 +104,14 @@ class Preview:
     """What to show beside a question: a unified diff, a command, or plain text.
 
     `changes` is what the diff was made of, one entry per file, so that a person can take a part of
-    it or change it.
+    it or change it. `note` is what the text does not say, such as that a command goes on.
     """
 
     kind: Literal["diff", "command", "text"]
     text: str
     path: str = ""
     changes: tuple[FileChange, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,8 @@ class Bash(Tool[BashArgs]):
         return [Claim("execute", Command(_as_typed(args), ctx.cwd))]
 
     def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
-        return Preview(kind="command", text=_as_typed(args))
+        note = "in the background" if args.background else ""
+        return Preview(kind="command", text=_as_typed(args), note=note)
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> LoopToolResult:
         if args.background:

@@ -160,6 +160,8 @@ def test_the_claim_is_the_raw_command_and_the_preview_shows_it(shell):
         Claim("execute", Command("ls; rm x", str(shell.folder)))
     ]
     assert TOOL.preview(args, shell.ctx).text == "ls; rm x"
+    behind = BashArgs(command="ls", background=True)
+    assert TOOL.preview(behind, shell.ctx).note == "in the background"
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 3601])

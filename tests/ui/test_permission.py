@@ -323,6 +323,14 @@ def test_a_command_is_shown_once_and_then_the_parts_that_ask():
     ]
 
 
+def test_that_a_command_goes_on_in_the_background_is_told_with_the_folder():
+    preview = Preview(kind="command", text="make serve", note="in the background")
+    asked = replace(request("make serve"), preview=preview)
+    assert paint_request(asked, "", 60, INK)[0].text.rstrip() == (
+        "Allow bash?  in /tmp/project, in the background"
+    )
+
+
 def test_what_has_no_picture_is_told_claim_by_claim():
     claims = (replace(claim("/etc/hosts", "outside"), op="read"),)
     asked = replace(request(), tool_name="read", claims=claims, preview=None)

@@ -38,7 +38,10 @@ def paint_request(
     if place:
         title.append((f"  {place}", ink.text))
     runs = any(claim.op == "execute" for claim in request.claims)
-    where: Line = [(f"  in {visible_name(request.cwd)}", ink.dim)] if request.cwd and runs else []
+    places = [f"in {visible_name(request.cwd)}"] if request.cwd and runs else []
+    if request.preview is not None and request.preview.note:
+        places.append(request.preview.note)
+    where: Line = [(f"  {', '.join(places)}", ink.dim)] if places else []
     # On a narrow screen what is asked comes first, the folder last.
     is_wide = strip([*title, *where]).cell_length <= width
     return [
