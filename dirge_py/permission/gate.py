@@ -267,7 +267,12 @@ class Gate:
 
 
 def suggest(decision: Decision) -> str:
-    """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could."""
+    """The flags that would have allowed it (`--allow 'execute:make'`), or "" if none could.
+
+    None for what cannot be seen: a screen would show, and a person copy, a rule for something else.
+    """
+    if not all(char.isprintable() or char in "\n\t" for rule in decision.wanted for char in rule):
+        return ""
     quoted = ("'" + rule.replace("'", "'\\''") + "'" for rule in decision.wanted)
     return " ".join(f"--allow {rule}" for rule in quoted)
 

@@ -7,7 +7,7 @@ import pytest
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
-from dirge_py.permission.gate import Gate
+from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.rules import PolicySet
 
 from .conftest import Project
@@ -159,3 +159,13 @@ def test_importing_the_gate_does_not_load_the_parser() -> None:
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_rule_is_suggested_that_a_screen_would_show_as_another(project: Project) -> None:
+    gate = project.gate(mode="restrictive")
+
+    def suggested(path: str) -> str:
+        return suggest(gate.decide([project.claim("edit", path)]))
+
+    assert suggested("x y").endswith("/x y'")
+    assert [suggested(f"x{char}y") for char in "\x1b\u202e\u200b\r"] == [""] * 4
