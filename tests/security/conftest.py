@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.sizes import COUNTS, IS_FULL
+from tests.security.sizes import ASKED, COUNTS
 
 HERE = Path(__file__).parent
 
@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if IS_FULL and COUNTS:
+    if ASKED and COUNTS:
         terminalreporter.section("security counts")
         for name, lines in sorted(COUNTS.items()):
             for line in lines:

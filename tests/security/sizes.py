@@ -2,15 +2,28 @@
 
 import os
 
-IS_FULL = os.environ.get("SECURITY_SIZE") == "full"
+ASKED = os.environ.get("SECURITY_SIZE", "")
+IS_WHOLE = ASKED == "whole"
+"""Nothing: seconds, with every run of the tests. `full`: minutes. `whole`: an hour or two."""
+
+_ALWAYS_WHOLE = 1000
 
 COUNTS: dict[str, list[str]] = {}
 """What was counted, by the name of the list; printed at the end of the tests."""
 
 
-def size(small: int, full: int) -> int:
-    """`full` under `make security`, else `small`."""
-    return full if IS_FULL else small
+def size(small: int, whole: int) -> int:
+    """`whole` where all of it was asked for, a tenth of a large one for `full`, else `small`.
+
+    A step, which is larger where less is tried, is divided instead.
+    """
+    if not ASKED:
+        return small
+    if IS_WHOLE or small <= whole <= _ALWAYS_WHOLE:
+        return whole
+    if whole < small:
+        return max(whole, small // 10)
+    return max(small, _ALWAYS_WHOLE, whole // 10)
 
 
 def count(name: str, tried: int, found: int, of: str = "") -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.permission.authorizing import Desk
 from tests.permission.conftest import Project
 from tests.permission.test_git_config import HOSTILE, marker
-from tests.security.sizes import IS_FULL, count
+from tests.security.sizes import ASKED, count
 
 COMMANDS = [
     "git status", "git diff", "git diff --stat", "git diff HEAD", "git diff --cached", "git log -p",
@@ -23,7 +23,7 @@ COMMANDS = [
     "git log --format=%G?", "git status --no-renames | head -3", "git diff --output=out",
     "git grep -O x", "git ls-remote", "git fetch --dry-run", "git stash show", "git add -n .",
 ]  # fmt: skip
-FEW = COMMANDS if IS_FULL else [*COMMANDS[:10], "cd src && git status", "git log -p --textconv"]
+FEW = COMMANDS if ASKED else [*COMMANDS[:10], "cd src && git status", "git log -p --textconv"]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from dirge_py.abort import AbortSignal
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from tests.files.requirement import as_nobody
-from tests.security.sizes import IS_FULL, count, size
+from tests.security.sizes import ASKED, count, size
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -160,7 +160,7 @@ async def test_after_the_end_none_is_left_within_half_a_second(tmp_path: Path, k
     count("commands that leave something", 1, len(left), "left")
     assert (finished.exit_code, finished.output.head, left) == (0, b"done\n", [])
     assert finished.stopped >= 1
-    assert took < (0.5 if IS_FULL else 1.0)
+    assert took < (0.5 if ASKED else 1.0)
 
 
 async def test_a_storm_of_forks_ends_at_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from dirge_py.permission.git_table import _SUBCOMMANDS, _VERBS
 from dirge_py.permission.programs import PROGRAMS
 from tests.files.requirement import lacking
 from tests.permission.conftest import QUIET_GIT, Project
-from tests.security.sizes import IS_FULL, count
+from tests.security.sizes import ASKED, IS_WHOLE, count
 
 BUILTINS = ("pwd", "type", "echo", "test", "true", "cd")
 SPECIAL = ("find", "date", "sed")
@@ -125,10 +125,11 @@ def test_no_option_that_is_allowed_writes_starts_or_connects(project: Project) -
     if shutil.which("strace") is None or effects_of("true", project):
         lacking("strace")
     names = programs()
-    if not IS_FULL:
+    if not ASKED:
         names = random.Random(3).sample(names, 6)
     tried, allowed = allowed_commands(project, names)
-    chosen = allowed if IS_FULL else random.Random(5).sample(allowed, min(len(allowed), 40))
+    most = len(allowed) if IS_WHOLE else min(len(allowed), 600 if ASKED else 40)
+    chosen = random.Random(5).sample(allowed, most)
 
     wrong = [(command, found) for command in chosen if (found := effects_of(command, project))]
 
