@@ -6,9 +6,9 @@
 
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 from dirge_py.permission.git_settings import Unreadable, settings
 
@@ -192,9 +192,7 @@ def _submodules(index: str) -> tuple[str, ...]:
     cached = _LINKS.get(index)
     if cached and cached[0] == stamp:
         return cached[1]
-    if stamp[2] > MAX_INDEX_BYTES:
-        raise Unreadable(f"{index} is too large")
-    content = Path(index).read_bytes()
+    content = _bytes(index, MAX_INDEX_BYTES)
     # Nearly every index has none, and then one search says so.
     found = tuple(_gitlinks(content)) if _GITLINK in content else ()
     _LINKS[index] = (stamp, found)
@@ -217,13 +215,19 @@ def _gitlinks(content: bytes) -> Iterator[str]:
 
 
 def _read(path: str, limit: int) -> str:
+    return _bytes(path, limit).decode("utf-8", "surrogateescape")
+
+
+def _bytes(path: str, limit: int) -> bytes:
     # O_NONBLOCK: a pipe in a file's place must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable(f"{path} is no regular file")
         content = stream.read(limit + 1)
     if len(content) > limit:
         raise Unreadable(f"{path} is too large")
-    return content.decode("utf-8", "surrogateescape")
+    return content
 
 
 def _stamp(path: str) -> _Stamp:

@@ -243,3 +243,13 @@ def test_a_folder_with_a_head_and_a_commondir_counts_as_bare(own_project: Projec
 def test_what_git_could_not_have_written_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         settings(text)
+
+
+@pytest.mark.parametrize("name", ["index", "config"])
+def test_a_pipe_in_the_place_of_a_file_of_git_is_asked_about(tmp_path: Path, name: str) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    place = tmp_path / ".git" / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+
+    assert hazard(str(tmp_path))
