@@ -51,10 +51,10 @@ class Folders:
             return ()
         return moved
 
-    def lose(self) -> None:
-        """Something went to a folder that nobody can know."""
+    def lose(self, guesses: Iterable[str] = ()) -> None:
+        """Something went to a folder that nobody can know; it might be one of `guesses`."""
         self.is_lost = True
-        self.possible = _distinct([*self.possible, *self._before, "/", self._home])
+        self.possible = _distinct([*self.possible, *self._before, "/", self._home, *guesses])
 
 
 def _target(part: Part, home: str) -> tuple[str, bool]:

@@ -15,6 +15,7 @@ _MAX_FOLDERS = 16
 _MAX_PATTERNS = 16
 _LONGEST_NAME = 255
 _PATTERN = re.compile(r"[*?\[]")
+_HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
 _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
@@ -31,7 +32,7 @@ def mentioned(words: Iterable[str], folders: Sequence[str], naming: Naming) -> t
     """Every place that a word could name, also as the value of an option or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
-        HOME_SIGN.sub(lambda _: naming.home, piece, count=1)
+        HOME_SIGN.sub(lambda _: naming.home, _HERE.sub(".", piece, count=1), count=1)
         for piece in _first(_MAX_MENTIONS, filter(_is_name, pieces))
     ]
     paths = _first(

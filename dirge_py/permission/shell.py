@@ -140,8 +140,10 @@ class _Walk:
         if part.words[0].text not in TURNS_SHELL:
             return
         self._altered_by = part.words[0].text
-        if any(words[0] in MOVERS for words in open_command(part.argv).commands):
-            self._folders.lose()
+        commands = open_command(part.argv).commands
+        if any(words[0] in MOVERS for words in commands):
+            folders = self._folders
+            folders.lose(folders_entered(commands, folders.possible, self._around.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = open_command(part.argv)

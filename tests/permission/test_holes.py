@@ -274,3 +274,14 @@ def test_what_no_system_can_start_is_denied(project: Project, mode: Mode) -> Non
     decision = project.run("ls " + "x" * 200_000, allow("execute:*"), mode=mode)
 
     assert (decision.effect, decision.policy) == ("deny", "hard-deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pushd src; cat ../notes.txt", "eval 'cd src'; cat ../notes.txt", "cat $PWD/notes.txt",
+        "cat ~+/notes.txt", "pushd src && cat a.py ../notes.txt", "cat ${PWD}/src/../notes.txt",
+    ],
+)  # fmt: skip
+def test_no_way_to_name_the_folder_hides_a_file_from_a_deny(project: Project, command: str) -> None:
+    assert project.run(command, deny("read:notes.txt"), mode="yolo").effect == "deny"
