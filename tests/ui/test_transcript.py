@@ -210,6 +210,19 @@ def test_terminal_commands_in_output_are_only_text():
     assert page.text == "● bash x\n  ab [bold]c"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "lines"),
+    [("denied", ["  words that are", "  long"]), ("ok", ["  words that are l", "  ong"])],
+)
+def test_a_refusal_is_broken_between_words_and_output_where_it_ends(outcome: str, lines: list[str]):
+    block = ToolBlock("c", "bash", {"command": "x"})
+    block.finish("words that are long", {"outcome": outcome}, is_error=False, took_ms=0)
+    page = Page(INK, 18)
+    page.append(block)
+
+    assert page.text.split("\n")[-2:] == lines
+
+
 def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
     page = Page(INK, 20)
     for number in range(200):

@@ -30,6 +30,9 @@ State = Literal[
 ]
 """`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
 
+_TOLD: frozenset[State] = frozenset({"denied", "withheld", "repeated", "unrun"})
+"""What stands below the call then is a sentence of ours, not output whose columns count."""
+
 _UNRUN: frozenset[State] = frozenset({"repeated", "unrun"})
 
 _LINES_COLLAPSED = 4
@@ -217,6 +220,9 @@ class ToolBlock(BlockBase):
             return []
         style: Style = ink.error if self.state == "failed" else ink.dim
         prefix = [(_BODY, ink.text)]
+        if self.state in _TOLD:
+            spans = [[(line, style)] for line in lines]
+            return [part for span in spans for part in wrap(span, width, first=prefix, rest=prefix)]
         return [part for line in lines for part in fold([(line, style)], width, prefix=prefix)]
 
 
