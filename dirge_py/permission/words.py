@@ -115,6 +115,8 @@ def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:
         else:
             word, end = _read_word(text, position, is_head=not words)
             words.append(word)
+        if len(words) > MAX_WORDS:
+            raise NotPlain(f"it has more than {MAX_WORDS} words")
         position = _skip_blank(text, end)
     if not words:
         return None, position

@@ -62,3 +62,8 @@ def test_no_text_with_astral_characters_reaches_the_parser(project: Project) -> 
     effects = {gate.decide([project.execute("{" + chr(point))]).effect for point in corpus}
 
     assert effects == {"ask"}
+
+
+def test_reading_stops_where_there_are_too_many_words() -> None:
+    with pytest.raises(NotPlain, match="more than 512 words"):
+        lex("a " * 600 + "$")
