@@ -128,6 +128,11 @@ class Conversation(Choices):
         return self._parts.shells
 
     @property
+    def sandbox(self) -> str:
+        """The kind of sandbox that commands run in; "" for none."""
+        return self._parts.sandbox
+
+    @property
     def prompts(self) -> "PromptBook | None":
         """The prompts kept in files; one that is chosen holds from the next run on."""
         return self._parts.prompts

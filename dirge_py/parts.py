@@ -130,7 +130,7 @@ class Parts:
     `context_report` tells what would be sent of these messages. `on_waiting` is asked when the last
     event of a run that waits was recorded. `bind_tools` makes tools ready for the loop that come
     later than `tools`. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
-    without it a fork shares everything.
+    without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
     """
 
     cwd: Path
@@ -165,6 +165,7 @@ class Parts:
     plugins: Plugins | None = None
     shells: "Shells | None" = None
     prompts: "PromptBook | None" = None
+    sandbox: str = ""
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()

@@ -141,6 +141,9 @@ class Journal:
         os.fsync(self._descriptor)
 
 
+_MOST_NAMED = 5
+
+
 def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
     """Take back every change cut short that touches a file which `concerns` us.
 
@@ -208,7 +211,9 @@ def _finish(entries: Sequence[Entry], *, is_done: bool) -> _Left:
             reason = reason_of(error) if isinstance(error, OSError) else error.message
             notices.append(f"{entry.real} could not be put back after a change cut short: {reason}")
     if restored:
-        files = ", ".join(reversed(restored))
+        named = ", ".join([*reversed(restored)][:_MOST_NAMED])
+        more = len(restored) - _MOST_NAMED
+        files = f"{named} and {more} more" if more > 0 else named
         notices.insert(0, f"A change of several files was cut short; these are as before: {files}.")
     return _Left(notices, is_stuck)
 

@@ -11,7 +11,7 @@ from dirge_py.questions import AnswersTrust
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.panels.setup import set_up
-from dirge_py.ui.panels.status import branch_of
+from dirge_py.ui.panels.status import branch_of, prompt_in_use
 from dirge_py.ui.start import Looks, ProjectDoor, TuiStart
 from dirge_py.ui.talk import typed_text
 from dirge_py.ui.transcript.greeting import GreetingBlock
@@ -135,6 +135,8 @@ class Opening:
                         ("model", conversation.model),
                         ("folder", _folder(conversation.cwd)),
                         ("mode", conversation.mode),
+                        ("sandbox", conversation.sandbox),
+                        ("prompt", prompt_in_use(conversation)),
                         ("reads", ", ".join(conversation.instruction_files)),
                     ],
                     hint=[

@@ -178,6 +178,7 @@ class _Site:
             context_report=partial(self._report, guards, room),
             plugins=self.plugins,
             shells=self.machine.shells,
+            sandbox=self.machine.sandbox,
             prompts=self.prompt.prompts,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
@@ -226,7 +227,7 @@ class _Site:
             self.options,
             self.workspace,
             folders.output,
-            is_sandboxed=self.machine.is_sandboxed,
+            is_sandboxed=bool(self.machine.sandbox),
             project_rules=self.options.project_rules,
         )
         gate.history.redact = self.redactor.redact

@@ -60,8 +60,9 @@ class Machine:
         self.web = web_access(config, redactor.add)
 
     @property
-    def is_sandboxed(self) -> bool:
-        return self._sandbox is not None
+    def sandbox(self) -> str:
+        """The kind of sandbox that commands run in; "" for none."""
+        return self._sandbox.kind if self._sandbox is not None else ""
 
     async def close(self) -> None:
         """End every command, and let go of the folders."""

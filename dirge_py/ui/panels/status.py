@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Standing:
     """What the status line tells. `cost_usd` is None while a price is unknown.
 
-    `shells`: commands that run in the background.
+    `prompt` is the one in use, `shells` counts commands that run in the background.
     """
 
     place: str
@@ -37,6 +37,8 @@ class Standing:
     queued: int = 0
     thinking: str = "off"
     shells: int = 0
+    prompt: str = ""
+    is_sandboxed: bool = False
 
 
 def standing_of(talk: "Talk", place: str) -> Standing:
@@ -55,7 +57,15 @@ def standing_of(talk: "Talk", place: str) -> Standing:
         queued=len(talk.waiting),
         thinking=conversation.thinking,
         shells=running_shells(conversation),
+        prompt=prompt_in_use(conversation),
+        is_sandboxed=bool(conversation.sandbox),
     )
+
+
+def prompt_in_use(conversation: "Conversation") -> str:
+    """The name of the prompt that was chosen; "" for none."""
+    book = conversation.prompts
+    return book.current.name if book is not None and book.current is not None else ""
 
 
 def running_shells(conversation: "Conversation") -> int:
@@ -96,6 +106,10 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
         _Part(clean(model), ink.dim, 3),
         _Part(standing.mode, mode_style.get(standing.mode, ink.dim), 1),
     ]
+    if standing.prompt:
+        parts.append(_Part(clean(standing.prompt), ink.accent, 2))
+    if standing.is_sandboxed:
+        parts.append(_Part("sandbox", ink.good, 3))
     if standing.context_tokens:
         parts.append(_Part(_fill(standing), _fill_style(standing, ink), 2))
     if standing.cost_usd is None or standing.cost_usd > 0:
