@@ -80,7 +80,10 @@ class LoopTool(Protocol):
 
 @runtime_checkable
 class Previews(Protocol):
-    """A tool that can show what a call would change, before it does."""
+    """A tool that can show what a call would change, before it does.
+
+    `preview` raises a DirgeError with words for the model where the call could only fail.
+    """
 
     def preview(self, arguments: Mapping[str, Any]) -> "Preview | None": ...
 

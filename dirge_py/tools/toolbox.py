@@ -84,12 +84,10 @@ class BoundTool:
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
         """What a call would change. Reads files: call it from a thread where that matters.
 
-        A change that cannot be made has no preview; the call itself will say why.
+        Raises:
+            DirgeError: the change cannot be made, for the reason that the call itself would give.
         """
-        try:
-            return self.tool.preview(self._parse(arguments), self._outside_a_call())
-        except DirgeError:
-            return None
+        return self.tool.preview(self._parse(arguments), self._outside_a_call())
 
     async def execute(
         self,

@@ -7,7 +7,6 @@ from typing import Literal
 from dirge_py.agent_loop.hooks import TurnInfo
 from dirge_py.calls import FileChange, Preview, Previews, ToolCall
 from dirge_py.claims import Claim
-from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
@@ -38,7 +37,7 @@ class Answered:
     judged: Judged
     request: PermissionRequest | None
     answer: PermissionAnswer
-    by: Literal["answer", "judge", "earlier", "loop-guard"]
+    by: Literal["answer", "judge", "earlier", "loop-guard", "failure"]
 
     def is_about(self, now: Judged) -> bool:
         """Whether it still is the call that was asked about: a plugin may have changed it."""
@@ -114,7 +113,11 @@ def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iter
 
 
 async def request_for(judged: Judged, cwd: str, *, can_keep: bool) -> PermissionRequest:
-    """The question about a call, with all that a person should see."""
+    """The question about a call, with all that a person should see.
+
+    Raises:
+        DirgeError: the call cannot succeed, so there is nothing to ask about.
+    """
     decision = judged.decision
     return PermissionRequest(
         call_id=judged.call.id,
@@ -144,13 +147,14 @@ def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
 
 
 async def preview_of(call: ToolCall) -> Preview | None:
-    """What the call would change, as of now; None if that cannot be shown, as it will fail."""
+    """What the call would change, as of now; None if that cannot be shown.
+
+    Raises:
+        DirgeError: the change cannot be made.
+    """
     if not isinstance(call.tool, Previews):
         return None
-    try:
-        return await asyncio.to_thread(call.tool.preview, call.arguments)
-    except DirgeError:
-        return None
+    return await asyncio.to_thread(call.tool.preview, call.arguments)
 
 
 def hold_to(workspace: Workspace, answered: Answered) -> None:

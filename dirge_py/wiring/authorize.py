@@ -21,7 +21,7 @@ from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
 from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.questions import AnswersForms, Asker, PermissionAnswer, PermissionRequest
 from dirge_py.wiring.asking import (
     Answered,
     Held,
@@ -133,8 +133,13 @@ class Authorizer:
 
     async def _ask(self, info: TurnInfo, judged: Judged) -> Answered:
         """Ask about this call, and in the same breath about those after it that would ask too."""
-        request = await request_for(judged, self._cwd, can_keep=self._keep_rules is not None)
-        request, refused = await self._weighed(request, judged)
+        try:
+            request, refused = await self._question(judged)
+        except DirgeError as error:
+            answer = PermissionAnswer(
+                effect="deny", comment=f"{error.message} {error.hint}".strip()
+            )
+            return Answered(judged=judged, request=None, answer=answer, by="failure")
         if refused is not None:
             return refused
         self._tell_asked(info, judged)
@@ -144,23 +149,27 @@ class Authorizer:
             if not self._held.has(info, one.call)
             and not self._guard.stops(info.run_id, one.call.name, one.claims)
         ]
-        weighed = await asyncio.gather(*map(self._weighed_request, later))
+        questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
         asked = [(judged, request)]
-        for one, (its_request, its_refusal) in zip(later, weighed, strict=True):
+        for one, question in zip(later, questions, strict=True):
+            if isinstance(question, BaseException):
+                continue  # it is told, or raised, when its own turn comes
+            its_request, its_refusal = question
             if its_refusal is not None:
                 self._held.put(info, its_refusal)
             else:
                 asked.append((one, its_request))
-        answers = await self._asker.permission([question for _, question in asked])
+        answers = await self._asker.permission([its_request for _, its_request in asked])
         results = [
-            Answered(judged=one, request=question, answer=answer, by="answer")
-            for (one, question), answer in zip(asked, answers, strict=True)
+            Answered(judged=one, request=its_request, answer=answer, by="answer")
+            for (one, its_request), answer in zip(asked, answers, strict=True)
         ]
         for result in results[1:]:
             self._held.put(info, result)
         return results[0]
 
-    async def _weighed_request(self, judged: Judged) -> tuple[PermissionRequest, Answered | None]:
+    async def _question(self, judged: Judged) -> tuple[PermissionRequest, Answered | None]:
+        """The question about a call, or its refusal. Raises DirgeError: the call can only fail."""
         request = await request_for(judged, self._cwd, can_keep=self._keep_rules is not None)
         return await self._weighed(request, judged)
 
@@ -197,7 +206,12 @@ class Authorizer:
     def _follow(self, info: TurnInfo, answered: Answered) -> BeforeToolCallResult | None:
         judged, answer = answered.judged, answered.answer
         call, reason = judged.call, answer.comment or judged.decision.reason
+        if answered.by == "failure":
+            # Nobody was asked, and nothing decided.
+            return Answer(answer.comment, details={"outcome": "error"})
         if answer.effect == "deny":
+            if answered.by == "answer" and isinstance(self._asker, AnswersForms):
+                reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)
             return self._refuse(info, judged, answered.by, reason)
@@ -307,7 +321,10 @@ async def _still_shows(held: Answered, judged: Judged) -> bool:
         return False
     if not held.shown:
         return True
-    now = await preview_of(judged.call)
+    try:
+        now = await preview_of(judged.call)
+    except DirgeError:
+        return False
     return now is not None and now.changes == held.shown
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from dirge_py.abort import AbortSignal
 from dirge_py.calls import InvalidArguments
 from dirge_py.claims import Claim
-from dirge_py.errors import ModelRetry, UsageError
+from dirge_py.errors import FileError, ModelRetry, UsageError
 from dirge_py.tools import registry
 from dirge_py.tools.base import Services, Tool, ToolArgs
 from dirge_py.tools.toolbox import Toolbox
@@ -101,7 +101,8 @@ def test_wrong_arguments_are_named_with_what_was_expected(bench):
 
 
 def test_a_change_that_cannot_be_made_has_no_preview(bench):
-    assert bench.preview("edit", path="none", old_text="a", new_text="b") is None
+    with pytest.raises(FileError, match="none"):
+        bench.preview("edit", path="none", old_text="a", new_text="b")
 
 
 async def test_an_aborted_call_ends_at_once(bench):

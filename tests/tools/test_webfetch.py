@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dirge_py.abort import AbortSignal
 from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.toolbox import Toolbox
@@ -112,7 +113,8 @@ async def test_a_bad_url_is_answered_with_words_and_nobody_is_asked(
 ) -> None:
     desk = Desk(tmp_path, Web())
     assert desk.tool.claims({"url": url}) == [Claim("meta", "webfetch")]
-    assert desk.tool.preview({"url": url}) is None
+    with pytest.raises(ToolFailed):
+        desk.tool.preview({"url": url})
     result = await desk.call(url=url)
     assert result.is_error
     assert result.details["outcome"] == "error"

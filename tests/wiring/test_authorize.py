@@ -491,3 +491,35 @@ async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
         assert await desk.allows(desk.bash("ls src"))
 
     assert len(desk.person.asked) == 1
+
+
+async def test_a_change_that_can_only_fail_is_not_asked_about(project: Project) -> None:
+    desk = Desk(project, mode="restrictive")
+    edit = desk.call("edit", path="nowhere.py", old_text="a", new_text="b")
+    wanted = desk.call("write", path="b.txt", content="x")
+    info = desk.info([wanted, edit])
+
+    first = await desk.decide(wanted, info)
+    told = await desk.run(edit, info)
+
+    assert first is not None  # the person of this desk says no
+    assert [request.tool_name for request in desk.person.questions] == ["write"]
+    assert "nowhere.py" in told
+    assert "Permission denied" not in told
+
+
+async def test_a_persons_no_is_told_as_theirs_and_a_policys_as_its_reason(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    by_policy = await desk.run(desk.bash("make"))
+
+    class Asked(type(desk.person)):  # type: ignore[misc]
+        async def question(self, questions: object) -> None:
+            return None
+
+    desk.authorizer._asker = Asked()
+    by_person = await desk.run(desk.bash("make x"))
+
+    assert "`make` is not on the list" in by_policy
+    assert by_person.startswith("Permission denied: the user said no")
