@@ -22,6 +22,7 @@ from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.questions import AnswersForms, Asker, PermissionAnswer, PermissionRequest
+from dirge_py.tools.toolbox import with_hint
 from dirge_py.wiring.asking import (
     Answered,
     Held,
@@ -136,9 +137,7 @@ class Authorizer:
         try:
             request, refused = await self._question(judged)
         except DirgeError as error:
-            answer = PermissionAnswer(
-                effect="deny", comment=f"{error.message} {error.hint}".strip()
-            )
+            answer = PermissionAnswer(effect="deny", comment=with_hint(error))
             return Answered(judged=judged, request=None, answer=answer, by="failure")
         if refused is not None:
             return refused
