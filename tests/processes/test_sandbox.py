@@ -31,7 +31,8 @@ def work(home: Path) -> Path:
 
 @pytest.fixture
 def room(home: Path, work: Path) -> SandboxRoom:
-    return SandboxRoom(roots=(str(work),), home=str(home))
+    # The Python of the tests may lie in a temporary folder, of which a sandbox has its own.
+    return SandboxRoom(roots=(str(work),), home=str(home), readable=(sys.prefix,))
 
 
 def open_sandbox(room: SandboxRoom, kind: str = "bubblewrap") -> Sandbox:
