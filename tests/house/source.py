@@ -25,6 +25,12 @@ def tree_of(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"))
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """`ast.walk` of a tree that is walked again and again."""
+    return list(ast.walk(tree))
+
+
 def functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Function]]:
     """Every function with its qualified name: `Class.method`, `function.inner`."""
     for node in ast.iter_child_nodes(tree):

@@ -35,7 +35,7 @@ from dirge_py.tools import registry as tools
 from dirge_py.ui import commands
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.keymap import DEFAULTS
-from tests.house.source import ROOT, modules, name_of, tree_of
+from tests.house.source import ROOT, modules, name_of, tree_of, walked
 
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -213,7 +213,7 @@ def test_no_words_of_the_program_name_a_subcommand_that_does_not_exist() -> None
     strings = [
         (name_of(module), node.value)
         for module in modules()
-        for node in ast.walk(tree_of(module))
+        for node in walked(tree_of(module))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     named = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.source import called, modules, name_of, tree_of
+from tests.house.source import called, modules, name_of, tree_of, walked
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
@@ -58,7 +58,7 @@ EMPTY_WORDS = frozenset(
 
 def imported(tree: ast.AST) -> Iterator[str]:
     """Every module named by an import, with all the packages around it."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -71,7 +71,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def writes(tree: ast.AST) -> Iterator[int]:
     """Lines that create, change or remove a file or folder."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Attribute) and node.attr in _WRITING_FLAGS:
             yield node.lineno
         if not isinstance(node, ast.Call):
@@ -90,7 +90,7 @@ def writes(tree: ast.AST) -> Iterator[int]:
 
 def starts_processes(tree: ast.AST) -> Iterator[int]:
     """Lines that start or kill a process."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
         if node.value.id in _STARTING_MODULES and _STARTING_CALLS.fullmatch(node.attr):
@@ -137,7 +137,7 @@ def test_only_one_package_starts_and_kills_processes() -> None:
 def test_no_module_or_class_has_an_empty_name() -> None:
     found = []
     for module in modules():
-        classes = [node for node in ast.walk(tree_of(module)) if isinstance(node, ast.ClassDef)]
+        classes = [node for node in walked(tree_of(module)) if isinstance(node, ast.ClassDef)]
         found += [
             f"{name_of(module)}: {name}"
             for name in (module.stem, *(node.name for node in classes))

@@ -4,12 +4,12 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.house.source import TESTS, called, functions, modules, name_of, tree_of
+from tests.house.source import TESTS, called, functions, modules, name_of, tree_of, walked
 
 
 def sleeps(tree: ast.AST) -> Iterator[int]:
     """Lines that sleep. `sleep(0)` only lets others run; a clock's own sleep takes a name."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if not isinstance(node, ast.Call) or called(node) != "sleep":
             continue
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None

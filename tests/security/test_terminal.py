@@ -197,7 +197,7 @@ def request(text: str) -> PermissionRequest:
 
 
 async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> None:
-    some = CORPUS[:: size(9, 1)]
+    some = CORPUS[:: size(40, 1)]
     options = tuple(QuestionOption(label=text, description=text) for text in some)
     form = [Question(question="\n".join(CORPUS), header=CORPUS[0], options=options)]
     files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
@@ -356,7 +356,7 @@ def spelled(command: str) -> str:
 def test_a_question_shows_the_command_that_would_run() -> None:
     tried: list[str] = []
 
-    @settings(max_examples=size(300, 10_000), deadline=None)
+    @settings(max_examples=size(80, 10_000), deadline=None)
     @given(commands())
     def show(command: str) -> None:
         asked = PermissionRequest(

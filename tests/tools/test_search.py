@@ -271,8 +271,8 @@ async def test_results_are_the_same_with_and_without_ripgrep(bench):
     bench.put("no end", "a\x0bhit\x85b\u2028hit")
     services = bench.tool("grep")._services
 
-    for pattern in PATTERNS:
-        for context in (0, 1):
+    for number, pattern in enumerate(PATTERNS):
+        for context in (0, 1) if number % 4 == 0 else (0,):
             both = []
             for program in (ripgrep, None):
                 grep = Grep(lambda roots, program=program: program)
@@ -300,7 +300,7 @@ CONTENTS = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(EXPRESSIONS, st.lists(CONTENTS, min_size=1, max_size=6), st.integers(0, 2))
 def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
     expression, contents, context
