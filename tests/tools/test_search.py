@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.abort import AbortSignal
@@ -306,6 +306,8 @@ def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
     expression, contents, context
 ):
     ripgrep = required_ripgrep()
+    # Of a line that ends with several CRs ripgrep itself says now this, now that.
+    assume(not any(b"\r\r" in content for content in contents))
     try:
         pattern = portable(expression)
     except FileError:
