@@ -85,6 +85,12 @@ def shot(
     return bool(snap_compare(made.app, run_before=before, terminal_size=size))
 
 
+@pytest.fixture(autouse=True)
+def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine any call may take long enough for its time to be shown."""
+    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+
+
 async def finish(d: Desk) -> None:
     await d.until(lambda: "That did not work." in d.text)
     await d.idle()

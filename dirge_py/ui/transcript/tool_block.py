@@ -41,6 +41,9 @@ _DIFF_LINES = 60
 """A change is never folded away, but a long one is cut until it is asked for."""
 
 _LONGEST_OUTPUT = 400_000
+
+TOLD_FROM_MS = 1000
+"""How long a call must have taken for its time to be worth a place."""
 """Characters of one result kept for the view; all of it is in the session."""
 _LIVE_OUTPUT = 8_000
 
@@ -248,7 +251,7 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
         parts.append(f"exit {details['exit_code']}")
     if details.get("outcome") == "timeout":
         parts.append("timed out")
-    if took_ms >= 1000:
+    if took_ms >= TOLD_FROM_MS:
         parts.append(f"{took_ms / 1000:.1f} s")
     return ", ".join(parts)
 
