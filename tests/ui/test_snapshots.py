@@ -11,6 +11,7 @@ from dirge_py.calls import Preview, text_result
 from dirge_py.events import ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.providers.scripted import Reply
 from dirge_py.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
+from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk
 from tests.ui.test_form import BASE, SEVERAL, pose

@@ -40,10 +40,10 @@ _LINES_LIVE = 6
 _DIFF_LINES = 60
 """A change is never folded away, but a long one is cut until it is asked for."""
 
-_LONGEST_OUTPUT = 400_000
-
 TOLD_FROM_MS = 1000
 """How long a call must have taken for its time to be worth a place."""
+
+_LONGEST_OUTPUT = 400_000
 """Characters of one result kept for the view; all of it is in the session."""
 _LIVE_OUTPUT = 8_000
 
