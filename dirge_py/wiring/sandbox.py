@@ -12,7 +12,9 @@ from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.choose import find_sandbox
+    from dirge_py.processes.sandbox.hosts import HostList
 else:
+    HostList = late("dirge_py.processes.sandbox.hosts", "HostList")
     find_sandbox = late("dirge_py.processes.sandbox.choose", "find_sandbox")
 
 
@@ -27,6 +29,7 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     mode = config.sandbox.mode
     if mode == "off":
         return None
+    _check_hosts(config)
     found = find_sandbox(room_of(config, workspace))
     if isinstance(found, NoSandbox):
         if mode == "required":
@@ -39,6 +42,17 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     if found.limits:
         notices.append(f"Commands run in a sandbox made with {found.kind}. {found.limits}")
     return found
+
+
+def _check_hosts(config: Config) -> None:
+    """A typing error must not pass for a machine without a sandbox, and be gone on with."""
+    try:
+        HostList(config.sandbox.hosts)
+    except ValueError as error:
+        raise ConfigError(
+            f"`hosts` under `[sandbox]`: {str(error)!r} is no host.",
+            hint="Write `host`, `host:port` or `*.host`.",
+        ) from None
 
 
 def would_be_sandboxed(config: Config) -> bool:

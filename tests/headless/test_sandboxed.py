@@ -82,3 +82,13 @@ def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[st
     assert ran.exit_code == 2
     assert "required" in ran.stderr
     assert product.service.requests == []
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required"])
+def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mode: str) -> None:
+    product.configure(f'[sandbox]\nmode = "{mode}"\nhosts = ["http://x"]\n')
+
+    ran = product.run("-p", "x")
+
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "`hosts` under `[sandbox]`: 'http://x' is no host" in ran.stderr
