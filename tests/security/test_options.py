@@ -5,7 +5,9 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -89,11 +91,12 @@ def allowed_commands(project: Project, names: list[str]) -> tuple[int, list[str]
 
 def effects_of(command: str, project: Project) -> list[str]:
     """What the command did that looking does not take, as the system calls tell."""
-    trace = project.home / "trace"
+    # A file for each process: in one file, calls at the same time are torn into two lines.
+    traces = Path(tempfile.mkdtemp(dir=project.home))
     wanted = ",".join(f"?{name}" for name in " ".join(_TRACED).split())
     subprocess.run(
-        ["strace", "-f", "-qq", "-e", f"trace={wanted}", "-e", "signal=none", "-o", str(trace),
-         "/bin/bash", "--norc", "--noprofile", "-c", "--", command],
+        ["strace", "-ff", "-qq", "-e", f"trace={wanted}", "-e", "signal=none",
+         "-o", str(traces / "process"), "/bin/bash", "--norc", "--noprofile", "-c", "--", command],
         cwd=project.root,
         env={"PATH": os.environ["PATH"], "HOME": str(project.home), **QUIET_GIT, **GIT_HARDENING},
         stdin=subprocess.DEVNULL,
@@ -105,11 +108,16 @@ def effects_of(command: str, project: Project) -> list[str]:
     head = shutil.which(command.split()[0]) or "/bin/bash"
     started = {'"/bin/bash"', f'"{head}"'}
     found = []
-    for line in trace.read_text(errors="replace").splitlines():
+    for line in (line for trace in traces.iterdir() for line in _lines(trace)):
         call = _CALL.match(line)
         if call and call.group(3) != "-1" and _is_effect(call.group(1), call.group(2), started):
             found.append(line)
+    shutil.rmtree(traces)
     return found
+
+
+def _lines(trace: Path) -> list[str]:
+    return trace.read_text(errors="replace").splitlines()
 
 
 def _is_effect(name: str, arguments: str, started: set[str]) -> bool:
