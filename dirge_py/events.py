@@ -207,6 +207,20 @@ class ContextReplaced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryMoved:
+    """The person went to another point of the session, between runs; `messages` lead up to it.
+
+    `compactions` are those that count there, as they were recorded. `why` says what was asked for:
+    rewind, redo, fork, clone, retry, or a branch that was chosen.
+    """
+
+    type: ClassVar[str] = "history_moved"
+    messages: tuple[Message, ...]
+    compactions: tuple[Mapping[str, Any], ...] = ()
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EscalationActivated:
     """The next model call goes to a stronger model (`alias/id`)."""
 
@@ -295,6 +309,7 @@ LoopEvent: TypeAlias = (
     | CompactionStarted
     | ContextCompacted
     | ContextReplaced
+    | HistoryMoved
     | EscalationActivated
     | RepairStats
     | SystemNotice

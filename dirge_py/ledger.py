@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.events import ContextReplaced, LoopEvent, MessageEnd, UsageReported
+from dirge_py.events import (
+    ContextReplaced,
+    HistoryMoved,
+    LoopEvent,
+    MessageEnd,
+    UsageReported,
+)
 from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
 from dirge_py.runs import Run
 
@@ -28,6 +34,9 @@ class Ledger:
                 self._add(message, run)
             case ContextReplaced(messages=messages):
                 self.messages = list(messages)
+            case HistoryMoved(messages=messages):
+                self.messages = list(messages)
+                self.context_tokens = _last_context_tokens(messages)
             case UsageReported(usage=usage, cost_usd=cost_usd):
                 self.usage += usage
                 self.cost_usd = _sum(self.cost_usd, cost_usd)

@@ -214,6 +214,31 @@ class Session(Table):
     """What is kept."""
 
     save: bool = Field(default=True, description="Keep sessions, so that they can be resumed.")
+    segment_records: Annotated[int, Field(ge=1)] = Field(
+        default=10_000, description="Records after which a session goes on in another file."
+    )
+    segment_mb: Annotated[int, Field(ge=1)] = Field(default=16, description="The same, by size.")
+    snapshots: bool = Field(
+        default=True, description="Keep the files as they were, for going back."
+    )
+    snapshot_file_mb: Annotated[int, Field(ge=1)] = Field(
+        default=8, description="Larger files are left out of snapshots."
+    )
+    snapshot_days: Annotated[int, Field(ge=1)] = Field(
+        default=30, description="How long snapshots are kept."
+    )
+    snapshot_max_mb: Annotated[int, Field(ge=1)] = Field(
+        default=2_000, description="What the snapshots of one project may take."
+    )
+
+
+class Memory(Table):
+    """What is remembered from one session to the next: MEMORY.md and USER.md."""
+
+    enabled: bool = Field(default=True, description="Read them, and offer to write them.")
+    max_chars: Annotated[int, Field(ge=1)] = Field(
+        default=20_000, description="How much of each is sent: its end, if it is longer."
+    )
 
 
 class Ui(Table):
@@ -263,6 +288,7 @@ class Config(Table):
     sandbox: Sandbox = _EMPTY
     web: Web = _EMPTY
     session: Session = _EMPTY
+    memory: Memory = _EMPTY
     ui: Ui = _EMPTY
     guardrail: list[Guardrail] = Field(default_factory=list, description="Checks, all of them.")
     reminder: list[Reminder] = Field(default_factory=list, description="Things to tell again.")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dirge_py.conversation import Conversation
+from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, NeedsScreen, Tone
 from dirge_py.slash.registry import Registry
 
@@ -30,6 +31,9 @@ class PrintFront:
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         self.show("\n".join([title, *(_line(choice, current) for choice in choices)]))
         return None
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        raise NeedsScreen("a question")
 
     async def edit_text(self, text: str) -> str | None:
         raise NeedsScreen("editing text")

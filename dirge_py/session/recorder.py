@@ -22,6 +22,7 @@ from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.session.codec import encode_message, encode_usage
 from dirge_py.session.history import Loaded, replay, title_of
 from dirge_py.session.journal import Clock, Journal
+from dirge_py.session.record import Record
 from dirge_py.session.redact import Redact, redacted_record
 
 
@@ -166,6 +167,15 @@ class Recorder:
     def note_setting(self, name: str, value: Any) -> None:
         """Anything else to find again in `Loaded.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
+
+    def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None:
+        """Record what no event tells and `Loaded` need not know, such as a snapshot."""
+        self._save(type_name, dict(data), sync=sync)
+
+    def records(self) -> list[Record]:
+        """Everything that is on disk, in order."""
+        self._flush()
+        return self._journal.records()
 
     def note_decision(self, record: Mapping[str, Any]) -> None:
         """What was decided about a call, and why: `Loaded.decisions`."""

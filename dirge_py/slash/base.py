@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -47,6 +48,9 @@ class FrontEnd(Protocol):
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         """Let the person pick one; None if they would rather not."""
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        """Ask the person several things at once; None if they would rather not say."""
 
     async def edit_text(self, text: str) -> str | None:
         """Let the person edit `text` in their editor; None if they left it unchanged."""

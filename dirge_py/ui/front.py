@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.errors import UsageError
+from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.editor import edit_in_editor
@@ -34,6 +35,9 @@ class TuiFront:
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self._app.dock.pick(title, choices, current)
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        return await self._app.opening.asker.question(questions)
 
     async def edit_text(self, text: str) -> str | None:
         return await edit_in_editor(self._app, text)

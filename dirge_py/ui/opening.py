@@ -27,7 +27,7 @@ class Opening:
     def __init__(self, app: "DirgeApp", start: TuiStart) -> None:
         self._app = app
         self._start = start
-        self._asker = DockedAsker(app.dock)
+        self.asker = DockedAsker(app.dock)
         self._is_over = asyncio.Event()
         self.show_thinking = False
 
@@ -49,7 +49,7 @@ class Opening:
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Go on in another session, or a new one; the one before is closed."""
         before = self._app.talk.conversation
-        conversation = self._start.open_other(self._asker, session_id)
+        conversation = self._start.open_other(self.asker, session_id)
         self._take_up(conversation)
         if before is not None:
             await before.close()
@@ -68,7 +68,7 @@ class Opening:
             try:
                 warnings = self._take_looks(await asyncio.to_thread(self._start.prepare))
                 warnings += await self._ask_for_trust()
-                conversation = self._start.open_first(self._asker)
+                conversation = self._start.open_first(self.asker)
                 break
             except NoProvider as error:
                 if not await self._set_up(error):
@@ -90,8 +90,8 @@ class Opening:
         if self._start.project is None:
             return []
         door = await asyncio.to_thread(_looked_at, self._start.project)
-        if door.offer is not None and isinstance(self._asker, AnswersTrust):
-            door.answer(is_trusted=await self._asker.trust(door.offer))
+        if door.offer is not None and isinstance(self.asker, AnswersTrust):
+            door.answer(is_trusted=await self.asker.trust(door.offer))
         if not door.theme:
             return []
         if door.theme not in theme_names():

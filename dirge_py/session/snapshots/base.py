@@ -1,0 +1,68 @@
+"""What the rest of the program knows about snapshots of the working tree."""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+RECORD = "snapshot"
+"""The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"}."""
+
+SnapshotMoment = Literal["before_run", "turn", "before_move"]
+"""Before a run began; after a turn that changed something; before the person went elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The tree at one moment. `left_out` are changed files that it does not hold, as too large."""
+
+    tree: str
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeChange:
+    """One path, relative to the project, that differs from one tree to another.
+
+    `lines` are those added and removed; None for files that are no text.
+    """
+
+    path: str
+    kind: Literal["added", "changed", "removed"]
+    lines: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What became of the files: `done` are as they were; `failed` says why one is not."""
+
+    done: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+class Snapshots(Protocol):
+    """The snapshots of one project."""
+
+    @property
+    def unavailable(self) -> str:
+        """Why there are none, for the person; "" while there are."""
+
+    async def take(self) -> Snapshot | None:
+        """The working tree as it is now; None where that cannot be had (see `unavailable`)."""
+
+    async def holds(self, tree: str) -> bool:
+        """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""
+
+    async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
+        """What differs between two trees, by path.
+
+        Raises:
+            SessionError: one of them is gone.
+        """
+
+    async def restore(self, tree: str, paths: Sequence[str]) -> Restored:
+        """Make these paths of the working tree as they are in `tree`: written, or removed.
+
+        Raises:
+            SessionError: the tree is gone. Nothing has changed then.
+        """
