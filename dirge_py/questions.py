@@ -19,15 +19,30 @@ class AskedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What rules would let pass once they are stored, tried with the calls of this session.
+
+    `words` say it of any call. `also` are calls that were asked about and would run unasked then,
+    `still` those of the same kind that would be asked about all the same; the newest first.
+    """
+
+    words: str
+    also: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
     """One tool call that may not run before somebody says so.
 
     `grant` are the rules (`op:pattern`) that "allow for this session" would store, exactly as
     stored; empty when this request cannot be granted for longer than once. `wider` are rules that
     would match more than this call (`execute:git push *`), where such a family makes sense.
-    `can_keep`: they may also be written to the person's own settings. `suggestion` is the
-    `--allow` rule that would have allowed it, for those who cannot be asked. `warning` is what
-    somebody who looked at the call first has against it.
+    `grant_reach` and `wider_reach` tell what else they would let pass. `alike` is how many calls
+    of the wider rules' kind were allowed one by one, once they are so many that the wider rules are
+    worth a hint; else 0. `can_keep`: the rules may also be written to the person's own settings.
+    `suggestion` is the `--allow` rule that would have allowed it, for those who cannot be asked.
+    `warning` is what somebody who looked at the call first has against it.
     """
 
     call_id: str
@@ -35,6 +50,9 @@ class PermissionRequest:
     claims: tuple[AskedClaim, ...]
     grant: tuple[str, ...] = ()
     wider: tuple[str, ...] = ()
+    grant_reach: Reach | None = None
+    wider_reach: Reach | None = None
+    alike: int = 0
     can_keep: bool = False
     suggestion: str = ""
     warning: str = ""

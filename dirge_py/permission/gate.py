@@ -22,6 +22,7 @@ from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import (
     Anchors,
+    Effect,
     Mode,
     PolicySet,
     Rule,
@@ -161,6 +162,15 @@ class Gate:
                 return refuse_tool(tool, by, Request(()))
             return _unjudged(claims, error)
 
+    def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> "Trial | None":
+        """These claims, to be judged with other rules; None where no rule has a say."""
+        if self._denied_by(tool, claims):
+            return None
+        try:
+            return Trial(self._request(claims, cwd), self._policy)
+        except Exception:
+            return None
+
     def withholds(self, real: str) -> bool:
         """Whether a search must pass over this file: reading it would not simply be allowed.
 
@@ -264,6 +274,23 @@ class Gate:
             else secrecy(real, roots) or secrecy(asked, roots),
             forbidden="" if is_output or not is_own else f"{asked} is dirge's own state or keys",
         )
+
+
+class Trial:
+    """One call as it would be judged today, with grants or rules that are not stored."""
+
+    def __init__(self, request: Request, policy: PolicySet) -> None:
+        self._request = request
+        self._policy = policy
+
+    def effect(self, *, grants: Sequence[Rule] | None = None, rules: Sequence[Rule] = ()) -> Effect:
+        """With exactly these `grants` (None: the session's), and `rules` after all others."""
+        policy = replace(
+            self._policy,
+            grants=self._policy.grants if grants is None else tuple(grants),
+            rules=(*self._policy.rules, *rules),
+        )
+        return decide(self._request, policy).effect
 
 
 def suggest(decision: Decision) -> str:

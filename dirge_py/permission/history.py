@@ -4,15 +4,17 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
-from dirge_py.claims import Claim, Command
+from dirge_py.claims import Claim, Command, Operation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision
 
 KEPT = 200
 _MOST_TEXT = 2000
 _MOST_CLAIMS = 32
+_MOST_TRIED = 4
+"""Claims of a call that is kept whole, to be tried with other rules."""
 
 Result = Literal["allow", "deny", "defer", "abort"]
 
@@ -23,7 +25,8 @@ class PastDecision:
 
     `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
     `earlier` (given while the run was down). `text` explains it, secrets taken out. `digest` stands
-    for the call, see `digest_of`.
+    for the call, see `digest_of`. `tried` is what it would have done, word for word, if it asked
+    and is neither long nor secret; `family` the wider rules of a call that somebody answered alone.
     """
 
     number: int
@@ -35,6 +38,8 @@ class PastDecision:
     claims: tuple[str, ...]
     digest: str
     text: str
+    tried: tuple[Claim, ...] = ()
+    family: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -47,6 +52,8 @@ class PastDecision:
             "claims": list(self.claims),
             "digest": self.digest,
             "text": self.text,
+            **({"tried": list(map(_as_plain, self.tried))} if self.tried else {}),
+            **({"family": list(self.family)} if self.family else {}),
         }
 
 
@@ -81,12 +88,14 @@ class DecisionLog:
         tool: str,
         call_id: str,
         digest: str = "",
+        claims: Sequence[Claim] = (),
         decision: Decision,
         effect: Result,
         policy: str,
         reason: str,
+        family: Sequence[str] = (),
     ) -> PastDecision:
-        """Keep a decision and what came of it."""
+        """Keep a decision about `claims` and what came of it; `family` as in `PastDecision`."""
         shown = _telling(decision)
         number = self._kept[-1].number + 1 if self._kept else 1
         past = PastDecision(
@@ -99,6 +108,8 @@ class DecisionLog:
             claims=(*(self._told(f"{one.op}:{one.resource}") for one in shown), *_more(decision)),
             digest=digest,
             text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
+            tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
+            family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
         )
         self._kept.append(past)
         self.on_record(past.as_record())
@@ -111,6 +122,11 @@ class DecisionLog:
             if past is not None:
                 self._kept.append(past)
 
+    def _may_keep(self, claims: Sequence[Claim]) -> bool:
+        """Whether these claims can be kept as they are."""
+        texts = [text for claim in claims for text in _as_plain(claim)]
+        return len(claims) <= _MOST_TRIED and all(self._told(text) == text for text in texts)
+
     def _told(self, text: str, most: int = _MOST_TEXT) -> str:
         # First the secrets: half of one, left by a cut, would not be known for one.
         text = self.redact(text)
@@ -119,13 +135,15 @@ class DecisionLog:
 
 def digest_of(tool: str, claims: Sequence[Claim], arguments: Any = None) -> str:
     """Stands for a call: its tool, what it would do, and all that it was told."""
-    plain = [
-        [one.op, *([one.resource.text, one.resource.cwd] if isinstance(one.resource, Command)
-                   else [one.resource])]
-        for one in claims
-    ]  # fmt: skip
+    plain = list(map(_as_plain, claims))
     text = json.dumps([tool, plain, arguments], ensure_ascii=True, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_plain(claim: Claim) -> list[str]:
+    if isinstance(claim.resource, Command):
+        return [claim.op, claim.resource.text, claim.resource.cwd]
+    return [claim.op, claim.resource]
 
 
 def listed(log: DecisionLog, most: int = 20) -> str:
@@ -183,6 +201,7 @@ def _restored(record: Any) -> PastDecision | None:
     if not isinstance(record, Mapping):
         return None
     texts = ("call_id", "tool", "policy", "reason", "digest", "text")
+    family = record.get("family")
     number, effect, claims = record.get("number"), record.get("effect"), record.get("claims")
     if not isinstance(number, int) or effect not in ("allow", "deny", "defer", "abort"):
         return None
@@ -192,5 +211,21 @@ def _restored(record: Any) -> PastDecision | None:
         number=number,
         effect=effect,
         claims=tuple(map(str, claims)),
+        tried=_restored_claims(record.get("tried")),
+        family=tuple(map(str, family)) if isinstance(family, list) else (),
         **{name: record[name] for name in texts},
     )
+
+
+def _restored_claims(plain: Any) -> tuple[Claim, ...]:
+    """The claims behind `_as_plain`; none of them if one cannot be read."""
+    claims: list[Claim] = []
+    for parts in plain if isinstance(plain, list) else ():
+        match parts:
+            case ["execute", str(text), str(cwd)]:
+                claims.append(Claim("execute", Command(text, cwd)))
+            case [str(op), str(name)] if op != "execute" and op in get_args(Operation):
+                claims.append(Claim(cast(Operation, op), name))
+            case _:
+                return ()
+    return tuple(claims)

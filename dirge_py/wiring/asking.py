@@ -12,6 +12,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
+from dirge_py.permission.reach import Asking, alike, exact_reach, wider_reach
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
 
 _MOST_HELD = 256
@@ -112,20 +113,25 @@ def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iter
             yield judged
 
 
-async def request_for(judged: Judged, cwd: str, *, can_keep: bool) -> PermissionRequest:
+async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -> PermissionRequest:
     """The question about a call, with all that a person should see.
 
     Raises:
         DirgeError: the call cannot succeed, so there is nothing to ask about.
     """
     decision = judged.decision
+    can_keep = can_keep and bool(decision.grant)
+    asking = Asking(judged.claims, cwd, can_keep=can_keep)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
         claims=asked_claims(decision),
         grant=decision.grant,
         wider=decision.wider,
-        can_keep=can_keep and bool(decision.grant),
+        grant_reach=exact_reach(gate, asking, decision.grant),
+        wider_reach=wider_reach(gate, asking, decision.wider),
+        alike=alike(gate.history, decision.wider),
+        can_keep=can_keep,
         suggestion=suggest(decision),
         preview=await preview_of(judged.call),
         cwd=cwd,
@@ -170,6 +176,13 @@ def remembered(answered: Answered) -> Sequence[str]:
     if request is None or answer.effect != "allow" or answer.remember == "once":
         return ()
     return request.wider if answer.is_wide and request.wider else request.grant
+
+
+def family_of(answered: Answered) -> Sequence[str]:
+    """The wider rules of a call that was answered alone; none where they were stored."""
+    answer = answered.answer
+    is_stored = answer.remember != "once" and answer.is_wide
+    return answered.judged.decision.wider if answered.by == "answer" and not is_stored else ()
 
 
 def _quietly_judged(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:

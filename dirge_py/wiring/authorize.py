@@ -27,6 +27,7 @@ from dirge_py.wiring.asking import (
     Answered,
     Held,
     Judged,
+    family_of,
     hold_to,
     judge_call,
     later_questions,
@@ -169,7 +170,8 @@ class Authorizer:
 
     async def _question(self, judged: Judged) -> tuple[PermissionRequest, Answered | None]:
         """The question about a call, or its refusal. Raises DirgeError: the call can only fail."""
-        request = await request_for(judged, self._cwd, can_keep=self._keep_rules is not None)
+        can_keep = self._keep_rules is not None
+        request = await request_for(judged, self._gate, self._cwd, can_keep=can_keep)
         return await self._weighed(request, judged)
 
     async def _weighed(
@@ -213,8 +215,8 @@ class Authorizer:
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)
-            return self._refuse(info, judged, answered.by, reason)
-        self._report(info, judged, answer.effect, answered.by, reason)
+            return self._refuse(info, judged, answered.by, reason, family_of(answered))
+        self._report(info, judged, answer.effect, answered.by, reason, family_of(answered))
         match answer.effect:
             case "allow":
                 self._guard.note_approval(info.run_id, call.name, judged.claims)
@@ -265,8 +267,15 @@ class Authorizer:
             permits.add("network")
         return frozenset(permits)
 
-    def _refuse(self, info: TurnInfo, judged: Judged, policy: str, reason: str) -> Answer:
-        self._report(info, judged, "deny", policy, reason)
+    def _refuse(
+        self,
+        info: TurnInfo,
+        judged: Judged,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+    ) -> Answer:
+        self._report(info, judged, "deny", policy, reason, family)
         return _denied(reason)
 
     def _tell_asked(self, info: TurnInfo, judged: Judged) -> None:
@@ -281,21 +290,36 @@ class Authorizer:
             )
         )
 
-    def _note(self, judged: Judged, effect: Effect, policy: str, reason: str) -> None:
+    def _note(
+        self,
+        judged: Judged,
+        effect: Effect,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+    ) -> None:
         self._gate.history.note(
             tool=judged.call.name,
             call_id=judged.call.id,
             digest=judged.digest,
+            claims=judged.claims,
             decision=judged.decision,
             effect=effect,
             policy=policy,
             reason=reason,
+            family=family,
         )
 
     def _report(
-        self, info: TurnInfo, judged: Judged, effect: Effect, policy: str, reason: str
+        self,
+        info: TurnInfo,
+        judged: Judged,
+        effect: Effect,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
     ) -> None:
-        self._note(judged, effect, policy, reason)
+        self._note(judged, effect, policy, reason, family)
         info.emit(
             PermissionAnswered(
                 tool_call_id=judged.call.id,

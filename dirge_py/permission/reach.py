@@ -1,0 +1,155 @@
+"""What rules would let pass beyond the call they are offered for, tried on this session's calls."""
+
+import os.path
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from dirge_py.claims import Claim, Command
+from dirge_py.files.resolve import is_beneath
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.gate import Gate, Trial
+from dirge_py.permission.history import DecisionLog
+from dirge_py.permission.rules import Rule, parse_rule
+from dirge_py.questions import Reach
+
+ENOUGH_ALIKE = 3
+"""Approvals one by one after which a rule for all of their kind is worth a hint."""
+
+_MOST_TRIED = 24
+_MOST_ALSO = 2
+_MOST_STILL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The call that is asked about. `can_keep`: its rules may go into the settings, too."""
+
+    claims: tuple[Claim, ...]
+    cwd: str
+    can_keep: bool = False
+
+
+def exact_reach(gate: Gate, asking: Asking, texts: Sequence[str]) -> Reach | None:
+    """What rules that match a call and nothing else stand for; None without rules."""
+    if not texts:
+        return None
+    times = sum(past.tried == asking.claims for past in gate.history)
+    before = f", asked about {_times(times)} before" if times else ""
+    return _tried(gate, asking, _parsed(texts), _exactly(_parsed(texts)) + before)
+
+
+def wider_reach(gate: Gate, asking: Asking, texts: Sequence[str]) -> Reach | None:
+    """What rules that match a kind of calls stand for; None without rules."""
+    if not texts:
+        return None
+    rules = _parsed(texts)
+    return _tried(gate, asking, rules, ", ".join(_widely(rule, asking.cwd) for rule in rules))
+
+
+def alike(log: DecisionLog, family: Sequence[str]) -> int:
+    """How many calls of a family were allowed one by one since the last that was not.
+
+    0 while they are too few to suggest a rule for all of them.
+    """
+    count = 0
+    for past in reversed(tuple(log)) if family else ():
+        if past.family != tuple(family):
+            continue
+        if past.effect != "allow":
+            break
+        count += 1
+    return count if count >= ENOUGH_ALIKE else 0
+
+
+def _tried(gate: Gate, asking: Asking, rules: Sequence[Rule], words: str) -> Reach:
+    also: list[str] = []
+    still: list[str] = []
+    for claims, trial in _earlier(gate, asking):
+        if len(also) == _MOST_ALSO and len(still) == _MOST_STILL:
+            break
+        if trial.effect(grants=()) != "ask":
+            continue
+        kept = trial.effect(grants=(), rules=rules) if asking.can_keep else ""
+        if trial.effect(grants=rules) == "allow" and kept in ("allow", ""):
+            also.append(_shown(claims, asking.cwd))
+        elif _is_of_kind(claims, asking) and trial.effect(grants=(*gate.grants, *rules)) == "ask":
+            still += [] if kept == "allow" else [_shown(claims, asking.cwd)]
+    return Reach(words=words, also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
+
+
+def _earlier(gate: Gate, asking: Asking) -> Iterator[tuple[Sequence[Claim], Trial]]:
+    """Other calls that were asked about, each once, the newest first."""
+    seen = {asking.claims, ()}
+    for past in reversed(tuple(gate.history)):
+        if past.tried in seen:
+            continue
+        seen.add(past.tried)
+        trial = gate.trial(past.tried, asking.cwd, tool=past.tool)
+        if trial is not None:
+            yield past.tried, trial
+        if len(seen) > _MOST_TRIED:
+            return
+
+
+def _is_of_kind(claims: Sequence[Claim], asking: Asking) -> bool:
+    """Whether somebody could take one for the other: one operation, and of commands one program."""
+    return _kind(claims[0]) == _kind(asking.claims[0])
+
+
+def _kind(claim: Claim) -> tuple[str, str]:
+    is_command = isinstance(claim.resource, Command)
+    words = claim.resource.text.split() if isinstance(claim.resource, Command) else []
+    return claim.op, words[0] if is_command and words else ""
+
+
+def _shown(claims: Sequence[Claim], cwd: str) -> str:
+    resource = claims[0].resource
+    if isinstance(resource, Command):
+        name = resource.text
+    else:
+        name = _near(resource, cwd) if claims[0].op in ("read", "edit") else resource
+    return name if len(claims) == 1 else f"{name} and {len(claims) - 1} more"
+
+
+def _near(path: str, cwd: str) -> str:
+    """The path as it is called from the folder the session works in."""
+    return os.path.relpath(path, cwd) if is_beneath(path, [cwd]) else path
+
+
+def _parsed(texts: Sequence[str]) -> Sequence[Rule]:
+    return [parse_rule(text, "allow") for text in texts]
+
+
+_EXACTLY = {
+    "execute": ("only exactly this command", "only exactly these {} commands"),
+    "edit": ("any change of this file", "any change of these {} files"),
+    "read": ("reading this file", "reading these {} files"),
+    "network": ("whatever is asked of this host", "whatever is asked of these {} hosts"),
+    "mcp": ("this tool, whatever it is given", "these {} tools, whatever they are given"),
+    "plugin": ("this tool, whatever it is given", "these {} tools, whatever they are given"),
+    "agent": ("this agent, whatever it is told", "these {} agents, whatever they are told"),
+}
+
+
+def _exactly(rules: Sequence[Rule]) -> str:
+    counts = Counter(rule.op for rule in rules)
+    return " and ".join(_counted(op, count) for op, count in counts.items())
+
+
+def _counted(op: str, count: int) -> str:
+    one, several = _EXACTLY.get(op, ("only exactly this", "only exactly these {}"))
+    return one if count == 1 else several.format(count)
+
+
+def _widely(rule: Rule, cwd: str) -> str:
+    if rule.op == "execute" and rule.pattern.endswith(" *"):
+        return f"`{rule.pattern[:-2]}` with whatever follows"
+    if rule.op == "edit" and rule.pattern.endswith("/**"):
+        folder = _near(rule.pattern[:-3], cwd)
+        where = "this folder" if folder == "." else folder
+        return f"any change below {where}, save of protected names"
+    return f"exactly `{rule.pattern}`"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,195 @@
+"""What a question says of the rules it offers, tried with the real gate on earlier calls."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dirge_py.permission.history import DecisionLog
+from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
+
+from .authorizing import NO, YES, Desk
+from .conftest import Project, ask, deny
+
+FOR_NOW = PermissionAnswer(effect="allow", remember="session")
+FOR_ALL = replace(FOR_NOW, is_wide=True)
+
+COMMANDS = [
+    "git push origin main",
+    "git fetch",
+    "git push --tags && make",
+    "cd src && git push here",
+    "git push $(cat x)",
+    "make",
+    "git push 'a b'",
+    "git push > x",
+    "git commit -m x",
+    "git -C src push",
+]
+
+
+async def question(desk: Desk, command: str) -> PermissionRequest:
+    await desk.decide(desk.bash(command))
+    return desk.person.questions[-1]
+
+
+async def test_what_is_said_to_run_unasked_is_allowed_once_the_rules_are_stored(
+    own_project: Project,
+) -> None:
+    for kept in (False, True):
+        desk = Desk(own_project, keep_rules=(lambda rules: "settings") if kept else None)
+        for command in (*COMMANDS, "touch a"):
+            await desk.decide(desk.bash(command))
+        shown = 0
+        for request in desk.person.questions:
+            now = await question(desk, request.claims[0].resource)
+            for rules, reach in ((now.grant, now.grant_reach), (now.wider, now.wider_reach)):
+                gates = [own_project.gate(), own_project.gate()][: 1 + kept]
+                for rule in rules:
+                    gates[0].add_grant(rule)
+                    if kept:
+                        gates[1].add_rule(rule, "settings")
+                for gate in gates:
+                    also, still = (
+                        [gate.decide([own_project.execute(one)]).effect for one in of]
+                        for of in ((reach.also, reach.still) if reach else ((), ()))
+                    )
+                    assert set(also) <= {"allow"}
+                    assert set(still) <= {"ask"}
+                    shown += len(also)
+        assert shown
+
+
+async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_not(
+    own_project: Project,
+) -> None:
+    desk = Desk(own_project)
+    for command in ("git push a", "make", "git fetch", "git push b", "git push c"):
+        await desk.decide(desk.bash(command))
+
+    request = await question(desk, "git push d")
+
+    assert request.wider_reach == Reach(
+        words="`git push` with whatever follows",
+        also=("git push c", "git push b"),
+        still=("git fetch",),
+    )
+    assert request.grant_reach == Reach(words="only exactly this command", still=("git push c",))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "exact", "wide"),
+    [
+        (
+            "bash",
+            {"command": "touch a; make"},
+            "only exactly these 2 commands and any change of this file",
+            "exactly `touch a`, any change below this folder, save of protected names,"
+            " exactly `make`",
+        ),
+        (
+            "edit",
+            {"path": "src/a.py", "old_text": "a", "new_text": "b"},
+            "any change of this file",
+            "any change below src, save of protected names",
+        ),
+        (
+            "bash",
+            {"command": "git push; make"},
+            "only exactly these 2 commands",
+            "`git push` with whatever follows, exactly `make`",
+        ),
+    ],
+)
+async def test_where_nothing_came_before_it_is_said_in_general(
+    own_project: Project, name: str, arguments: Any, exact: str, wide: str
+) -> None:
+    desk = Desk(own_project, mode="restrictive")
+    await desk.decide(desk.call(name, **arguments))
+
+    [request] = desk.person.questions
+
+    assert request.grant_reach == Reach(words=exact)
+    assert request.wider_reach == Reach(words=wide)
+
+
+async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Project) -> None:
+    desk = Desk(own_project)
+    desk.person.answer = lambda request: YES
+    for _ in range(2):
+        await desk.decide(desk.bash("make"))
+
+    request = await question(desk, "make")
+
+    assert request.grant_reach == Reach(
+        words="only exactly this command, asked about 2 times before"
+    )
+    assert (await question(desk, "git push $(x)")).grant_reach is None
+
+
+async def test_what_other_rules_settle_is_no_example(own_project: Project) -> None:
+    desk = Desk(own_project, deny("execute:git push secret"))
+    for command in ("git push a", "git push b"):
+        await desk.decide(desk.bash(command))
+    desk.gate.add_rule("execute:git push a", "settings")
+
+    reach = (await question(desk, "git push d")).wider_reach
+
+    assert reach is not None
+    assert reach.also == ("git push b",)
+
+
+async def test_a_rule_that_a_project_overrules_once_kept_has_no_examples(
+    own_project: Project,
+) -> None:
+    desk = Desk(own_project, keep_rules=lambda rules: "settings")
+    desk.gate._policy = replace(desk.gate._policy, project_rules=(ask("execute:git push *"),))
+    await desk.decide(desk.bash("git push a"))
+
+    reach = (await question(desk, "git push b")).wider_reach
+
+    assert reach is not None
+    assert (reach.also, reach.still) == ((), ())
+
+
+async def test_three_alike_allowed_one_by_one_are_worth_a_hint(own_project: Project) -> None:
+    desk = Desk(own_project)
+    hints: list[int] = []
+
+    async def push(where: str, answer: PermissionAnswer) -> None:
+        desk.person.answer = lambda request: answer
+        hints.append((await question(desk, f"git push {where}")).alike)
+
+    for where, answer in (("a", YES), ("b", FOR_NOW), ("c", YES), ("d", NO), ("e", YES)):
+        await push(where, answer)
+    desk.person.answer = lambda request: YES
+    assert (await question(desk, "git fetch")).alike == 0
+    assert hints == [0, 0, 0, 3, 0]
+
+    await push("f", FOR_ALL)
+    desk.gate.clear_grants()
+    await push("g", YES)
+    assert hints[-1] == 0
+
+
+async def test_after_a_resume_earlier_calls_are_still_tried_but_no_secrets(
+    own_project: Project,
+) -> None:
+    desk, again = Desk(own_project), Desk(own_project)
+    stored: list[Any] = []
+    desk.gate.history.redact = lambda text: text.replace("hunter2", "[secret]")
+    desk.gate.history.on_record = stored.append
+    desk.person.answer = lambda request: YES
+    for command in ("git push a", "git push b", "git push https://x:hunter2@y"):
+        await desk.decide(desk.bash(command))
+    assert "hunter2" not in json.dumps(stored)
+
+    broken = {**stored[0], "tried": [["execute", 3]], "family": "x", "number": 9}
+    again.gate.history.restore([*json.loads(json.dumps(stored)), broken])
+    request = await question(again, "git push c")
+
+    assert request.wider_reach is not None
+    assert request.wider_reach.also == ("git push b", "git push a")
+    assert request.alike == 3
+    assert isinstance(again.gate.history, DecisionLog)
