@@ -131,8 +131,9 @@ class Parts:
     back, and so does a check that fails. `compact` does what `Conversation.compact` promises;
     `context_report` tells what would be sent of these messages. `on_waiting` is asked when the last
     event of a run that waits was recorded. `bind_tools` makes tools ready for the loop that come
-    later than `tools`. `interruption` is what the session's last run left behind when it was killed;
-    `snapshots` are those of the project's files, None where none are kept. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
+    later than `tools`. `interruption` is what the session's last run left when it was killed;
+    `snapshots` are those of the project's files, None where none are kept. `for_fork` makes what a
+    fork with this model (`alias/id`) needs of its own;
     without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
     """
 

@@ -14,7 +14,6 @@ from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import ForkParts, Parts, Relay
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.judging import judging_with
@@ -27,7 +26,6 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
 from dirge_py.tools.planning.todo_list import TodoList
-from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.context_view import (
@@ -47,11 +45,12 @@ from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins
-from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
-from dirge_py.wiring.rules import open_gate, rule_keeper
+from dirge_py.wiring.prompt import SystemPrompt
+from dirge_py.wiring.room import Room, Site, open_room
+from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
-from dirge_py.wiring.sessions import changes_since, open_journal, open_store
-from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
+from dirge_py.wiring.sessions import changes_since, open_store
+from dirge_py.wiring.workshop import Folders, Workshop
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.judge import Diff
@@ -84,18 +83,6 @@ def build(
         conversation = site.conversation()
         undo.pop_all()
     return conversation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Room:
-    """What one conversation has of its own."""
-
-    recorder: Recorder | None
-    loaded: Loaded
-    folders: Folders
-    gate: Gate
-    todo: TodoList
-    toolbox: Toolbox
 
 
 class _Site:
@@ -140,7 +127,7 @@ class _Site:
         self.store = open_store(config, self.cwd)
 
     def conversation(self) -> Conversation:
-        room, notices = self._room()
+        room = self._room()
         loaded, recorder = room.loaded, room.recorder
         model, thinking = self.models.start_with(loaded)
         if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
@@ -164,7 +151,7 @@ class _Site:
             recorder=recorder,
             list_sessions=self.store.list,
             instruction_files=self.prompt.project_files.paths,
-            notices=self._notices(notices, loaded),
+            notices=self._notices(room.notices, loaded),
             late_notices=self.late_notices,
             history=loaded.messages,
             usage=loaded.usage,
@@ -194,58 +181,28 @@ class _Site:
         )
         return Conversation(parts)
 
-    def _room(self) -> tuple[_Room, Sequence[str]]:
-        """What this conversation has of its own, and notices about its session."""
-        recorder, notices = self._open_recorder()
-        loaded = recorder.load() if recorder is not None else Loaded()
-        folders = self._folders(recorder)
-        gate = self._gate(folders, loaded, recorder)
-        follow_prompt(
-            self.prompt.prompts,
-            gate,
-            stored=loaded.settings.get("prompt"),
-            note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
+    def _room(self) -> Room:
+        return open_room(
+            Site(
+                config=self.config,
+                options=self.options,
+                machine=self.machine,
+                workshop=self.workshop,
+                prompt=self.prompt,
+                store=self.store,
+                redactor=self.redactor,
+                late_notices=self.late_notices,
+                undo=self.undo,
+                on_close=self.on_close,
+            )
         )
-        todo = TodoList()
-        todo.load(loaded.settings.get("todo"))
-        if recorder is not None:
-            todo.on_change = lambda items: recorder.note_setting("todo", items)
-        toolbox = self.workshop.toolbox(folders, todo)
-        room = _Room(
-            recorder=recorder,
-            loaded=loaded,
-            folders=folders,
-            gate=gate,
-            todo=todo,
-            toolbox=toolbox,
-        )
-        return room, notices
 
-    def _gate(self, folders: Folders, loaded: Loaded, recorder: Recorder | None) -> Gate:
-        gate = open_gate(
-            self.config,
-            self.options,
-            self.workspace,
-            folders.output,
-            is_sandboxed=bool(self.machine.sandbox),
-            project_rules=self.options.project_rules,
-        )
-        gate.history.redact = self.redactor.redact
-        gate.history.restore(loaded.decisions)
-        if recorder is not None:
-            gate.history.on_record = recorder.note_decision
-        for rule in loaded.grants:
-            gate.add_grant(rule)
-        return gate
-
-    def _report(
-        self, guards: Guards, room: _Room, messages: "Sequence[Message]"
-    ) -> "ContextReport":
+    def _report(self, guards: Guards, room: Room, messages: "Sequence[Message]") -> "ContextReport":
         tools = room.toolbox.loop_tools
         prompt = self.prompt.text([tool.name for tool in tools])
         return guards.context.report(messages, system_prompt=prompt, tools=tools)
 
-    def _attacher(self, room: _Room) -> GuardedAttacher:
+    def _attacher(self, room: Room) -> GuardedAttacher:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
         return GuardedAttacher(attacher=plain, gate=room.gate, asker=self.asker)
 
@@ -263,7 +220,7 @@ class _Site:
             *self.plugins.notices,
         )
 
-    def _guards(self, room: _Room, model: str) -> Guards:
+    def _guards(self, room: Room, model: str) -> Guards:
         """Who decides in the runs of this conversation."""
         config, recorder, gate = self.config, room.recorder, room.gate
         spending = Spending()
@@ -291,7 +248,7 @@ class _Site:
         )
         return Guards(parts, model=model)
 
-    def _authorizer(self, room: _Room, judges: Judges) -> Authorizer:
+    def _authorizer(self, room: Room, judges: Judges) -> Authorizer:
         config, recorder = self.config, room.recorder
         approve = judges.judge("approve") if usable_model(config, "approve") else None
         return Authorizer(
@@ -320,7 +277,7 @@ class _Site:
         )
         return tree.diff
 
-    def _context(self, room: _Room, judges: Judges) -> ContextParts:
+    def _context(self, room: Room, judges: Judges) -> ContextParts:
         config, recorder = self.config, room.recorder
         asked = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
         return context_parts(
@@ -343,30 +300,6 @@ class _Site:
             sinks=(own.context.sink,),
             on_close=(own.context.close,),
         )
-
-    def _open_recorder(self) -> tuple[Recorder | None, Sequence[str]]:
-        choice = self.options.session
-        if not self.config.session.save:
-            return None, ()
-        journal, notices = open_journal(self.store, choice)
-        if journal is None:
-            return None, notices
-        recorder = Recorder(
-            journal, redact=self.redactor.redact_known, on_notice=self.late_notices.append
-        )
-        self.undo.callback(recorder.close)
-        return recorder, notices
-
-    def _folders(self, recorder: Recorder | None) -> Folders:
-        if recorder is not None:
-            return Folders.of_session(self.store.folder, recorder.session_id)
-        folders, remove = temporary_folders(self.undo)
-
-        async def remove_at_close() -> None:
-            remove()
-
-        self.on_close.append(remove_at_close)
-        return folders
 
     def _log(self, recorder: Recorder | None) -> Log | None:
         if not self.options.log:

@@ -1,0 +1,124 @@
+"""What one conversation has of its own: its session, folders, gate, todo list and tools."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from dirge_py.config.schema import Config
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.gate import Gate
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.session.history import Loaded
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.machine import Machine
+from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
+from dirge_py.wiring.rules import open_gate
+from dirge_py.wiring.sessions import open_journal
+from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What a room is opened from. `undo` is for when building fails, `on_close` for the end."""
+
+    config: Config
+    options: BuildOptions
+    machine: Machine
+    workshop: Workshop
+    prompt: SystemPrompt
+    store: Store
+    redactor: Redactor
+    late_notices: list[str]
+    undo: ExitStack
+    on_close: list[Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """`notices` are about the session that was opened; without a `recorder` nothing is kept."""
+
+    recorder: Recorder | None
+    loaded: Loaded
+    folders: Folders
+    gate: Gate
+    todo: TodoList
+    toolbox: Toolbox
+    notices: Sequence[str]
+
+
+def open_room(site: Site) -> Room:
+    """
+    Raises:
+        SessionError: the session asked for cannot be opened.
+        ConfigError: a rule does not hold.
+    """
+    recorder, notices = _open_recorder(site)
+    loaded = recorder.load() if recorder is not None else Loaded()
+    folders = _folders(site, recorder)
+    gate = _gate(site, folders, loaded, recorder)
+    follow_prompt(
+        site.prompt.prompts,
+        gate,
+        stored=loaded.settings.get("prompt"),
+        note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
+    )
+    todo = TodoList()
+    todo.load(loaded.settings.get("todo"))
+    if recorder is not None:
+        todo.on_change = lambda items: recorder.note_setting("todo", items)
+    return Room(
+        recorder=recorder,
+        loaded=loaded,
+        folders=folders,
+        gate=gate,
+        todo=todo,
+        toolbox=site.workshop.toolbox(folders, todo),
+        notices=notices,
+    )
+
+
+def _open_recorder(site: Site) -> tuple[Recorder | None, Sequence[str]]:
+    if not site.config.session.save:
+        return None, ()
+    journal, notices = open_journal(site.store, site.options.session)
+    if journal is None:
+        return None, notices
+    recorder = Recorder(
+        journal, redact=site.redactor.redact_known, on_notice=site.late_notices.append
+    )
+    site.undo.callback(recorder.close)
+    return recorder, notices
+
+
+def _folders(site: Site, recorder: Recorder | None) -> Folders:
+    if recorder is not None:
+        return Folders.of_session(site.store.folder, recorder.session_id)
+    folders, remove = temporary_folders(site.undo)
+
+    async def remove_at_close() -> None:
+        remove()
+
+    site.on_close.append(remove_at_close)
+    return folders
+
+
+def _gate(site: Site, folders: Folders, loaded: Loaded, recorder: Recorder | None) -> Gate:
+    gate = open_gate(
+        site.config,
+        site.options,
+        site.machine.workspace,
+        folders.output,
+        is_sandboxed=bool(site.machine.sandbox),
+        project_rules=site.options.project_rules,
+    )
+    gate.history.redact = site.redactor.redact
+    gate.history.restore(loaded.decisions)
+    if recorder is not None:
+        gate.history.on_record = recorder.note_decision
+    for rule in loaded.grants:
+        gate.add_grant(rule)
+    return gate
