@@ -3,6 +3,8 @@
 import os.path
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from dirge_py.claims import Claim, Command
 from dirge_py.files.resolve import is_beneath
@@ -15,7 +17,7 @@ from dirge_py.questions import Reach
 ENOUGH_ALIKE = 3
 """Approvals one by one after which a rule for all of their kind is worth a hint."""
 
-_MOST_TRIED = 24
+_MOST_TRIED = 8
 _MOST_ALSO = 2
 _MOST_STILL = 1
 
@@ -29,21 +31,21 @@ class Asking:
     can_keep: bool = False
 
 
-def exact_reach(gate: Gate, asking: Asking, texts: Sequence[str]) -> Reach | None:
-    """What rules that match a call and nothing else stand for; None without rules."""
-    if not texts:
-        return None
+_Tried: TypeAlias = tuple[tuple[Claim, ...], Trial]
+
+
+def reaches(
+    gate: Gate, asking: Asking, grant: Sequence[str], wider: Sequence[str]
+) -> tuple[Reach | None, Reach | None]:
+    """What the exact and the wider rules of a call stand for; None for those it does not have."""
+    trials = list(_earlier(gate, asking, (*_parsed(grant), *_parsed(wider))))
+    exact, wide = (_tried(gate, asking, _parsed(texts), trials) for texts in (grant, wider))
     times = sum(past.tried == asking.claims for past in gate.history)
     before = f", asked about {_times(times)} before" if times else ""
-    return _tried(gate, asking, _parsed(texts), _exactly(_parsed(texts)) + before)
-
-
-def wider_reach(gate: Gate, asking: Asking, texts: Sequence[str]) -> Reach | None:
-    """What rules that match a kind of calls stand for; None without rules."""
-    if not texts:
-        return None
-    rules = _parsed(texts)
-    return _tried(gate, asking, rules, ", ".join(_widely(rule, asking.cwd) for rule in rules))
+    return (
+        replace(exact, words=_exactly(_parsed(grant)) + before) if grant else None,
+        replace(wide, words=_widely(_parsed(wider), asking.cwd)) if wider else None,
+    )
 
 
 def alike(log: DecisionLog, family: Sequence[str]) -> int:
@@ -61,34 +63,46 @@ def alike(log: DecisionLog, family: Sequence[str]) -> int:
     return count if count >= ENOUGH_ALIKE else 0
 
 
-def _tried(gate: Gate, asking: Asking, rules: Sequence[Rule], words: str) -> Reach:
+def _tried(gate: Gate, asking: Asking, rules: Sequence[Rule], trials: Sequence[_Tried]) -> Reach:
+    """The calls that these rules would have let pass, and those that they would not."""
     also: list[str] = []
     still: list[str] = []
-    for claims, trial in _earlier(gate, asking):
-        if len(also) == _MOST_ALSO and len(still) == _MOST_STILL:
-            break
+    for claims, trial in trials:
         if trial.effect(grants=()) != "ask":
             continue
-        kept = trial.effect(grants=(), rules=rules) if asking.can_keep else ""
-        if trial.effect(grants=rules) == "allow" and kept in ("allow", ""):
-            also.append(_shown(claims, asking.cwd))
-        elif _is_of_kind(claims, asking) and trial.effect(grants=(*gate.grants, *rules)) == "ask":
-            still += [] if kept == "allow" else [_shown(claims, asking.cwd)]
-    return Reach(words=words, also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
+        kept = trial.effect(grants=(), rules=rules) if asking.can_keep else "allow"
+        if trial.effect(grants=rules) == "allow":
+            also += [_shown(claims, asking.cwd)] if kept == "allow" else []
+        elif trial.effect(grants=(*gate.grants, *rules)) == "ask":
+            is_clear = _is_of_kind(claims, asking) and (kept == "ask" or not asking.can_keep)
+            still += [_shown(claims, asking.cwd)] if is_clear else []
+    return Reach(words="", also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
 
 
-def _earlier(gate: Gate, asking: Asking) -> Iterator[tuple[Sequence[Claim], Trial]]:
-    """Other calls that were asked about, each once, the newest first."""
-    seen = {asking.claims, ()}
+def _earlier(gate: Gate, asking: Asking, rules: Sequence[Rule]) -> Iterator[_Tried]:
+    """Other calls that were asked about and that the rules could be about, the newest first."""
+    seen = {asking.claims}
+    tried = 0
     for past in reversed(tuple(gate.history)):
-        if past.tried in seen:
+        if past.tried in seen or not _could_match(past.tried, rules):
             continue
         seen.add(past.tried)
         trial = gate.trial(past.tried, asking.cwd, tool=past.tool)
         if trial is not None:
             yield past.tried, trial
-        if len(seen) > _MOST_TRIED:
+        tried += 1
+        if tried == _MOST_TRIED:
             return
+
+
+def _could_match(claims: Sequence[Claim], rules: Sequence[Rule]) -> bool:
+    """A cheap look: reading a command anew takes a moment."""
+    for claim in claims:
+        for rule in rules:
+            text = claim.resource.text if isinstance(claim.resource, Command) else ""
+            if claim.op == rule.op and (claim.op != "execute" or rule.pattern.split()[0] in text):
+                return True
+    return False
 
 
 def _is_of_kind(claims: Sequence[Claim], asking: Asking) -> bool:
@@ -141,7 +155,11 @@ def _counted(op: str, count: int) -> str:
     return one if count == 1 else several.format(count)
 
 
-def _widely(rule: Rule, cwd: str) -> str:
+def _widely(rules: Sequence[Rule], cwd: str) -> str:
+    return ", ".join(_wide(rule, cwd) for rule in rules)
+
+
+def _wide(rule: Rule, cwd: str) -> str:
     if rule.op == "execute" and rule.pattern.endswith(" *"):
         return f"`{rule.pattern[:-2]}` with whatever follows"
     if rule.op == "edit" and rule.pattern.endswith("/**"):

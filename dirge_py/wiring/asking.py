@@ -12,7 +12,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
-from dirge_py.permission.reach import Asking, alike, exact_reach, wider_reach
+from dirge_py.permission.reach import Asking, alike, reaches
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
 
 _MOST_HELD = 256
@@ -122,14 +122,15 @@ async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -
     decision = judged.decision
     can_keep = can_keep and bool(decision.grant)
     asking = Asking(judged.claims, cwd, can_keep=can_keep)
+    exact, wide = reaches(gate, asking, decision.grant, decision.wider)
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
         claims=asked_claims(decision),
         grant=decision.grant,
         wider=decision.wider,
-        grant_reach=exact_reach(gate, asking, decision.grant),
-        wider_reach=wider_reach(gate, asking, decision.wider),
+        grant_reach=exact,
+        wider_reach=wide,
         alike=alike(gate.history, decision.wider),
         can_keep=can_keep,
         suggestion=suggest(decision),

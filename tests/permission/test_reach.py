@@ -85,8 +85,10 @@ async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_
             "bash",
             {"command": "touch a; make"},
             "only exactly these 2 commands and any change of this file",
-            "exactly `touch a`, any change below this folder, save of protected names,"
-            " exactly `make`",
+            (
+                "exactly `touch a`, any change below this folder, save of protected names, "
+                "exactly `make`"
+            ),
         ),
         (
             "edit",
