@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import stat
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.errors import FileError
-from dirge_py.files.atomic import atomic_write
+from dirge_py.files.atomic import atomic_write, replace
+from dirge_py.files.staging import Place, new_file
 from tests.files.requirement import as_nobody, lacking, require_root_tools, small_disk
 
 
@@ -205,3 +207,80 @@ def test_root_keeps_the_owner(tmp_path: Path):
     atomic_write(file, b"new")
 
     assert (file.stat().st_uid, file.stat().st_gid) == (1234, 4321)
+
+
+def test_a_write_that_takes_only_a_part_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    content = b"0123456789" * 1000
+    (tmp_path / "one").write_bytes(b"old")
+    os.link(tmp_path / "one", tmp_path / "two")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, piece: write(fd, bytes(piece)[:333]))
+
+    atomic_write(tmp_path / "new", content)
+    atomic_write(tmp_path / "one", content)
+    monkeypatch.undo()
+
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == dict.fromkeys(
+        ("new", "one", "two"), content
+    )
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_what_did_not_reach_the_disk_is_an_error_and_the_old_content_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
+):
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    if is_linked:
+        os.link(file, tmp_path / "other")
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(FileError, match="not written"):
+        atomic_write(file, b"new")
+
+    assert file.read_bytes() == b"old"
+    assert names(tmp_path) == (["file", "other"] if is_linked else ["file"])
+
+
+def test_a_temporary_file_is_private_and_its_name_cannot_be_guessed(tmp_path: Path):
+    umask = os.umask(0)
+    seen: list[tuple[str, int]] = []
+
+    def look() -> None:
+        (name,) = set(os.listdir(tmp_path)) - {"file"}
+        seen.append((name, stat.S_IMODE((tmp_path / name).stat().st_mode)))
+
+    file = tmp_path / "file"
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for content in (b"one", b"two"):
+            with new_file(Place(folder, "file", "file")) as (_, descriptor):
+                look()
+                os.write(descriptor, content)
+        replace(Place(folder, "file", "file"), b"three", check=look, mode=0o600)
+    finally:
+        os.close(folder)
+        os.umask(umask)
+
+    assert len({name for name, _ in seen}) == 3
+    assert {mode for _, mode in seen} == {0o600}
+    assert (file.read_bytes(), names(tmp_path)) == (b"three", ["file"])
+
+
+def test_a_link_that_waits_under_the_temporary_name_is_not_followed(tmp_path: Path):
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    (tmp_path / "planted").symlink_to("theirs")
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for name in ("planted", "theirs"):
+            with pytest.raises(FileExistsError), new_file(Place(folder, "x", "x"), name):
+                pass
+    finally:
+        os.close(folder)
+
+    assert (tmp_path / "theirs").read_bytes() == b"theirs"

@@ -57,6 +57,26 @@ def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
     assert [path.name for path in product.project.iterdir()] == [".git"]
 
 
+def test_a_link_made_inside_leads_no_write_out(product: Product) -> None:
+    theirs = product.home / "theirs.txt"
+    theirs.write_text("theirs")
+    product.file(
+        "test_it.py",
+        f"import os\ndef test_it():\n    os.symlink({str(theirs)!r}, 'way.txt')\n"
+        f"    os.symlink({str(product.home)!r}, 'way')\n",
+    )
+    writes = [("write", {"path": path, "content": "x"}) for path in ("way.txt", "way/new.txt")]
+    command = "python -m pytest -q -p no:xdist -p no:cacheprovider"
+    product.will(bash(command), Say(calls=writes), Say(text="done"))
+
+    ran = product.ask("--sandbox", "required", "--accept-all", "--allow", "edit:**", "x")
+
+    assert "1 passed" in product.sent(1)[-1]["content"]
+    assert (product.project / "way.txt").is_symlink()
+    assert [denied["tool_name"] for denied in ran.json["permission_denials"]] == ["write"] * 2
+    assert (theirs.read_text(), (product.home / "new.txt").exists()) == ("theirs", False)
+
+
 def test_required_without_one_does_not_start(product: Product) -> None:
     ran = product.ask("--sandbox", "required", "x", cwd=product.home)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.source import called, modules, name_of, tree_of, walked
+from tests.house.source import PACKAGE, called, modules, name_of, tree_of, walked
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
@@ -19,6 +19,9 @@ MODULE_OWNERS = {
     "requests": (),
     "urllib.request": (),
     "http.client": (),
+    "webbrowser": (),
+    "http.server": (),
+    "socketserver": (),
 }
 
 WRITERS = {
@@ -39,6 +42,14 @@ WRITERS = {
 """Who may create, change or remove files, and what."""
 
 STARTERS = ("processes/",)
+LISTENERS = ("processes/sandbox/proxy.py", "processes/sandbox/relay.py")
+"""Who may wait for connections: the way out of a sandbox, in a folder or a network of its own."""
+
+SHELLS = ("processes/launch.py", "processes/sandbox/bubblewrap.py", "processes/sandbox/seatbelt.py")
+"""Who may start a shell: for the command lines that a model or a person wrote, and no others."""
+
+LINE_READERS = ("cli/choices.py", "cli/trust.py", "processes/sandbox/")
+"""Who may read by the line: what a person types, a table of the kernel, the head of a request."""
 
 _WRITING_CALLS = re.compile(
     r"write_text|write_bytes|mkstemp|mkdtemp|NamedTemporaryFile|TemporaryDirectory|unlink|rmtree"
@@ -48,6 +59,9 @@ _WRITING_FLAGS = frozenset(("O_CREAT", "O_APPEND", "O_RDWR"))
 _STARTING_CALLS = re.compile(
     r"create_subprocess_\w+|fork|forkpty|killpg|posix_spawnp?|exec[lv]p?e?|Popen|popen|system|kill"
 )
+_SHELL_CALLS = re.compile(r"(?:.*\.)?(?:create_subprocess_shell|getoutput)|os\.(?:system|popen)")
+_LISTENING_CALLS = re.compile(r"listen|bind|start_server|start_unix_server|create_server")
+_LINE_CALLS = re.compile(r"readline|readlines|readuntil")
 _STARTING_MODULES = frozenset(("os", "pty", "asyncio", "subprocess"))
 
 EMPTY_WORDS = frozenset(
@@ -97,6 +111,20 @@ def starts_processes(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
+def starts_shells(tree: ast.AST) -> Iterator[int]:
+    """Lines that give a text to a shell."""
+    for node in walked(tree):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [word.value for word in node.elts if isinstance(word, ast.Constant)]
+            if {"-c", "-lc"} & {word for word in words if isinstance(word, str)}:
+                yield node.lineno
+        if isinstance(node, ast.Call):
+            if _SHELL_CALLS.fullmatch(ast.unparse(node.func)):
+                yield node.lineno
+            if any(word.arg == "shell" for word in node.keywords):
+                yield node.lineno
+
+
 @pytest.mark.parametrize("foreign", MODULE_OWNERS)
 def test_only_its_owner_imports(foreign: str) -> None:
     strangers = [
@@ -132,6 +160,39 @@ def test_only_one_package_starts_and_kills_processes() -> None:
         for line in starts_processes(tree_of(module))
     ]
     assert strangers == []
+
+
+def test_nobody_starts_a_shell_for_words_of_our_own() -> None:
+    strangers = [
+        f"{name_of(module)}:{line}"
+        for module in modules()
+        if name_of(module) not in SHELLS
+        for line in starts_shells(tree_of(module))
+    ]
+    assert strangers == []
+    assert all(any(starts_shells(tree_of(PACKAGE / owner))) for owner in SHELLS)
+
+
+@pytest.mark.parametrize(
+    ("calls", "owners"),
+    [
+        (_LISTENING_CALLS, LISTENERS),
+        # It ends, or fails, at a line that is longer than it keeps.
+        (_LINE_CALLS, LINE_READERS),
+    ],
+    ids=["listen-for-connections", "read-foreign-lines-with-a-limit"],
+)
+def test_only_its_owners_may(calls: re.Pattern[str], owners: tuple[str, ...]) -> None:
+    found = {
+        name_of(module)
+        for module in modules()
+        for node in walked(tree_of(module))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and calls.fullmatch(node.func.attr)
+    }
+    assert [name for name in found if not name.startswith(owners)] == []
+    assert all(any(name.startswith(owner) for name in found) for owner in owners)
 
 
 def test_no_module_or_class_has_an_empty_name() -> None:

@@ -524,3 +524,19 @@ async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
 
     with pytest.raises(ProcessError, match="hidden"):
         await inside.runner.run("true", cwd=str(home / "private"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_folder_a_command_starts_in_opens_nothing(room, tmp_path, kind):
+    other = tmp_path / "other"
+    (other / "deep").mkdir(parents=True)
+    inside = Inside(replace(room, readable=(*room.readable, str(other))), kind)
+
+    for folder in (other, other / "deep"):
+        finished = await inside.runner.run(
+            "pwd -P; touch made; touch ../made; cd ..; touch made", cwd=str(folder)
+        )
+        assert finished.output.head.decode().splitlines()[0] == str(folder.resolve())
+    await inside.close()
+
+    assert sorted(each.name for each in other.rglob("*")) == ["deep"]

@@ -2,6 +2,8 @@ import os
 import resource
 import signal
 import stat
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 
@@ -329,3 +331,41 @@ def test_five_thousand_messages_open_within_a_second_and_a_half(path):
     assert path.stat().st_size > 20_000_000
     assert len(loaded.messages) == 5000
     assert elapsed_s < 1.5
+
+
+_OPEN = """
+import sys
+from pathlib import Path
+from dirge_py.session.history import replay
+from dirge_py.session.journal import Journal
+
+def resident_mb():
+    with open("/proc/self/status") as status:
+        peak = next(line for line in status if line.startswith("VmHWM"))
+    return int(peak.split()[1]) // 1024
+
+before = resident_mb()
+journal = Journal.open(Path(sys.argv[1]))
+loaded = replay(journal.records())
+print(len(loaded.messages), resident_mb() - before)
+"""
+
+
+def test_a_session_of_27_mb_opens_without_filling_the_memory(path):
+    message = encode_message(UserMessage(content=(TextBlock("lorem é ipsum " * 380),)))
+    lines, parent = [], None
+    for seq in range(1, 5001):
+        record = Record(seq=seq, ts="t", type="message", id=str(seq), parent=parent, data=message)
+        lines.append(encode(record))
+        parent = record.id
+    path.write_bytes(b"".join(lines))
+
+    done = subprocess.run(
+        [sys.executable, "-c", _OPEN, str(path)], capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr == ""
+    messages, grown_mb = map(int, done.stdout.split())
+    assert path.stat().st_size > 27_000_000
+    assert messages == 5000
+    assert grown_mb < 250

@@ -87,3 +87,29 @@ def test_references_are_read_from_where_they_stand() -> None:
 def test_a_refusal_says_why(text: str, words: str) -> None:
     with pytest.raises(ToolFailed, match=words.replace("+", r"\+")):
         parse_url(text)
+
+
+@pytest.mark.parametrize(
+    "control", ["\0", "%00", "\t", "\n", "\r", "\x1b", "\x7f", "\u00ad", "%0a"]
+)
+@pytest.mark.parametrize("host", ["example.com{}.evil.org", "127.0.0.1{}.example.com", "{}a.org"])
+def test_a_host_with_a_control_character_is_no_host(host: str, control: str) -> None:
+    for url in (f"http://{host.format(control)}/", f"http://{host.format(control)}:8080"):
+        with pytest.raises(ToolFailed):
+            parse_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://x@127.0.0.1/", "http://example.com@127.0.0.1/", "http://example.com:80@127.0.0.1/",
+        "http://a:b@[::1]/", "http://@127.0.0.1/", "http://example.com%40127.0.0.1/",
+        "http://example.com\\@127.0.0.1/", "http://example.com#@127.0.0.1\\/", "http:///x@[::1]/",
+    ],
+)  # fmt: skip
+def test_no_user_name_hides_the_host(url: str) -> None:
+    try:
+        target = parse_url(url)
+    except ToolFailed:
+        return
+    assert target.host == "example.com"
