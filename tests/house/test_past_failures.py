@@ -1,0 +1,64 @@
+"""What once went wrong elsewhere has tests by name, and they are still there."""
+
+import ast
+import re
+import tomllib
+from functools import cache
+
+import pytest
+
+from tests.house.source import PACKAGE, TESTS, functions, tree_of, walked
+
+FAILURES = tomllib.loads((TESTS / "house/past_failures.toml").read_text(encoding="utf-8"))
+LATER = {
+    "mcp": "The description or schema of a server's tool changes after it was approved, and the"
+    " question shows other arguments than those that are sent.",
+}
+"""What cannot fail here yet: the package that would do it, which does not exist."""
+
+_TEST = re.compile(r"(?P<module>[\w/]+)::(?P<name>test_\w+)(?:\[(?P<id>.+)\])?")
+
+
+@cache
+def names_in(module: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Its tests, and every text in it: what the cases of a test are called is one of them."""
+    tree = tree_of(TESTS / f"{module}.py")
+    texts = {node.value for node in walked(tree) if isinstance(node, ast.Constant)}
+    tests = {name for name, _ in functions(tree) if name.startswith("test_")}
+    return frozenset(tests), frozenset(text for text in texts if isinstance(text, str))
+
+
+def is_collected(test: str) -> bool:
+    found = _TEST.fullmatch(test)
+    if not found or not (TESTS / f"{found['module']}.py").is_file():
+        return False
+    tests, texts = names_in(found["module"])
+    return found["name"] in tests and (found["id"] is None or found["id"] in texts)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_past_failure_has_its_tests(failure: str) -> None:
+    words, tests = FAILURES[failure]["words"], FAILURES[failure]["tests"]
+
+    assert words.endswith(".")
+    assert tests
+    assert [test for test in tests if not is_collected(test)] == []
+
+
+def test_every_case_of_the_table_of_commands_belongs_to_a_failure() -> None:
+    from tests.permission.test_past_failures import ROWS
+
+    tests = [test for failure in FAILURES.values() for test in failure["tests"]]
+    assert set(ROWS) - {test.rpartition("[")[2].rstrip("]") for test in tests} == set()
+
+
+@pytest.mark.parametrize("package", LATER)
+def test_what_is_left_for_later_does_not_exist_yet(package: str) -> None:
+    assert not list(PACKAGE.glob(f"{package}*"))
+
+
+@pytest.mark.parametrize(
+    "test", ["house/test_nothing::test_x", "house/test_sizes::test_x", "lib/test_cut::test_a[b]"]
+)
+def test_a_test_that_is_gone_would_be_noticed(test: str) -> None:
+    assert not is_collected(test)
