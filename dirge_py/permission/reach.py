@@ -3,7 +3,6 @@
 import os.path
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from dirge_py.claims import Claim, Command
@@ -39,13 +38,20 @@ def reaches(
 ) -> tuple[Reach | None, Reach | None]:
     """What the exact and the wider rules of a call stand for; None for those it does not have."""
     trials = list(_earlier(gate, asking, (*_parsed(grant), *_parsed(wider))))
-    exact, wide = (_tried(gate, asking, _parsed(texts), trials) for texts in (grant, wider))
+    exact_also, exact_still = _tried(gate, asking, _parsed(grant), trials)
+    wide_also, wide_still = _tried(gate, asking, _parsed(wider), trials)
     times = sum(past.tried == asking.claims for past in gate.history)
     before = f", asked about {_times(times)} before" if times else ""
+    # That another command is another one goes without saying, save for those that are much alike.
+    alike_still = [call for call in exact_still if call in wide_also]
     return (
-        replace(exact, words=_exactly(_parsed(grant)) + before) if grant else None,
-        replace(wide, words=_widely(_parsed(wider), asking.cwd)) if wider else None,
+        _reach(_exactly(_parsed(grant)) + before, exact_also, alike_still) if grant else None,
+        _reach(_widely(_parsed(wider), asking.cwd), wide_also, wide_still) if wider else None,
     )
+
+
+def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
+    return Reach(words=words, also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
 
 
 def alike(log: DecisionLog, family: Sequence[str]) -> int:
@@ -63,7 +69,9 @@ def alike(log: DecisionLog, family: Sequence[str]) -> int:
     return count if count >= ENOUGH_ALIKE else 0
 
 
-def _tried(gate: Gate, asking: Asking, rules: Sequence[Rule], trials: Sequence[_Tried]) -> Reach:
+def _tried(
+    gate: Gate, asking: Asking, rules: Sequence[Rule], trials: Sequence[_Tried]
+) -> tuple[Sequence[str], Sequence[str]]:
     """The calls that these rules would have let pass, and those that they would not."""
     also: list[str] = []
     still: list[str] = []
@@ -76,7 +84,7 @@ def _tried(gate: Gate, asking: Asking, rules: Sequence[Rule], trials: Sequence[_
         elif trial.effect(grants=(*gate.grants, *rules)) == "ask":
             is_clear = _is_of_kind(claims, asking) and (kept == "ask" or not asking.can_keep)
             still += [_shown(claims, asking.cwd)] if is_clear else []
-    return Reach(words="", also=tuple(also[:_MOST_ALSO]), still=tuple(still[:_MOST_STILL]))
+    return also, still
 
 
 def _earlier(gate: Gate, asking: Asking, rules: Sequence[Rule]) -> Iterator[_Tried]:

@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 
 from dirge_py.calls import Preview
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer
+from dirge_py.questions import PermissionAnswer, Reach
+from dirge_py.ui.panels.hint import paint_hint
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
-from tests.ui.test_permission import request
+from tests.ui.test_permission import INK, request
 
 ALLOWED = PermissionAnswer(effect="allow")
 DENIED = PermissionAnswer(effect="deny")
@@ -180,6 +182,44 @@ async def test_the_rule_shown_is_the_one_that_would_be_stored(room: Room):
         await d.pilot.press("tab")
         await d.until(lambda: "a Allow for this session: execute:git *\n" in shown(d))
         assert "p Allow always, in your settings: execute:git *\n" in shown(d)
+
+
+async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: Room):
+    asked = replace(
+        request(),
+        wider=("execute:git push *",),
+        grant_reach=Reach(words="only exactly this"),
+        wider_reach=Reach(
+            words="any push", also=("git push a\x1b[2J", "x" * 99), still=("git pull",)
+        ),
+        alike=3,
+    )
+    async with desk(room) as d:
+        d.ask(asked)
+        await d.asked()
+        assert (
+            "   would match: only exactly this\n"
+            "   3 like it were allowed one by one; Tab: a rule for all\n"
+            "   c: deny with a comment · Tab: a wider rule\n"
+        ) in shown(d)
+        assert "▸ y Allow once" in shown(d)
+        await d.pilot.press("tab")
+        await d.until(lambda: "would match: any push\n" in shown(d))
+        assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(d)
+        assert "xx…\n     but not: git pull\n   c: " in shown(d)
+
+
+@pytest.mark.parametrize("width", range(4, 90))
+def test_no_key_is_named_by_half(width: int):
+    hints = [("c: deny with a comment", "c: comment"), ("Tab: a wider rule", "Tab: wider")] * 2
+    words = {word for hint in hints for word in hint}
+
+    rows = [row.text for row in paint_hint(hints, width, INK, most=2, indent=" ")]
+
+    assert len(rows) <= 2
+    assert all(cell_len(row) <= width for row in rows)
+    if width > len("c: comment"):
+        assert {part for row in rows for part in row.strip().split(" · ")} <= words
 
 
 async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room):

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from dirge_py.lib.clean import visible
-from dirge_py.questions import AskedClaim, PermissionRequest
+from dirge_py.questions import AskedClaim, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.selection import FileSelection
 from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.diff import paint_diff
-from dirge_py.ui.transcript.lines import Line, strip, wrap
+from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""
+
+_SHORTEST_NAME = 24
+"""Cells of an earlier call that are shown at least."""
 
 
 def paint_request(
@@ -51,6 +54,23 @@ def paint_request(
         *_paint_reasons(request, width, ink),
         *([] if is_wide else wrap(where, width)),
     ]
+
+
+def paint_reach(reach: Reach, width: int, ink: Ink) -> list[Strip]:
+    """What the rules that would be stored let pass. Earlier calls are named by their beginning."""
+    indent: Line = [("  ", ink.text)]
+    lines = [f"would match: {visible_name(reach.words)}"]
+    if reach.also:
+        lines.append(f"  also, of this session: {_named(reach.also, width)}")
+    if reach.still:
+        lines.append(f"  but not: {_named(reach.still, width)}")
+    rows = [[(line, ink.dim)] for line in lines]
+    return [part for row in rows for part in wrap(row, width, first=indent, rest=indent)]
+
+
+def _named(calls: Sequence[str], width: int) -> str:
+    room = max(_SHORTEST_NAME, (width - len("    also, of this session: ")) // len(calls) - 3)
+    return " · ".join(clip(visible(call), room) for call in calls)
 
 
 def _paint_warning(warning: str, width: int, ink: Ink) -> list[Strip]:

@@ -14,6 +14,7 @@ from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.panels.hint import paint_hint
 from dirge_py.ui.panels.sheet import Sheet
 from dirge_py.ui.transcript.lines import Line, wrap
 
@@ -134,13 +135,16 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         def key(action: str) -> str:
             return self._keymap.name_of("form", action)
 
-        parts = [f"{key('choose')}: answer"]
+        choose, close = key("choose"), key("close")
+        hints = [(f"{choose}: answer",) * 2]
         if self._now.question.is_multiple and self._now.question.options:
-            parts = [f"{key('toggle')}: tick", f"{key('choose')}: {self._what_enter_answers()}"]
-        parts.append(f"{key('close')}: {self._what_esc_does()}")
+            tick = f"{key('toggle')}: tick"
+            answer = f"{choose}: {self._what_enter_answers()}"
+            hints = [(tick, tick), (answer, f"{choose}: answer")]
+        hints.append((f"{close}: {self._what_esc_does()}", f"{close}: back"))
         if self._at > 0:
-            parts.append(f"{key('previous_question')}: back")
-        return wrap([(" · ".join(parts), self._ink.dim)], width)
+            hints.append((f"{key('previous_question')}: back",) * 2)
+        return paint_hint(hints, width, self._ink)
 
     def _what_enter_answers(self) -> str:
         if self._now.is_on_own_words:

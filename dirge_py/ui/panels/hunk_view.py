@@ -13,9 +13,10 @@ from dirge_py.lib.clean import visible
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.changes import paint_hunk, paint_title
+from dirge_py.ui.panels.hint import paint_hint
 from dirge_py.ui.panels.selection import Selection
 from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.transcript.lines import Line, strip, wrap
+from dirge_py.ui.transcript.lines import Line, wrap
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
 """Gives a text to the person's editor, with the path it is of; None if it was left as it was."""
@@ -117,20 +118,22 @@ class HunkView(Vertical, can_focus=True):
         if self._problem:
             return wrap([(self._problem, self._ink.error)], width)
         if not self.may_take:
-            return [strip([("read on to the end to take it: PageDown", self._ink.dim)])]
+            hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
+            return paint_hint([hint], width, self._ink, most=1)
 
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
 
         taken, total = self._selection.accepted, len(self._selection.places)
         take = f"take {taken} of {total}" if taken else "deny"
-        parts = [
-            f"{key('choose')}: {take}",
-            f"{key('accept')}/{key('refuse')}: accept, refuse",
-            f"{key('edit')}: edit the file",
-            f"{key('close')}: back",
+        marks = f"{key('accept')}/{key('refuse')}"
+        hints = [
+            (f"{key('choose')}: {take}",) * 2,
+            (f"{marks}: accept, refuse", f"{marks}: mark"),
+            (f"{key('edit')}: edit the file", f"{key('edit')}: edit"),
+            (f"{key('close')}: back",) * 2,
         ]
-        return wrap([(" · ".join(parts), self._ink.dim)], width)
+        return paint_hint(hints, width, self._ink)
 
     def on_mount(self) -> None:
         self._repaint()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dirge_py.calls import FileChange
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.panels.selection import Selection
 from dirge_py.ui.panels.spelled import visible_name
 
@@ -54,6 +54,11 @@ class Asked:
     @property
     def rules_shown(self) -> str:
         return ", ".join(visible_name(rule) for rule in self.rules)
+
+    @property
+    def reach(self) -> Reach | None:
+        """What those rules would let pass."""
+        return self.request.wider_reach if self.is_wide else self.request.grant_reach
 
     @property
     def has_two_widths(self) -> bool:

@@ -14,11 +14,12 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.clean import visible
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.panels.asked import paint_request
+from dirge_py.ui.panels.asked import paint_reach, paint_request
 from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.panels.hint import KeyHint, paint_hint
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.panels.options import WORDS, Asked, Option
 from dirge_py.ui.panels.sheet import Sheet
@@ -29,6 +30,9 @@ _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
 
 _STORING: Sequence[Option] = ("session", "always")
+
+_ROWS_WITH_REACH = 9
+"""Rows beyond the options from which on it is said below them what their rules would match."""
 
 _NARROW = 60
 """Columns below which the keys that are named take one line."""
@@ -58,6 +62,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._edit_file = edit_file
         self._at = 0
         self._is_flat = False
+        self._has_room_for_reach = True
         self._body = Sheet(self._paint_body, ink, on_end=self._note_read)
         self._body.add_class("body")
         self._others = Sheet(self._paint_others, ink)
@@ -96,6 +101,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
         self._is_flat = rows < len(self._asked.options) + 5
+        self._has_room_for_reach = rows >= len(self._asked.options) + _ROWS_WITH_REACH
         self.set_class(self._is_flat, "flat")
         border = 0 if self._is_flat else 1
         if self._hunks is not None:
@@ -124,6 +130,9 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         strips = paint_request(asked.request, place, width, self._ink, files=asked.selection.files)
         if asked.rules and not self._has_room_for_rules(width):
             strips += wrap([(f"Would be stored: {asked.rules_shown}", self._ink.dim)], width)
+            if not self._is_flat and not self._has_room_for_reach and asked.reach:
+                words = Reach(words=asked.reach.words)
+                strips += paint_reach(words, width, self._ink)
         return strips
 
     def _paint_others(self, width: int) -> Sequence[Strip]:
@@ -143,27 +152,44 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._is_flat:
             return self._flat_menu(width)
-        indent: Line = [("  ", self._ink.dim)]
         lines = [strip(self._option_line(option, width)) for option in self._asked.options]
-        hint = wrap([(self._hint, self._ink.dim)], width, first=indent, rest=indent)
-        return [*lines, *hint[: 1 if width < _NARROW else None]]
+        most = 1 if width < _NARROW else 2
+        hint = paint_hint(self._hints, width, self._ink, most=most, indent="  ")
+        return [*lines, *self._about_rules(width), *hint]
+
+    def _about_rules(self, width: int) -> list[Strip]:
+        """What the rules that would be stored would match, and whether wider ones are worth it."""
+        asked, ink = self._asked, self._ink
+        if not self._has_room_for_reach:
+            return []
+        strips = paint_reach(asked.reach, width, ink) if asked.reach else []
+        if asked.request.alike and asked.has_two_widths and not asked.is_wide:
+            key = self._keymap.name_of("dialog", "wider")
+            words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
+            indent: Line = [("  ", ink.text)]
+            strips += wrap([(words, ink.warning)], width, first=indent, rest=indent)
+        return strips
 
     @property
-    def _hint(self) -> str:
+    def _hints(self) -> Sequence[KeyHint]:
         if not self.may_approve:
-            return "read on to the end to approve: Space"
+            return [("read on to the end to approve: Space", "Space: read to the end")]
         name = self._keymap.name_of
         asked = self._asked
-        parts = [f"{name('dialog', 'comment')}: deny with a comment"]
+        comment = name("dialog", "comment")
+        hints = [(f"{comment}: deny with a comment", f"{comment}: comment")]
         if asked.has_two_widths:
-            width = "the exact rule" if asked.is_wide else "a wider rule"
-            parts.append(f"{name('dialog', 'wider')}: {width}")
+            width = "exact rule" if asked.is_wide else "wider rule"
+            article = "the" if asked.is_wide else "a"
+            key = name("dialog", "wider")
+            hints.append((f"{key}: {article} {width}", f"{key}: {width.split()[0]}"))
         if asked.selection.places:
-            parts.append(f"{name('dialog', 'choose_hunks')}: choose hunks")
+            key = name("dialog", "choose_hunks")
+            hints.append((f"{key}: choose hunks", f"{key}: hunks"))
         if self._open_others():
-            keys = [name("dialog", f"{way}_question") for way in ("previous", "next")]
-            parts.append(f"{'/'.join(keys)}: the others")
-        return " · ".join(parts)
+            keys = "/".join(name("dialog", f"{way}_question") for way in ("previous", "next"))
+            hints.append((f"{keys}: the others", f"{keys}: others"))
+        return hints
 
     def _flat_menu(self, width: int) -> list[Strip]:
         """The options side by side, for a screen with few rows."""
@@ -198,6 +224,8 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     def _note_read(self) -> None:
         self._asked.is_read = True
+        if self._hunks is None:
+            self.refit()  # Other keys are named now, and may take another line.
         self.repaint_menu()
 
     # -- keys

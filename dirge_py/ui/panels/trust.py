@@ -10,6 +10,7 @@ from dirge_py.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.docked import DockedPanel
+from dirge_py.ui.panels.hint import paint_hint
 from dirge_py.ui.panels.sheet import Sheet
 from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.lines import Line, strip, wrap
@@ -78,8 +79,8 @@ class TrustDialog(DockedPanel[bool]):
             strip(self._option("trust", "Yes, trust exactly these", is_chosen=self._says_yes)),
         ]
         if not self.may_approve:
-            hint = "read on to the end to say yes: Space"
-            lines.append(strip([("  " + hint, self._ink.dim)]))
+            hint = ("read on to the end to say yes: Space", "Space: read to the end")
+            lines += paint_hint([hint], width, self._ink, most=1, indent="  ")
         return lines
 
     def _option(self, action: str, words: str, *, is_chosen: bool) -> Line:
