@@ -1,7 +1,9 @@
 """What holds for every test: a home of its own, no keys, and no skip that nobody counts."""
 
+import gc
 import itertools
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +23,25 @@ _FOREIGN_PREFIXES = ("DIRGE_", "XDG_", "GIT_")
 # Keys, and what would lead a test to another model, address, proxy, editor or colour.
 _FOREIGN_ENDINGS = ("_API_KEY", "_BASE_URL", "_PROXY", "_TOKEN")
 _FOREIGN = frozenset({"OLLAMA_HOST", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "VISUAL", "EDITOR"})
+
+
+# -- what would be done again and again
+
+# Collecting compiles 300 modules and rewrites their assertions, and tests start hundreds of
+# programs: byte code is kept even where the machine says not to.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without collecting garbage, and never look through them for garbage later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 # -- every test has a home of its own
