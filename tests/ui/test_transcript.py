@@ -223,6 +223,31 @@ def test_a_refusal_is_broken_between_words_and_output_where_it_ends(outcome: str
     assert page.text.split("\n")[-2:] == lines
 
 
+@pytest.mark.parametrize(
+    ("details", "shown"),
+    [
+        (
+            {"exit_code": 0},
+            ["● bash x", "  … 3 earlier lines", "  4", "  5", "  6", "  Exit code: 1"],
+        ),
+        (
+            {"exit_code": 1, "outcome": "failed_command"},
+            ["● bash x  exit 1", "  … 2 earlier lines", "  3", "  4", "  5", "  6"],
+        ),
+        ({}, ["● bash x", "  1", "  2", "  3", "  4", "  … 3 more lines"]),
+    ],
+)
+def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
+    details: dict[str, object], shown: list[str]
+):
+    block = ToolBlock("c", "bash", {"command": "x"})
+    block.finish("1\n2\n3\n4\n5\n6\nExit code: 1", details, is_error=False, took_ms=0)
+    page = Page(INK, 60)
+    page.append(block)
+
+    assert page.text.split("\n") == shown
+
+
 def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():
     page = Page(INK, 20)
     for number in range(200):

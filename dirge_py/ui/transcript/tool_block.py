@@ -1,6 +1,7 @@
 """One tool call on the screen: what it is, how it goes, and as much of its output as helps."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -48,6 +49,7 @@ _LONGEST_OUTPUT = 400_000
 _LIVE_OUTPUT = 8_000
 
 _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
+_EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
 
 _STATE_BY_OUTCOME: dict[str, State] = {
@@ -88,6 +90,7 @@ class ToolBlock(BlockBase):
         self._output = ""
         self._diff = ""
         self._note = ""
+        self._is_command = False
         self._going = Going(clock)
 
     @property
@@ -117,6 +120,7 @@ class ToolBlock(BlockBase):
         """The call has its result."""
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
         self.state = _state_after(outcome, details, is_error=is_error)
+        self._is_command = "exit_code" in details
         self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
         shown = text[:_LONGEST_OUTPUT]
         if len(text) > len(shown):
@@ -140,12 +144,25 @@ class ToolBlock(BlockBase):
         if self.state in ("running", "asking"):
             return strips + self._paint_output(lines_of_text[-_LINES_LIVE:], width, ink)
         lines_of_text = [line for line in lines_of_text if line.strip()]
+        if self._is_command:
+            return strips + self._paint_end(lines_of_text, width, ink)
         shown = self._paint_output(lines_of_text[:_LINES_COLLAPSED], width, ink)
         hidden = len(lines_of_text) - _LINES_COLLAPSED
         if len(shown) > _LINES_COLLAPSED * 2:
             shown = shown[: _LINES_COLLAPSED * 2]
             hidden = max(1, hidden)
         return strips + shown + (_more(hidden, width, ink) if hidden > 0 else [])
+
+    def _paint_end(self, lines: Sequence[str], width: int, ink: Ink) -> list[Strip]:
+        """The last lines of a command: what became of it, and what failed, stands at the end."""
+        if len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1]) and self.state == "failed":
+            lines = lines[:-1]  # The header says it.
+        shown = self._paint_output(lines[-_LINES_COLLAPSED:], width, ink)
+        hidden = len(lines) - _LINES_COLLAPSED
+        if len(shown) > _LINES_COLLAPSED * 2:
+            shown = shown[-_LINES_COLLAPSED * 2 :]
+            hidden = max(1, hidden)
+        return (_more(hidden, width, ink, which="earlier") if hidden > 0 else []) + shown
 
     def guess_height(self, width: int) -> int:
         if self._diff:
@@ -262,6 +279,6 @@ def _capped(lines: list[Strip], most: int, width: int, ink: Ink) -> list[Strip]:
     return lines[:most] + _more(len(lines) - most, width, ink)
 
 
-def _more(count: int, width: int, ink: Ink) -> list[Strip]:
-    text = f"… {count} more line{'s' * (count != 1)}"
+def _more(count: int, width: int, ink: Ink, *, which: str = "more") -> list[Strip]:
+    text = f"… {count} {which} line{'s' * (count != 1)}"
     return wrap([(text, ink.dim)], width, first=[(_BODY, ink.text)], rest=[(_BODY, ink.text)])
