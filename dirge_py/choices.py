@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dirge_py.errors import DirgeError
+from dirge_py.errors import DirgeError, UsageError
 from dirge_py.parts import ModelChoice, Parts
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
@@ -52,7 +52,17 @@ class Choices:
         return self._gate.grants
 
     def add_grant(self, rule: str) -> None:
-        """Allow what `rule` (`op:pattern`) matches, for this session. Raises UsageError."""
+        """Allow what `rule` (`op:pattern`) matches, for this session.
+
+        Raises:
+            UsageError: it is no rule, or one that could open nothing.
+        """
+        why = self._gate.futility(rule)
+        if why:
+            raise UsageError(
+                f"`{rule}` would allow nothing: {why}.",
+                hint="Such names are nothing that a rule could open.",
+            )
         self._gate.add_grant(rule)
         if self._parts.recorder:
             self._parts.recorder.note_grant(rule)

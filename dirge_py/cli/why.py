@@ -1,5 +1,6 @@
 """`dirge why`: what the permission engine would decide. Executes nothing, needs no provider."""
 
+import difflib
 import json
 import sys
 from argparse import Namespace
@@ -14,6 +15,9 @@ from dirge_py.permission.decision import Decision
 from dirge_py.tools.registry import names
 from dirge_py.wiring.explain import Explainer, open_explainer
 from dirge_py.wiring.options import BuildOptions
+
+_NEAR = 0.75
+"""How much alike two names are of which one may be the other mistyped, as difflib counts."""
 
 
 def build_parser() -> Parser:
@@ -34,14 +38,26 @@ def build_parser() -> Parser:
 
 
 def fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `why` ask the engine; `why does it fail` is a prompt."""
+    """Whether the words after `why` ask the engine; `why does it fail` is a prompt.
+
+    Of what is nearly the name of a tool, stderr says that it was taken for a prompt.
+    """
     if any(word in ("--jsonl", "--help", "-h") for word in rest):
         return True
     try:
         flags = parse_words(build_parser(), rest, "words")
     except UsageError:
-        return rest[0] in names()
-    return bool(flags.words) and flags.words[0] in names()
+        return _is_tool(rest)
+    return _is_tool(flags.words)
+
+
+def _is_tool(words: Sequence[str]) -> bool:
+    if not words or words[0] in names():
+        return bool(words)
+    near = difflib.get_close_matches(words[0], names(), 1, cutoff=_NEAR)
+    if near and len(words) > 1:
+        sys.stderr.write(f"Taken as a prompt; did you mean `dirge why {near[0]} …`?\n")
+    return False
 
 
 def why(rest: Sequence[str]) -> int:

@@ -103,9 +103,15 @@ def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> 
         resource=fact.resource,
         effect=winner.effect or "ask",
         policy=winner.policy,
-        reason=winner.reason,
+        reason=winner.reason + _in_spite_of(winner, spoken),
         real=fact.place.real if isinstance(fact, PathFact) else None,
     )
+
+
+def _in_spite_of(winner: _Vote, spoken: list[_Vote]) -> str:
+    """Why a name is still asked about although somebody wrote a rule that allows it."""
+    is_given = any(vote.policy in ("grant", "allow-rule") for vote in spoken)
+    return ", and no rule opens it" if winner.policy == "protected" and is_given else ""
 
 
 def _is_mode_strong(default: _Vote, policy: PolicySet) -> bool:

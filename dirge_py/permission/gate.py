@@ -123,6 +123,28 @@ class Gate:
             self._policy = replace(self._policy, grants=(*self.grants, grant))
         return grant
 
+    def futility(self, rule: str) -> str:
+        """Why allowing what `rule` matches would open nothing, or "".
+
+        Raises:
+            UsageError: it is no rule.
+        """
+        parsed = parse_rule(rule, "allow")
+        if parsed.op not in ("read", "edit"):
+            return ""
+        look = protection if parsed.op == "edit" else secrecy
+        last = parsed.pattern.rsplit("/", 1)[-1]
+        # What a star in the last name leaves open may be a name that is free, as `.env.example`.
+        if parsed.op == "read" and last.startswith(".env") and any(c in last for c in "*?"):
+            return ""
+        reasons = [
+            f"{one} is dirge's own state or keys"
+            if _is_below(one, self._state)
+            else look(one, self._workspace.roots)
+            for one in anchored(parsed.pattern, self._policy.anchors)
+        ]
+        return reasons[0] if all(reasons) else ""
+
     def remove_grant(self, index: int) -> Rule:
         """Take back the grant at `index` (from 0).
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dirge_py.cli.why import fits
 from tests.headless.product import Product, finish
 
 POLICIES = {
@@ -198,3 +199,20 @@ def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> Non
 
     assert (ran.exit_code, ran.json["effect"]) == (0, "ask")
     assert [claim["resource"] for claim in ran.json["claims"]] == ["/etc/hosts"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["webfech", "x"], "Taken as a prompt; did you mean `dirge why webfetch …`?\n"),
+        (["bahs", "ls -l", "--json"], "Taken as a prompt; did you mean `dirge why bash …`?\n"),
+        (["webfech"], ""),
+        (["does", "it", "fail"], ""),
+        (["the", "test", "is", "red"], ""),
+    ],
+)
+def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert not fits(words)
+    assert capsys.readouterr() == ("", said)

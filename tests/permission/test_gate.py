@@ -10,7 +10,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.rules import PolicySet
 
-from .conftest import Project
+from .conftest import Project, allow
 
 PROTECTED = [
     ".git/config", ".git/hooks/pre-commit", ".GIT/config", "sub/.git", ".git./x", ".g\u200cit/x",
@@ -169,3 +169,32 @@ def test_no_rule_is_suggested_that_a_screen_would_show_as_another(project: Proje
 
     assert suggested("x y").endswith("/x y'")
     assert [suggested(f"x{char}y") for char in "\x1b\u202e\u200b\r"] == [""] * 4
+
+
+@pytest.mark.parametrize(
+    ("rule", "path"),
+    [
+        ("edit:.git/**", ".git/config"),
+        ("edit:**/.git/hooks/*", "src/.git/hooks/pre-push"),
+        ("edit:.github/workflows/ci.yml", ".github/workflows/ci.yml"),
+        ("read:.env", ".env"),
+        ("read:keys/*.pem", "keys/a.pem"),
+        ("edit:~/.local/state/dirge/**", "../.local/state/dirge/x"),
+    ],
+)
+def test_a_rule_that_is_said_to_open_nothing_opens_nothing(
+    project: Project, rule: str, path: str
+) -> None:
+    gate = project.gate(allow(rule))
+    decision = gate.decide([project.claim("read" if rule[0] == "r" else "edit", path)])
+
+    assert gate.futility(rule)
+    assert decision.effect != "allow"
+    assert decision.policy == "hard-deny" or decision.reason.endswith("no rule opens it")
+
+
+@pytest.mark.parametrize(
+    "rule", ["edit:**", "edit:src/*", "edit:.git*/x", "read:.env*", "read:.git/**", "execute:git *"]
+)
+def test_a_rule_that_could_open_something_is_let_be(project: Project, rule: str) -> None:
+    assert project.gate().futility(rule) == ""

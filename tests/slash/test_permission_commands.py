@@ -65,3 +65,11 @@ async def test_allow_adds_lists_and_takes_back(room: Room) -> None:
 
     assert "1  execute:make *" in screen.shown[1]
     assert "Nothing is allowed" in screen.shown[2]
+
+
+async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(room: Room) -> None:
+    screen = Screen()
+    async with room.open() as talk:
+        with pytest.raises(UsageError, match=r"allow nothing: \.git is protected"):
+            await allow("add edit:.git/**", talk, screen)  # type: ignore[arg-type]
+        assert talk.grants == ()
