@@ -9,6 +9,7 @@
     ├─ FileError            a file cannot be read or written as asked
     ├─ ProcessError         a command cannot be started
     ├─ ProviderError        a model service refused or broke; `kind` says how
+    ├─ ActivityFailed       a step that an engine keeps alive failed for good; `kind` says how
     ├─ LoopError            a run did not end in Done; `outcome` says how
     ├─ ToolFailed           a tool says, in words for the model, what to do instead
     └─ ModelRetry           a tool asks the model to call it again, better
@@ -103,6 +104,15 @@ class ProviderError(DirgeError):
     @property
     def is_retryable(self) -> bool:
         return self.kind in RETRYABLE_KINDS
+
+
+class ActivityFailed(DirgeError):
+    """An activity took too long, or failed as often as it may; `kind` is the last try's."""
+
+    def __init__(self, message: str, *, kind: str, attempts: int) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.attempts = attempts
 
 
 class LoopError(DirgeError):

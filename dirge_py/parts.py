@@ -9,6 +9,7 @@ from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
 from dirge_py.contributions import Plugins
+from dirge_py.durable.base import DurableContext
 from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
@@ -135,6 +136,7 @@ class Parts:
     `snapshots` are those of the project's files, None where none are kept. `for_fork` makes what a
     fork with this model (`alias/id`) needs of its own;
     without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
+    `durable` is the engine that model and tool calls go through.
     """
 
     cwd: Path
@@ -172,6 +174,7 @@ class Parts:
     shells: "Shells | None" = None
     prompts: "PromptBook | None" = None
     sandbox: str = ""
+    durable: DurableContext | None = None
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()

@@ -25,6 +25,8 @@ subcommands:
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
   dirge resume FILE --confirm | --reject TEXT
                                     decide the call that a run with --on-ask defer left open
+  dirge signal SESSION [NAME [JSON]]
+                                    tell a session something, or see which calls wait for an answer
 
 `@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
 it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,

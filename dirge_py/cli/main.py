@@ -14,6 +14,7 @@ from dirge_py.cli.arguments import parse
 from dirge_py.cli.carry_on import resume, resume_fits, turn, turn_fits
 from dirge_py.cli.checks import check, enter, has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
+from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.streams import prepare_streams
 from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.errors import ConfigError, DirgeError, UsageError
@@ -67,6 +68,8 @@ def _dispatch(argv: list[str]) -> int:
         return trust(rest)
     if first == "turn" and turn_fits(rest):
         return turn(rest)
+    if first == "signal" and signal_fits(rest):
+        return signal(rest)
     if first == "resume" and resume_fits(rest):
         return resume(rest)
     return _start(argv)

@@ -140,6 +140,9 @@ class Permission(Table):
     judge: Literal["deny", "warn"] = Field(
         default="deny", description="What a no of [roles] approve does to a call that would ask."
     )
+    remote: bool = Field(
+        default=False, description="Whether `dirge signal` may answer what is asked."
+    )
 
 
 class Sandbox(Table):

@@ -31,6 +31,7 @@ from dirge_py.session.store import Store
 from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.tools.base import Tool
 from dirge_py.wiring.build import build
+from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 from dirge_py.wiring.sessions import open_store
 from dirge_py.wiring.trust import look_at_project, with_project
@@ -112,11 +113,13 @@ class Agent:
         asker: Asking = "deny",
         options: BuildOptions | None = None,
         stream_fn: StreamFn | None = None,
+        engine: Engine | None = None,
     ) -> "Agent":
         """The product: settings, built-in tools, journal, in the current folder.
 
         `path` is a settings file instead of the usual one; `options` are what flags would say,
-        `stream_fn` stands in for the configured providers.
+        `stream_fn` stands in for the configured providers. `engine` is given the durable context
+        there is and returns the one that model and tool calls go through.
 
         Raises:
             ConfigError: the settings do not hold.
@@ -130,7 +133,7 @@ class Agent:
                 chosen = SessionChoice(kind="named", id=thread)
             wanted = replace(given, session=chosen)
             settings, wanted = with_project(config, wanted, look_at_project(Path.cwd()))
-            return build(settings, as_asker(asker), wanted, stream_fn=stream_fn)
+            return build(settings, as_asker(asker), wanted, stream_fn=stream_fn, engine=engine)
 
         is_kept = config.session.save and given.session.kind != "none"
         agent = cls.__new__(cls)

@@ -12,6 +12,7 @@ from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
+from dirge_py.durable.seams import durable_interceptor, durable_stream
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
 from dirge_py.parts import ForkParts, Parts, Relay
@@ -22,7 +23,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
-from dirge_py.session.recorder import Recorder
+from dirge_py.session.recorder import Recorder, may_change_something
 from dirge_py.streams import StreamFn
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
 from dirge_py.tools.planning.todo_list import TodoList
@@ -36,6 +37,7 @@ from dirge_py.wiring.context_view import (
     summarise_with,
 )
 from dirge_py.wiring.continuation import continuations
+from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.gates import GateServices
 from dirge_py.wiring.guardrails import Guardrails
@@ -46,6 +48,7 @@ from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
+from dirge_py.wiring.remote_answers import RemotelyAnswered
 from dirge_py.wiring.room import Room, Site, open_room
 from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
@@ -67,8 +70,11 @@ def build(
     options: BuildOptions | None = None,
     *,
     stream_fn: StreamFn | None = None,
+    engine: Engine | None = None,
 ) -> Conversation:
-    """A conversation in the current folder. `stream_fn` stands in for the configured providers.
+    """A conversation in the current folder.
+
+    `stream_fn` stands in for the configured providers, `engine` for the one in this process.
 
     Raises:
         NoProvider: no model can be talked to.
@@ -79,7 +85,7 @@ def build(
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
-        site = _Site(config, asker, options or BuildOptions(), stream_fn, undo)
+        site = _Site(config, asker, options or BuildOptions(), stream_fn, engine, undo)
         conversation = site.conversation()
         undo.pop_all()
     return conversation
@@ -94,11 +100,13 @@ class _Site:
         asker: Asker,
         options: BuildOptions,
         stream_fn: StreamFn | None,
+        engine: Engine | None,
         undo: ExitStack,
     ) -> None:
         self.config = config
         self.asker = asker
         self.options = options
+        self.engine = engine
         self.undo = undo
         self.cwd = Path.cwd()
         self.redactor = Redactor()
@@ -140,7 +148,7 @@ class _Site:
             thinking=thinking,
             models=self.models,
             tools=room.toolbox.loop_tools,
-            stream_fn=self.checks.around_model(self.stream_fn),
+            stream_fn=self.checks.around_model(durable_stream(room.durable, self.stream_fn)),
             configure=guards.configure,
             system_prompt=self.prompt.text,
             attach=self._attacher(room).attach,
@@ -170,6 +178,7 @@ class _Site:
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             for_fork=partial(self._for_fork, guards, room.folders),
+            durable=room.durable,
             relay=self.relay,
             sinks=(guards.context.sink, self.plugins.on_event, *((log.sink,) if log else ())),
             on_close=(
@@ -194,6 +203,7 @@ class _Site:
                 late_notices=self.late_notices,
                 undo=self.undo,
                 on_close=self.on_close,
+                engine=self.engine,
             )
         )
 
@@ -222,7 +232,7 @@ class _Site:
 
     def _guards(self, room: Room, model: str) -> Guards:
         """Who decides in the runs of this conversation."""
-        config, recorder, gate = self.config, room.recorder, room.gate
+        config, gate = self.config, room.gate
         spending = Spending()
         judges = Judges(
             config=config,
@@ -243,7 +253,7 @@ class _Site:
             ),
             spending=spending,
             plugins=self.plugins,
-            write_ahead=[recorder.interceptor] if recorder is not None else [],
+            write_ahead=[durable_interceptor(room.durable, is_mutating=may_change_something)],
             last=[scrub(self.redactor.redact), self._authorizer(room, judges).bundle()],
         )
         return Guards(parts, model=model)
@@ -253,7 +263,7 @@ class _Site:
         approve = judges.judge("approve") if usable_model(config, "approve") else None
         return Authorizer(
             gate=room.gate,
-            asker=self.asker,
+            asker=self._answering(room),
             workspace=self.workspace,
             runner=self.runner,
             cwd=str(self.cwd),
@@ -263,6 +273,12 @@ class _Site:
             judge=judging_with(approve) if approve is not None else None,
             judge_effect=config.permission.judge,
         )
+
+    def _answering(self, room: Room) -> Asker:
+        """Who is asked about calls."""
+        if not self.config.permission.remote or room.recorder is None:
+            return self.asker
+        return RemotelyAnswered(self.asker, room.durable, room.recorder.note)
 
     def _diff(self, gate: Gate) -> Callable[[], Awaitable["Diff | None"]] | None:
         """What the critic is shown of the working tree; nothing where there is no critic."""

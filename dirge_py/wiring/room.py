@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from dirge_py.config.schema import Config
+from dirge_py.durable.base import DurableContext
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.gate import Gate
 from dirge_py.secrets.redactor import Redactor
@@ -13,6 +14,7 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.durable import Engine, open_durable
 from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
@@ -35,6 +37,7 @@ class Site:
     late_notices: list[str]
     undo: ExitStack
     on_close: list[Callable[[], Awaitable[None]]]
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Room:
     gate: Gate
     todo: TodoList
     toolbox: Toolbox
+    durable: DurableContext
     notices: Sequence[str]
 
 
@@ -77,6 +81,7 @@ def open_room(site: Site) -> Room:
         gate=gate,
         todo=todo,
         toolbox=site.workshop.toolbox(folders, todo),
+        durable=open_durable(site.store, recorder, site.engine),
         notices=notices,
     )
 

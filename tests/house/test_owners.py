@@ -25,6 +25,7 @@ MODULE_OWNERS = {
 }
 
 WRITERS = {
+    "durable/signals.py": "signals from another terminal",
     "files/": "the workspace, and whole files for everybody",
     "session/": "journals",
     "secrets/": "a key that a person typed",

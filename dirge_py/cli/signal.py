@@ -1,0 +1,107 @@
+"""`dirge signal`: tell something to a session from another terminal, or see what it waits for."""
+
+import json
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dirge_py.cli.arguments import Parser
+from dirge_py.errors import DirgeError, SessionError, UsageError
+from dirge_py.lib.clean import visible
+
+if TYPE_CHECKING:
+    from dirge_py.session.store import Store
+
+
+def build_signal_parser() -> Parser:
+    """The flags of `dirge signal`."""
+    parser = Parser(
+        prog="dirge signal",
+        usage="dirge signal SESSION [NAME [JSON]] [-C DIR]",
+        description="Send a signal to a session of this project, running or not. Without a name: "
+        "show the calls that wait for an answer.",
+        epilog='An answer: dirge signal SESSION answer \'{"call_id": "…", "effect": "allow"}\' '
+        '(or "deny", with a "comment"). It counts where `[permission] remote` is true.',
+        allow_abbrev=False,
+    )
+    parser.add_argument("session", metavar="SESSION", help="its id, or the beginning of it")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="letters, digits, - and _")
+    parser.add_argument("payload", metavar="JSON", nargs="?", help="what goes with it")
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="the project around DIR")
+    return parser
+
+
+def signal_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `signal` are its own; `signal handling is broken` is a prompt."""
+    if not rest:
+        return False
+    if rest[0].startswith("-"):
+        return True
+    try:
+        _store(Path.cwd()).find(rest[0])
+    except DirgeError:
+        return len(rest) == 3 and rest[2].lstrip().startswith("{")
+    return len(rest) <= 3 or any(word.startswith("-") for word in rest)
+
+
+def signal(rest: Sequence[str]) -> int:
+    """Send it, or show what waits; returns the exit code."""
+    flags = build_signal_parser().parse_args(list(rest))
+    store = _store(Path(flags.cwd) if flags.cwd else Path.cwd())
+    session_id = store.find(flags.session)
+    if flags.name is None:
+        sys.stdout.write(_waiting(store.events_since(session_id, 0)))
+        return 0
+    from dirge_py.durable.signals import SignalBox
+
+    try:
+        SignalBox(store.folder / session_id / "signals").send(flags.name, _payload(flags))
+    except OSError as error:
+        raise SessionError(
+            f"The signal cannot be left for session {session_id}: {error.strerror}.",
+            hint="Free space, or make the state folder writable.",
+        ) from error
+    sys.stdout.write(f"Sent {flags.name} to {session_id}.\n")
+    return 0
+
+
+def _store(cwd: Path) -> "Store":
+    from dirge_py.config.paths import state_dir
+    from dirge_py.session.names import project_root
+    from dirge_py.session.store import Store
+
+    return Store(state_dir(os.environ), project_root(cwd))
+
+
+def _payload(flags: Namespace) -> Any:
+    if flags.payload is None:
+        return {}
+    try:
+        return json.loads(flags.payload)
+    except ValueError as error:
+        raise UsageError(
+            f"the payload is no JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
+        ) from error
+
+
+def _waiting(records: Sequence[Any]) -> str:
+    """The calls that were asked about and not answered yet, one on a line."""
+    waiting: dict[str, str] = {}
+    for record in records:
+        match record.type, record.data:
+            case "asked", {"calls": [*calls]}:
+                waiting = {call["call_id"]: _line(call) for call in calls if isinstance(call, dict)}
+            case (("answered" | "run_end" | "run_start"), _):
+                waiting = {}
+    if not waiting:
+        return "Nothing waits for an answer.\n"
+    return "".join(f"{visible(call_id)}  {visible(line)}\n" for call_id, line in waiting.items())
+
+
+def _line(call: dict[str, Any]) -> str:
+    claims = [claim for claim in call.get("claims", ()) if isinstance(claim, dict)]
+    told = ", ".join(f"{claim.get('op')} {claim.get('resource')}" for claim in claims)
+    return f"{call.get('tool')}: {told}"

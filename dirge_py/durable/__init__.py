@@ -1,0 +1,1 @@
+"""Where side effects can be handed to an engine that outlives this process."""

@@ -1,0 +1,37 @@
+"""`dirge signal`, as it is typed."""
+
+from tests.headless.product import Product
+from tests.providers.server import Say
+
+
+def test_words_that_name_no_session_are_a_prompt(product: Product) -> None:
+    product.will(Say(text="It is a topic of its own."))
+
+    ran = product.run("signal", "handling", "is", "broken", "-p")
+
+    assert ran.exit_code == 0, ran.stderr
+    assert "a topic of its own" in ran.stdout
+
+
+def test_mistakes_are_named(product: Product) -> None:
+    product.will(Say(text="Fine."))
+    assert product.run("-p", "--session", "mine", "hello").exit_code == 0
+
+    unknown = product.run("signal", "yours", "answer", "{}")
+    assert (unknown.exit_code, "no session 'yours'" in unknown.stderr) == (1, True)
+    broken = product.run("signal", "mine", "answer", "{effect")
+    assert (broken.exit_code, "no JSON" in broken.stderr) == (2, True)
+    odd = product.run("signal", "mine", "../x", "{}")
+    assert (odd.exit_code, "cannot be the name" in odd.stderr) == (2, True)
+
+
+def test_what_waits_is_shown_and_what_is_sent_is_kept(product: Product) -> None:
+    product.will(Say(text="Fine."))
+    assert product.run("-p", "--session", "mine", "hello").exit_code == 0
+
+    assert product.run("signal", "mine").stdout == "Nothing waits for an answer.\n"
+    sent = product.run("signal", "mine", "go", '{"n": 1}')
+
+    assert (sent.exit_code, sent.stdout) == (0, "Sent go to mine.\n")
+    [left] = product.state_dir.glob("sessions/*/mine/signals/*-go.json")
+    assert left.read_text() == '{"n": 1}'

@@ -1,0 +1,274 @@
+"""The local engine: what is tried again, what is told once, what is never done twice."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.durable.base import (
+    UNBOUNDED,
+    ActivityOptions,
+    LlmRequest,
+    Replay,
+    RetryPolicy,
+    StartStream,
+)
+from dirge_py.durable.local import LocalDurable
+from dirge_py.durable.seams import durable_interceptor, durable_stream
+from dirge_py.durable.signals import MOST_BYTES, SignalBox
+from dirge_py.errors import ActivityFailed, ProviderError, ToolFailed, UsageError
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    TextDelta,
+)
+from dirge_py.testing import FakeClock
+
+RETRIES = ActivityOptions(retry=RetryPolicy(initial_s=1, backoff=2.0, max_attempts=3))
+CALL = ToolCall(id="c1", name="read", arguments={})
+REQUEST = LlmRequest(
+    context=LlmContext(system_prompt="", messages=(), tools=()), options=StreamOptions(model="m/x")
+)
+
+
+class Log:
+    def __init__(self) -> None:
+        self.records: list[tuple[str, Any]] = []
+
+    def note(self, type_name: str, data: Any, *, sync: bool = False) -> None:
+        self.records.append((type_name, data))
+
+    def note_setting(self, name: str, value: Any) -> None:
+        self.records.append((name, value))
+
+
+def failing(error: Exception, times: int = 99) -> tuple[Proceed, list[int]]:
+    tries: list[int] = []
+
+    async def proceed() -> LoopToolResult:
+        tries.append(len(tries) + 1)
+        if len(tries) <= times:
+            raise error
+        return text_result("done")
+
+    return proceed, tries
+
+
+def answers(
+    *attempts: list[StreamEvent],
+) -> tuple[Callable[[], AsyncIterator[StreamEvent]], list[int]]:
+    begun: list[int] = []
+
+    async def events() -> AsyncIterator[StreamEvent]:
+        begun.append(1)
+        for event in attempts[min(len(begun), len(attempts)) - 1]:
+            yield event
+
+    return events, begun
+
+
+async def heard(stream: AsyncIterator[StreamEvent]) -> list[StreamEvent]:
+    return [event async for event in stream]
+
+
+async def test_a83_an_activity_is_tried_three_times_after_one_and_two_seconds() -> None:
+    clock = FakeClock(is_eager=True)
+    proceed, tries = failing(ProviderError("down", kind="server"))
+
+    with pytest.raises(ActivityFailed) as failed:
+        await LocalDurable(sleep=clock.sleep).execute_tool(
+            CALL, proceed, replay="safe", options=RETRIES
+        )
+
+    assert (failed.value.kind, failed.value.attempts, len(tries)) == ("server", 3, 3)
+    assert clock.slept == [1, 2]
+
+
+async def test_a83_a_failure_that_is_not_retryable_is_the_last_one() -> None:
+    clock = FakeClock(is_eager=True)
+    proceed, tries = failing(ProviderError("who are you", kind="auth"))
+
+    with pytest.raises(ActivityFailed):
+        await LocalDurable(sleep=clock.sleep).execute_tool(
+            CALL, proceed, replay="safe", options=RETRIES
+        )
+
+    assert (len(tries), clock.slept) == (1, [])
+
+
+async def test_what_may_change_something_is_never_tried_again() -> None:
+    proceed, tries = failing(ProviderError("down", kind="server"), times=1)
+
+    with pytest.raises(ActivityFailed):
+        await LocalDurable().execute_tool(CALL, proceed, replay="unsafe", options=RETRIES)
+
+    assert len(tries) == 1
+
+
+async def test_words_for_the_model_keep_their_type() -> None:
+    proceed, _ = failing(ToolFailed("read it first"))
+
+    with pytest.raises(ToolFailed, match="read it first"):
+        await LocalDurable().execute_tool(CALL, proceed, replay="safe", options=RETRIES)
+
+
+async def test_a_try_that_takes_too_long_fails_as_timeout() -> None:
+    async def forever() -> LoopToolResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with pytest.raises(ActivityFailed) as failed:
+        await LocalDurable().execute_tool(
+            CALL, forever, replay="safe", options=ActivityOptions(start_to_close_s=0.01)
+        )
+
+    assert failed.value.kind == "timeout"
+
+
+@given(st.integers(1, 40))
+def test_a_wait_never_exceeds_its_bound(failures: int) -> None:
+    waits = [RetryPolicy(max_interval_s=30).wait_s(count) for count in range(1, failures + 1)]
+    assert waits == sorted(waits)
+    assert max(waits) <= 30
+
+
+async def test_a_model_is_asked_again_only_while_nothing_of_it_was_seen() -> None:
+    clock = FakeClock(is_eager=True)
+    down = StreamError(ProviderError("down", kind="server"))
+    durable = LocalDurable(sleep=clock.sleep)
+
+    start, begun = answers([down], [TextDelta("hello"), StreamDone()])
+    assert await heard(durable.execute_llm_call(REQUEST, start, RETRIES)) == [
+        TextDelta("hello"),
+        StreamDone(),
+    ]
+    assert (len(begun), clock.slept) == (2, [1])
+
+    start, begun = answers([TextDelta("hel"), down], [StreamDone()])
+    assert (await heard(durable.execute_llm_call(REQUEST, start, RETRIES)))[-1] is down
+    assert len(begun) == 1
+
+
+async def test_a_silent_answer_ends_with_an_error_and_a_long_one_does_not() -> None:
+    closed = []
+
+    async def silent() -> AsyncIterator[StreamEvent]:
+        try:
+            yield TextDelta("one")
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    found = await heard(
+        LocalDurable().execute_llm_call(REQUEST, silent, ActivityOptions(heartbeat_s=0.01))
+    )
+
+    assert found[0] == TextDelta("one")
+    assert isinstance(found[1], StreamError)
+    assert closed == [True]
+
+
+async def test_a81_a_signal_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    clock = FakeClock(is_eager=True)
+    durable = LocalDurable(signals=SignalBox(tmp_path / "signals"), sleep=clock.sleep)
+
+    assert await durable.wait_for_signal("x", 5) is None
+    assert sum(clock.slept) == pytest.approx(5)
+
+
+async def test_a81_a_signal_from_another_process_arrives_once(tmp_path: Path) -> None:
+    box = SignalBox(tmp_path / "signals")
+    log = Log()
+    durable = LocalDurable(log=log, signals=box)
+    waiting = asyncio.ensure_future(durable.wait_for_signal("go", 30))
+    script = (
+        "import sys; from pathlib import Path; from dirge_py.durable.signals import SignalBox;"
+        "SignalBox(Path(sys.argv[1])).send('go', {'n': 1})"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "signals")]
+    await asyncio.to_thread(subprocess.run, command, check=True)
+
+    assert await waiting == {"n": 1}
+    assert await durable.wait_for_signal("go", 0) is None
+    assert [kind for kind, _ in log.records] == ["signal"]
+    assert os.listdir(tmp_path / "signals") == []
+
+
+async def test_a_signal_recorded_before_a_crash_is_not_handed_over_again(tmp_path: Path) -> None:
+    box = SignalBox(tmp_path / "signals")
+    first, second = box.send("go", 1), box.send("go", 2)
+    durable = LocalDurable(signals=box, taken=lambda: [first.id])
+
+    assert await durable.wait_for_signal("go", 0) == 2
+    assert list(box.waiting()) == []
+    assert second.id > first.id
+
+
+def test_a_signal_has_a_name_and_an_end(tmp_path: Path) -> None:
+    box = SignalBox(tmp_path / "signals")
+    for name in ("", "../x", "a b", "x" * 65):
+        with pytest.raises(UsageError):
+            box.send(name, {})
+    with pytest.raises(UsageError):
+        box.send("x", "y" * MOST_BYTES)
+    assert not (tmp_path / "signals").exists()
+
+
+def test_what_is_no_signal_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "signals"
+    box = SignalBox(folder)
+    box.send("x", 1)
+    name = f"{0:020d}-00000000-x.json"
+    (folder / name).write_text("{")
+    (folder / "notes.txt").write_text("hello")
+    (folder / name.replace("0000-x", "0001-x")).symlink_to("/etc/hostname")
+    os.mkfifo(folder / name.replace("0000-x", "0002-x"))
+
+    assert [signal.payload for signal in box.waiting()] == [1]
+
+
+async def test_the_seams_hand_every_call_to_the_engine() -> None:
+    told: list[str] = []
+
+    class Engine(LocalDurable):
+        def execute_llm_call(
+            self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
+        ) -> AsyncIterator[StreamEvent]:
+            told.append(f"model {request.options.model}")
+            return super().execute_llm_call(request, start, options)
+
+        async def execute_tool(
+            self,
+            call: ToolCall,
+            proceed: Proceed,
+            *,
+            replay: Replay,
+            options: ActivityOptions = UNBOUNDED,
+        ) -> LoopToolResult:
+            told.append(f"{replay} {call.name}")
+            return await super().execute_tool(call, proceed, replay=replay, options=options)
+
+    async def stream_fn(*_: Any) -> AsyncIterator[StreamEvent]:
+        yield StreamDone()
+
+    engine = Engine()
+    stream = durable_stream(engine, stream_fn)
+    await heard(stream(REQUEST.context, REQUEST.options, AbortSignal()))
+    proceed, _ = failing(ToolFailed("never"), times=0)
+    around = durable_interceptor(engine, is_mutating=lambda call: call.name != "read")
+    result = await around(CALL, proceed)
+
+    assert told == ["model m/x", "safe read"]
+    assert result.content == text_result("done").content
