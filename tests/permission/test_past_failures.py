@@ -88,12 +88,12 @@ ROWS = {
     ),
     # `export` and `declare` were trusted, and poisoned the command behind them (CVE-2026-22708).
     "a-builtin-changes-what-later-commands-mean": Row(
-        refused=("export GIT_PAGER=x; git branch", "export PAGER='sh -c id' && git branch",
-            "declare -x PAGER=x; git log", "typeset -x A=b", "readonly PATH=.", "set -o x; ls",
-            "shopt -s expand_aliases; ls", "alias ls=rm; ls", "unset PATH; ls",
-            "hash -p ./x ls; ls", "enable -n echo; echo", "let 'a[$(id)]'", "local x=1",
-            "IFS=x; ls", "trap ls EXIT", "source a", ". a", "read -r x", "mapfile -C ls a",
-            "complete -C ls x", "exec ls", "ls() { rm a; }; ls"),
+        refused=("export A=b", "declare -x A", "alias x=ls", "export GIT_PAGER=x; git branch",
+            "export PAGER='sh -c id' && git branch", "declare -x PAGER=x; git log",
+            "typeset -x A=b", "readonly PATH=.", "set -o x; ls", "shopt -s expand_aliases; ls",
+            "alias ls=rm; ls", "unset PATH; ls", "hash -p ./x ls; ls", "enable -n echo; echo",
+            "let 'a[$(id)]'", "local x=1", "IFS=x; ls", "trap ls EXIT", "source a", ". a",
+            "read -r x", "mapfile -C ls a", "complete -C ls x", "exec ls", "ls() { rm a; }; ls"),
         allowed=("type ls; git branch",),
     ),
     # A script in quotes is text to every rule but its interpreter's.
