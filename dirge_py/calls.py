@@ -93,13 +93,15 @@ class FileChange:
     """What a call makes of one file. `path` is absolute as asked; None: there is no file.
 
     Texts are the file's own, line ends and byte-order mark included. `before_sha256` is the digest
-    of the bytes `before` was read from, so that a later version is told from it.
+    of the bytes `before` was read from, so that a later version is told from it. `moved_from` is
+    the path of another change, a removal, whose file this one was before.
     """
 
     path: str
     before: str | None
     after: str | None
     before_sha256: str = ""
+    moved_from: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,23 @@ async def test_a_file_whose_move_is_not_wanted_stays(bench):
     assert not (bench.folder / "b").exists()
 
 
+async def test_of_a_file_that_moves_a_person_may_take_a_part(bench):
+    bench.put("a", "one\ntwo\nthree\nfour\nfive\n")
+    await bench.text("read", path="a")
+
+    result = await hold(
+        bench,
+        "apply_patch",
+        {"b": "1\ntwo\nthree\nfour\nfive\n"},
+        patch="*** Update File: a\n*** Move to: b\n@@\n-one\n+1\n two\n@@\n four\n-five\n+5",
+    )
+
+    assert (bench.folder / "b").read_text() == "1\ntwo\nthree\nfour\nfive\n"
+    assert not (bench.folder / "a").exists()
+    assert result.text.startswith(PARTLY)
+    assert result.details["diff"].startswith("--- a\n+++ b\n@@ -1,4 +1,4 @@\n-one\n+1\n")
+
+
 @pytest.mark.parametrize("after", ["x\n", None])
 async def test_a_deletion_that_was_refused_keeps_the_file(bench, after):
     file = bench.put("a", "x\n")

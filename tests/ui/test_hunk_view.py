@@ -11,10 +11,12 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from dirge_py.calls import FileChange, Preview
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
 from dirge_py.ui.panels.selection import Selection
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
+from tests.ui.test_permission import INK
 
 BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
 AFTER = BEFORE.replace("line 3\r", "row 3\r").replace("line 20\r", "row 20\r") + "last"
@@ -63,6 +65,41 @@ async def test_a_question_shows_all_changes_whole(room: Room):
             assert line in d.screen
         assert "U+000D" not in d.screen
         assert "shortened" not in d.screen
+
+
+def test_a_file_that_moves_is_one_file_with_its_hunks():
+    old = FileChange(path="/p/old", before=BEFORE, after=None, before_sha256="o")
+    new = FileChange(path="/p/new", before=None, after=AFTER, moved_from="/p/old")
+    moved = Selection((GONE, old, new))
+
+    assert [(file.path, file.count, file.is_new) for file in moved.files] == [
+        ("/p/gone.py", 1, False),
+        ("/p/new", 3, False),
+    ]
+    assert painted(moved).startswith("/p/gone.py  removed\n1 -g\n/p/old → /p/new\n 1  line 1\n")
+    assert moved.outcome() is None
+
+    moved.at = 1
+    moved.mark(accepted=False)
+    assert moved.outcome() == (replace(new, after=AFTER.replace("row 3\r", "line 3\r")),)
+
+    for moved.at in (1, 2, 3):
+        moved.mark(accepted=False)
+    assert moved.outcome() == (replace(new, after=None),)
+
+
+def test_a_file_that_only_moves_can_be_refused():
+    old = FileChange(path="/p/old", before="x\n", after=None, before_sha256="o")
+    new = FileChange(path="/p/new", before=None, after="x\n", moved_from="/p/old")
+    moved = Selection((old, new))
+
+    assert painted(moved) == "/p/old → /p/new\n  only moved"
+    moved.mark(accepted=False)
+    assert moved.outcome() == (replace(new, after=None),)
+
+
+def painted(selection: Selection) -> str:
+    return "\n".join(line.text for line in paint_files(selection.files, 60, INK))
 
 
 TAKEN: list[tuple[list[int], PermissionAnswer]] = [

@@ -13,6 +13,7 @@ from dirge_py.outcomes import Failed
 from dirge_py.ui.ink import ink_for, load_theme, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.flow import Flow
 from dirge_py.ui.transcript.layout import Layout
 from dirge_py.ui.transcript.lines import chop, wrap
@@ -246,6 +247,15 @@ def test_of_a_command_the_end_is_shown_and_of_all_else_the_beginning(
     page.append(block)
 
     assert page.text.split("\n") == shown
+
+
+def test_a_change_of_a_file_that_moves_names_both_its_places():
+    diff = "--- a.py\n+++ src/b.py\n@@ -1,1 +1,1 @@\n-x\n+y"
+    strips = [strip.text for strip in paint_diff(diff, 40, INK)]
+    same = [strip.text for strip in paint_diff(diff.replace("src/b", "a"), 40, INK)]
+
+    assert strips == ["  a.py → src/b.py", "1 -x", "1 +y"]
+    assert same == ["1 -x", "1 +y"]
 
 
 def test_reading_back_into_blocks_never_drawn_keeps_the_lines_in_view():

@@ -74,6 +74,7 @@ def preview_of(files: Sequence[Planned]) -> Preview:
                 before=_text(each.old),
                 after=_text(each.after),
                 before_sha256=_sha256(each.before),
+                moved_from=each.moved_from or "",
             )
             for each in files
         ),
@@ -124,9 +125,11 @@ def _as_chosen(files: Sequence[Planned], access: CallFiles) -> tuple[list[Planne
         if chosen is None or (after is not None and after == each.after):
             wanted.append(each)
             continue
-        said.add(_PARTLY if after is None or _is_part(each, after) else _CHANGED)
+        source = _source_of(each, files)
+        is_part = after is None or _is_part(source.old, each.after, after)
+        said.add(_PARTLY if is_part else _CHANGED)
         if after is not None and after != each.old:
-            diff = diff_of_texts(each.old, after, path=each.shown)
+            diff = diff_of_texts(source.old, after, path=source.shown, new_path=each.shown)
             wanted.append(replace(each, after=after, diff=diff, is_chosen=True))
     return wanted, [_CHANGED] if _CHANGED in said else sorted(said)
 
@@ -138,11 +141,14 @@ def _loses_its_move(planned: Planned, files: Sequence[Planned], access: CallFile
     return any(each is not None and each.after is None for each in chosen)
 
 
-def _is_part(planned: Planned, after: bytes) -> bool:
+def _source_of(planned: Planned, files: Sequence[Planned]) -> Planned:
+    """The file whose content this one is made of: itself, or the one it was moved from."""
+    return next((each for each in files if each.path == planned.moved_from), planned)
+
+
+def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
     """Whether `after` brings nothing but lines of the plan, and takes none that the plan keeps."""
-    old, new, got = (
-        Counter((each or b"").split(b"\n")) for each in (planned.old, planned.after, after)
-    )
+    old, new, got = (Counter((each or b"").split(b"\n")) for each in (before, planned, after))
     return got - old <= new - old and old - got <= old - new
 
 
@@ -151,12 +157,11 @@ def _check_syntax(files: Sequence[Planned], ctx: ToolContext) -> list[str]:
     check = ctx.services.syntax
     if check is None:
         return []
-    by_path = {each.path: each.old for each in files}
     broken: list[tuple[Planned, str]] = []
     for each in files:
         if each.after is None or each.is_chosen:
             continue
-        old = each.old if each.moved_from is None else by_path.get(each.moved_from)
+        old = _source_of(each, files).old
         words = check(each.path, _readable(old), _readable(each.after))
         if words:
             broken.append((each, words))

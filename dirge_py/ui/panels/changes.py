@@ -28,14 +28,18 @@ def paint_files(files: Sequence[FileSelection], width: int, ink: Ink) -> list[St
 
 def paint_title(file: FileSelection, width: int, ink: Ink) -> list[Strip]:
     kind = "  new file" if file.is_new else "  removed" if file.is_removal else ""
-    return wrap([(visible_name(file.path), ink.strong + ink.text), (kind, ink.dim)], width)
+    name = visible_name(file.path)
+    if file.moved_from:
+        name = f"{visible_name(file.moved_from)} → {name}"
+    return wrap([(name, ink.strong + ink.text), (kind, ink.dim)], width)
 
 
 def paint_hunk(file: FileSelection, number: int, width: int, ink: Ink) -> list[Strip]:
     """One hunk with the unchanged lines around it. What is refused is dim."""
     change = file.change
     if not change.hunks:
-        return wrap([("  an empty file", ink.dim)], width)
+        words = "only moved" if file.moved_from else "an empty file"
+        return wrap([(f"  {words}", ink.dim)], width)
     rows = _rows(change, number, ink)
     digits = len(str(max(len(change.before), len(change.after))))
     has_returns = _all_end_alike(change)

@@ -10,11 +10,14 @@ from dirge_py.lib.hunks import Change, take_apart
 class FileSelection:
     """One file: the hunks of its change, and which of them are accepted; at first all are.
 
-    That a file comes to be, or goes, is one hunk.
+    That a file comes to be, goes, or only moves is one hunk. `origin` is what stood at the path it
+    moves from; to refuse all of it leaves it there.
     """
 
-    def __init__(self, shown: FileChange) -> None:
+    def __init__(self, shown: FileChange, origin: FileChange | None = None) -> None:
         self.shown = shown
+        self.before = shown.before if origin is None else origin.before
+        self.moved_from = "" if origin is None else origin.path
         self._is_edited = False
         self._take_up(shown.after)
 
@@ -24,7 +27,7 @@ class FileSelection:
 
     @property
     def is_new(self) -> bool:
-        return self.shown.before is None
+        return self.before is None
 
     @property
     def is_removal(self) -> bool:
@@ -65,9 +68,9 @@ class FileSelection:
 
     def _take_up(self, after: str | None) -> None:
         self._proposed = after
-        self.change: Change = take_apart(self.shown.before or "", after or "")
+        self.change: Change = take_apart(self.before or "", after or "")
         self.count = len(self.change.hunks)
-        if self.is_new or self.is_removal:
+        if self.is_new or self.is_removal or (self.moved_from and not self.count):
             self.count = 1
         self.accepted = set(range(self.count))
 
@@ -76,7 +79,14 @@ class Selection:
     """All files of a preview, with a cursor that is on one hunk."""
 
     def __init__(self, changes: Sequence[FileChange]) -> None:
-        self.files = [FileSelection(change) for change in changes]
+        by_path = {change.path: change for change in changes if change.before is not None}
+        sources = {change.moved_from for change in changes if change.moved_from in by_path}
+        self.files = [
+            FileSelection(change, by_path.get(change.moved_from))
+            for change in changes
+            # What moves is one file, not one that goes and one that comes.
+            if not (change.after is None and change.path in sources)
+        ]
         self.at = 0
 
     @property

@@ -46,7 +46,7 @@ def _rows(lines: Sequence[str], ink: Ink) -> list[tuple[str, str, Style]]:
     for at, line in enumerate(lines):
         if at in headers or at - 1 in headers:
             in_hunk = False
-            if at in headers and len(headers) > 1:
+            if at in headers and (len(headers) > 1 or _is_moved(line, lines[at + 1])):
                 rows.append(("", _named(line, lines[at + 1]), ink.strong + ink.text))
         elif hunk := _HUNK.match(line):
             if in_hunk:
@@ -79,4 +79,12 @@ def _is_header(lines: Sequence[str]) -> bool:
 
 
 def _named(old: str, new: str) -> str:
-    return old[4:] if new == "+++ /dev/null" else new[4:]
+    if new == "+++ /dev/null":
+        return old[4:]
+    return f"{old[4:]} → {new[4:]}" if _is_moved(old, new) else new[4:]
+
+
+def _is_moved(old: str, new: str) -> bool:
+    """Whether the names of the two sides differ; git puts `a/` and `b/` before them."""
+    names = old[4:].removeprefix("a/"), new[4:].removeprefix("b/")
+    return names[0] != names[1] and "/dev/null" not in (old[4:], new[4:])
