@@ -41,7 +41,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
 EXAMPLE_ALIASES = {"/m"}
-SUBCOMMANDS = ("config", "demo", "exec", "resume", "trust", "turn", "why")
+SUBCOMMANDS = ("config", "demo", "exec", "resume", "sessions", "signal", "trust", "turn", "why")
 
 
 @cache
