@@ -1,0 +1,139 @@
+"""The sessions there are, what was said in them and what they cost: quickly, and never wrongly."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from dirge_py.session.index import database
+from dirge_py.session.index.content import Content
+from dirge_py.session.index.lock import alone
+from dirge_py.session.index.results import (
+    PER_SESSION,
+    Found,
+    IndexedSession,
+    found,
+    from_summary,
+    newest_first,
+)
+from dirge_py.session.index.sources import read_whole, sessions_in
+from dirge_py.session.index.tally import texts_of
+from dirge_py.session.index.words import Query, read_query
+from dirge_py.session.listing import list_sessions
+
+Answer = TypeVar("Answer")
+Ask = Callable[[Content], Answer]
+
+
+class SessionIndex:
+    """The index of all projects in `state_dir`, asked for one of them or for all.
+
+    Each answer first takes in what the journals have got since; only that is read. One process at a
+    time does so. Whatever is wrong with the index, it is thrown away and made again; where that
+    cannot be done, the answers come from the journals themselves, and costs stay unknown.
+    """
+
+    def __init__(self, state_dir: Path, project: str) -> None:
+        self._folder = state_dir / "sessions"
+        self._path = state_dir / database.NAME
+        self._lock = state_dir / "index.lock"
+        self._project = project
+
+    def sessions(self, *, everywhere: bool = False) -> list[IndexedSession]:
+        """The sessions of this project, or `everywhere`, the last used first."""
+        projects = self._projects(everywhere=everywhere)
+        answer = self._ask(projects, lambda content: content.sessions(projects))
+        return newest_first(self._listed(projects) if answer is None else answer)
+
+    def search(
+        self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20
+    ) -> list[Found]:
+        """Where all the words occur in one text: up to three places in each of `limit` sessions.
+
+        Each word is found as the beginning of a word. The sessions last used come first, and of
+        each the newest places.
+
+        Raises:
+            UsageError: the words hold neither letters nor digits.
+        """
+        query = read_query(words)
+        projects = self._projects(everywhere=everywhere)
+        answer = self._ask(projects, lambda content: content.search(query, projects, limit))
+        return self._scanned(query, projects, limit) if answer is None else answer
+
+    def rebuild(self) -> int | None:
+        """Make it anew, for all projects; how many sessions it has, None if it cannot be made."""
+        projects = self._projects(everywhere=True)
+        try:
+            with alone(self._lock):
+                database.remove(self._path)
+                return self._answer(projects, lambda content: len(content.sessions(projects)))
+        except (OSError, ImportError):
+            return None
+        except database.errors():
+            return None
+
+    def _projects(self, *, everywhere: bool) -> Sequence[str]:
+        if not everywhere:
+            return [self._project]
+        return sorted(path.name for path in self._folder.glob("*/"))
+
+    def _ask(self, projects: Sequence[str], ask: Ask[Answer]) -> Answer | None:
+        """The answer, at the second try from a new index; None where there can be none."""
+        if not any((self._folder / project).is_dir() for project in projects):
+            return None
+        try:
+            with alone(self._lock):
+                try:
+                    return self._answer(projects, ask)
+                except database.errors():
+                    database.remove(self._path)
+                    return self._answer(projects, ask)
+        except (OSError, ImportError):
+            return None
+        except database.errors():
+            return None
+
+    def _answer(self, projects: Sequence[str], ask: Ask[Answer]) -> Answer:
+        with database.opened(self._path) as connection:
+            content = Content(connection)
+            for project in projects:
+                content.take_in(project, self._folder / project)
+            return ask(content)
+
+    def _listed(self, projects: Sequence[str]) -> list[IndexedSession]:
+        return [
+            from_summary(project, summary)
+            for project in projects
+            for summary in list_sessions(self._folder / project)
+        ]
+
+    def _scanned(self, query: Query, projects: Sequence[str], limit: int) -> list[Found]:
+        answer: list[Found] = []
+        for one in newest_first(self._listed(projects)):
+            places = self._places(query, one)
+            answer += places
+            limit -= bool(places)
+            if limit == 0:
+                break
+        return answer
+
+    def _places(self, query: Query, one: IndexedSession) -> list[Found]:
+        folder = self._folder / one.project
+        try:
+            scan, _ = read_whole(folder, sessions_in(folder).get(one.id, ()))
+        except OSError:
+            return []
+        places = [
+            found(
+                one.project,
+                one.id,
+                seq=record.seq,
+                at=record.ts,
+                kind=kind,
+                marked=query.cut(text),
+            )
+            for record in scan.records
+            for kind, text in texts_of(record)
+            if query.fits(text)
+        ]
+        return places[::-1][:PER_SESSION]

@@ -1,0 +1,346 @@
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.errors import UsageError
+from dirge_py.messages import Usage
+from dirge_py.session.index import content, database
+from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.index.tally import Tally
+from dirge_py.session.journal import read_journal
+from dirge_py.session.store import Store
+from tests.security.sizes import count, size
+from tests.session.conftest import Clock
+from tests.session.index.kit import exchange, record, tool_use
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+
+
+def snippets(found):
+    return [(one.session_id, one.kind, one.snippet) for one in found]
+
+
+def answers(index):
+    return index.sessions(everywhere=True), index.search(["alpha"], everywhere=True)
+
+
+@pytest.fixture
+def filled(store, index):
+    record(store, "one", exchange("fix the alpha parser", "It was the beta."))
+    record(store, "two", [*exchange("say hello", "Hello."), *tool_use("c1", "make alpha", "done")])
+    return index
+
+
+def test_a_session_is_listed_with_its_tokens_and_cost(store, index):
+    record(store, "s", [*exchange("fix it", "Done."), *exchange("and that", "Done.")])
+
+    (one,) = index.sessions()
+
+    assert (one.id, one.title, one.model, one.messages) == ("s", "fix it", "work/m", 4)
+    assert one.usage == Usage(input=200, output=40, cache_read=80)
+    assert one.cost_usd == pytest.approx(0.02)
+
+
+def test_one_unknown_price_makes_the_cost_unknown(store, index):
+    record(store, "s", exchange("a", "b"))
+    record(store, "s", exchange("c", "d"), cost=None)
+
+    (one,) = index.sessions()
+
+    assert one.cost_usd is None
+
+
+def test_the_session_used_last_comes_first(store, filled):
+    record(store, "one", exchange("again", "Yes."))
+
+    assert [one.id for one in filled.sessions()] == ["one", "two"]
+
+
+def test_the_list_tells_what_the_journals_tell(store, filled):
+    listed = [replace(one, usage=None, cost_usd=None) for one in filled.sessions()]
+
+    assert [(o.id, o.title, o.started, o.updated, o.messages, o.cwd, o.model) for o in listed] == [
+        (o.id, o.title, o.started, o.updated, o.messages, o.cwd, o.model) for o in store.list()
+    ]
+
+
+def test_words_are_found_in_prompts_answers_and_calls(filled):
+    assert snippets(filled.search(["alpha"])) == [
+        ("two", "call", "bash make alpha"),
+        ("one", "prompt", "fix the alpha parser"),
+        ("one", "title", "fix the alpha parser"),
+    ]
+    assert snippets(filled.search(["BETA"])) == [("one", "answer", "It was the beta.")]
+
+
+def test_matches_are_marked_where_they_are(filled):
+    (one,) = filled.search(["beta"])
+
+    assert [one.snippet[start:end] for start, end in one.matches] == ["beta"]
+
+
+def test_all_words_must_be_in_one_text(filled):
+    assert filled.search(["alpha", "beta"]) == []
+    assert len(filled.search(["alpha", "pars"])) == 2
+
+
+def test_quotes_and_operators_are_only_words(filled):
+    for hostile in ('"', '"alpha', "alpha*", "NOT alpha", "alpha OR", "text:alpha", "(alpha"):
+        if hostile == '"':
+            with pytest.raises(UsageError, match="nothing to search for"):
+                filled.search([hostile])
+        else:
+            filled.search([hostile])
+    assert filled.search(["NOT alpha"]) == []
+
+
+def test_a_session_that_goes_on_is_read_only_where_it_is_new(store, filled, monkeypatch):
+    filled.sessions()
+    wholly_read = []
+    monkeypatch.setattr(content, "read_whole", lambda *args: wholly_read.append(args))
+    record(store, "one", exchange("what about gamma", "Nothing."))
+
+    found = filled.search(["gamma"])
+
+    assert [one.kind for one in found] == ["prompt"]
+    assert filled.sessions()[0].messages == 4
+    assert wholly_read == []
+
+
+def test_segments_belong_to_their_session(store, filled):
+    first = store.folder / "one.jsonl"
+    lines = first.read_bytes().splitlines(keepends=True)
+    filled.sessions()
+    first.write_bytes(b"".join(lines[:-3]))
+    (store.folder / "one").mkdir(exist_ok=True)
+    (store.folder / "one/0002.jsonl").write_bytes(b"".join(lines[-3:]))
+
+    again = {one.id: one for one in filled.sessions()}
+
+    assert again["one"].messages == 2
+    assert again["one"].cost_usd == pytest.approx(0.01)
+    assert [one.session_id for one in filled.search(["beta"])] == ["one"]
+
+
+def test_what_a_deleted_session_said_is_not_found_any_more(store, filled):
+    filled.sessions()
+    (store.folder / "one.jsonl").unlink()
+
+    assert [one.id for one in filled.sessions()] == ["two"]
+    assert filled.search(["beta"]) == []
+
+
+def test_a_rewritten_journal_is_read_again(store, filled):
+    filled.sessions()
+    path = store.folder / "one.jsonl"
+    path.unlink()
+    record(store, "one", exchange("quite another thing", "Yes."))
+
+    assert {one.title for one in filled.sessions()} == {"quite another thing", "say hello"}
+    assert filled.search(["beta"]) == []
+
+
+def test_a_line_being_written_comes_with_the_next_look(store, filled):
+    path = store.folder / "one.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-30])
+    assert filled.search(["beta"])
+    with path.open("ab") as file:
+        file.write(whole[-30:])
+
+    listed = {one.id: one for one in filled.sessions()}
+
+    assert listed["one"].cost_usd == pytest.approx(0.01)
+
+
+def test_other_projects_are_told_only_when_asked_for(store, filled, tmp_path, clock):
+    (tmp_path / "elsewhere").mkdir()
+    other = Store(tmp_path / "state", tmp_path / "elsewhere", clock=clock)
+    record(other, "theirs", exchange("the alpha of others", "No."))
+
+    assert {one.id for one in filled.sessions()} == {"one", "two"}
+    assert {one.id for one in filled.sessions(everywhere=True)} == {"one", "two", "theirs"}
+    assert {one.session_id for one in filled.search(["others"], everywhere=True)} == {"theirs"}
+    assert filled.search(["others"]) == []
+
+
+def test_nothing_there_is_an_empty_list_and_leaves_no_file(index, tmp_path):
+    assert answers(index) == ([], [])
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_index_is_closed_to_others(filled, tmp_path):
+    filled.sessions()
+
+    for path in (tmp_path / "state").glob("index*"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "state/index.sqlite").exists()
+
+
+def test_damage_anywhere_changes_no_answer(filled, tmp_path):
+    path = tmp_path / "state/index.sqlite"
+    expected = answers(filled)
+    tries = size(12, 500)
+    chance = random.Random(7)
+    wrong = 0
+    for _ in range(tries):
+        stored = bytearray(path.read_bytes())
+        for _ in range(chance.randint(1, 20)):
+            stored[chance.randrange(len(stored))] = chance.randrange(256)
+        path.write_bytes(stored[: chance.choice([len(stored), chance.randrange(len(stored))])])
+        wrong += answers(filled) != expected
+    count("damaged index", tries, wrong, of="wrong answers")
+    assert wrong == 0
+
+
+def test_an_index_of_another_version_is_made_anew(filled, tmp_path, monkeypatch):
+    expected = answers(filled)
+    monkeypatch.setattr(database, "_VERSION", 99)
+
+    assert answers(filled) == expected
+
+
+def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_path):
+    expected = answers(filled)
+    path = tmp_path / "state/index.sqlite"
+    path.write_bytes(b"no database")
+    assert answers(filled) == expected
+    (tmp_path / "state/index.sqlite-wal").write_bytes(os.urandom(5000))
+    assert answers(filled) == expected
+    path.unlink()
+    path.mkdir()
+    assert [one.id for one in filled.sessions()] == [one.id for one in expected[0]]
+    assert filled.search(["alpha"]) == expected[1]
+
+
+def test_without_fts5_the_same_places_are_found(filled, monkeypatch, tmp_path):
+    expected = answers(filled)
+    database.remove(tmp_path / "state/index.sqlite")
+    monkeypatch.setattr(database, "_WORDS", "CREATE VIRTUAL TABLE words USING absent (text);")
+
+    assert answers(filled) == expected
+
+
+def test_without_sqlite_the_journals_answer(filled, monkeypatch):
+    sessions, found = answers(filled)
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+
+    assert answers(filled) == ([replace(o, usage=None, cost_usd=None) for o in sessions], found)
+
+
+def test_a_lock_that_is_not_given_back_only_costs_the_index(filled, tmp_path, monkeypatch):
+    sessions, found = answers(filled)
+    monkeypatch.setattr("dirge_py.session.index.lock._PATIENCE_S", 0.0)
+    holder = subprocess.Popen(
+        ["flock", str(tmp_path / "state/index.lock"), "sh", "-c", "echo held; cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        assert answers(filled) == ([replace(o, usage=None, cost_usd=None) for o in sessions], found)
+    finally:
+        holder.communicate()
+
+
+ASK = """
+import sys
+from pathlib import Path
+from dirge_py.session.index.index import SessionIndex
+index = SessionIndex(Path(sys.argv[1]), sys.argv[2])
+for _ in range(10):
+    print([(one.id, one.cost_usd is None) for one in index.sessions()], len(index.search(["alpha"])))
+"""
+
+
+def test_two_processes_at_once_get_the_same_answers(store, filled, tmp_path):
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", ASK, str(tmp_path / "state"), store.folder.name],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for _ in range(2)
+    ]
+
+    told = [child.communicate(timeout=60)[0].splitlines() for child in started]
+
+    assert set(told[0] + told[1]) == {"[('two', False), ('one', False)] 3"}
+    assert len(told[0] + told[1]) == 20
+
+
+def test_rebuilding_counts_the_sessions(filled):
+    assert filled.rebuild() == 2
+    assert len(filled.sessions()) == 2
+
+
+MESSAGES = st.lists(
+    st.one_of(
+        st.builds(exchange, st.text(max_size=20), st.text(max_size=20)),
+        st.builds(tool_use, st.just("c"), st.text(max_size=20), st.text(max_size=20)),
+    ),
+    max_size=4,
+).map(lambda parts: [message for part in parts for message in part])
+
+
+@settings(max_examples=size(25, 400), deadline=None)
+@given(st.lists(st.tuples(MESSAGES, st.one_of(st.none(), st.just(0.5))), min_size=1, max_size=3))
+def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory, runs):
+    root = tmp_path_factory.mktemp("state")
+    store = Store(root, root, clock=Clock())
+    index = SessionIndex(root, store.folder.name)
+    for messages, cost in runs:
+        record(store, "s", messages, cost=cost)
+        index.sessions()
+    listed = index.sessions()
+    if not listed:
+        assert not (store.folder / "s.jsonl").exists()
+        return
+
+    loaded = store.read("s")
+    (one,) = listed
+    assert (one.title, one.model, one.cwd) == (loaded.title, loaded.model, loaded.cwd)
+    assert (one.usage, one.cost_usd) == (loaded.usage, loaded.cost_usd)
+    assert one.updated.isoformat(timespec="milliseconds").replace("+00:00", "Z") == loaded.updated
+    assert one.messages == sum(r.type == "message" for r in store.events_since("s", 0))
+
+
+@given(
+    st.builds(
+        Tally,
+        title=st.text(),
+        messages=st.integers(0),
+        usage=st.builds(Usage, input=st.integers(0)),
+        cost_usd=st.none() | st.floats(0, 1e6),
+    )
+)
+def test_a_tally_comes_back_as_it_was_written(tally):
+    import json
+
+    assert Tally.from_json(json.loads(tally.as_json())) == tally
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/mnt/home/x", True), ("/mnt/homework/x", False), ("/mnt/home/local/x", False), ("/", False)],
+)
+def test_a_network_file_system_is_known_by_its_mount(path, expected):
+    mounts = "/dev/sda / ext4 rw 0 0\nhost:/h /mnt/home nfs4 rw 0 0\ntmp /mnt/home/local tmpfs rw\n"
+
+    assert database.is_over_the_network(path, mounts) is expected
+
+
+def test_the_journals_are_never_touched(store, filled):
+    before = {path: path.read_bytes() for path in store.folder.rglob("*.jsonl")}
+    filled.rebuild()
+
+    assert {path: path.read_bytes() for path in store.folder.rglob("*.jsonl")} == before
+    assert read_journal(store.folder / "one.jsonl").damage == []
