@@ -9,13 +9,14 @@ from pathlib import Path
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import UserMessage
 from dirge_py.session.codec import decode_message
+from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.history import title_of
 from dirge_py.session.record import Record, decode
+from dirge_py.session.segments import segment_numbers, segment_path
 
 # Header, choices and title come first and are short; the last run's end is short too.
 _HEAD_BYTES = 8 * 1024
 _TAIL_BYTES = 16 * 1024
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 # These bytes occur in envelopes only (see record.py).
 _MESSAGE = b'","type":"message","id":"'
@@ -40,37 +41,51 @@ def list_sessions(folder: Path) -> list[SessionSummary]:
     """The sessions of one project folder, the last used first. What cannot be read is left out."""
     try:
         with os.scandir(folder) as entries:
-            paths = [entry.path for entry in entries if entry.name.endswith(".jsonl")]
+            names = {entry.name for entry in entries}
     except OSError:
         return []
-    summaries = [summary for path in paths if (summary := _summarise(path))]
+    summaries = []
+    for name in names:
+        session_id = name.removesuffix(".jsonl")
+        if session_id != name and (found := _summarise(folder / name, session_id in names)):
+            summaries.append(found)
     return sorted(summaries, key=lambda summary: (summary.updated, summary.id), reverse=True)
 
 
-def _summarise(path: str) -> SessionSummary | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """The two ends of a file, its size in bytes, and when it was changed."""
+
+    head: bytes
+    tail: bytes
+    size: int
+    changed: datetime
+
+
+def _summarise(first: Path, has_folder: bool) -> SessionSummary | None:
+    paths = [segment_path(first, n) for n in segment_numbers(first)] if has_folder else [first]
     try:
-        fd = os.open(path, _FLAGS)
-    except OSError:
-        return None
-    try:
-        size = os.fstat(fd).st_size
-        changed = datetime.fromtimestamp(os.fstat(fd).st_mtime, UTC)
-        head = os.pread(fd, _HEAD_BYTES, 0)
-        tail = os.pread(fd, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        looks = [_look(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
+        tail = looks[-1].tail
+        if len(looks) > 1 and looks[-1].size <= _TAIL_BYTES:
+            tail = looks[-2].tail + tail
         end = _last_run_end(tail)
-        # Only a session that was killed in a long run has no end of a run near its end.
-        count = end[1] if end else os.pread(fd, size, 0).count(_MESSAGE)
+        if end is not None:
+            count = end[1]
+        elif len(paths) == 1 and looks[0].size <= _TAIL_BYTES:
+            count = tail.count(_MESSAGE)
+        else:
+            # Only a session that was killed in a long run has no end of a run near its end.
+            count = sum(map(_messages_in, paths))
     except OSError:
         return None
-    finally:
-        os.close(fd)
-    if not size:
+    if not looks[-1].size:
         return None
-    session_id = Path(path).name.removesuffix(".jsonl")
-    found = _read_head(head)
+    found = _read_head(looks[0].head)
     stamps = _STAMP.findall(tail)
+    changed = looks[-1].changed
     return SessionSummary(
-        id=session_id,
+        id=first.name.removesuffix(".jsonl"),
         title=found.get("title", ""),
         started=_moment(found.get("created", "")) or changed,
         updated=(_moment(stamps[-1].decode()) if stamps else None) or changed,
@@ -78,6 +93,25 @@ def _summarise(path: str) -> SessionSummary | None:
         cwd=found.get("cwd", ""),
         model=(end[0] if end else "") or found.get("model", ""),
     )
+
+
+def _look(path: Path) -> _Look:
+    fd = os.open(path, READ_FLAGS)
+    try:
+        status = os.fstat(fd)
+        return _Look(
+            head=os.pread(fd, _HEAD_BYTES, 0),
+            tail=os.pread(fd, _TAIL_BYTES, max(0, status.st_size - _TAIL_BYTES)),
+            size=status.st_size,
+            changed=datetime.fromtimestamp(status.st_mtime, UTC),
+        )
+    finally:
+        os.close(fd)
+
+
+def _messages_in(path: Path) -> int:
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        return sum(line.count(_MESSAGE) for line in file)
 
 
 def _last_run_end(tail: bytes) -> tuple[str, int] | None:

@@ -51,6 +51,18 @@ class WriterLock:
         self._fd = None
 
 
+def writer_of(path: Path) -> int | None:
+    """The process that holds the lock at `path`, as far as it can be told; nothing is locked."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
+
+
 def _open_locked(path: Path) -> int:
     try:
         fd = os.open(path, _OPEN_FLAGS, 0o600)

@@ -1,7 +1,7 @@
 """Reading a journal whatever has happened to it: all that is intact, and the rest for itself."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import VERSION, Record, decode, encode
@@ -51,6 +51,20 @@ def scan(lines: Iterable[bytes]) -> Scan:
         damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
         torn_at=torn_at,
         is_newer=any(record.v > VERSION for record in records),
+    )
+
+
+def merge(parts: Sequence[Scan]) -> Scan:
+    """What several files of one journal hold together; `torn_at` is in the last of them."""
+    if len(parts) == 1:
+        return parts[0]
+    records, conflicting = _each_once([record for part in parts for record in part.records])
+    damage = [piece for part in parts for piece in part.damage]
+    return Scan(
+        records=records,
+        damage=damage + [encode(record).rstrip(b"\n") for record in conflicting],
+        torn_at=parts[-1].torn_at if parts else None,
+        is_newer=any(part.is_newer for part in parts),
     )
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ from dirge_py.session.continuation import Continuation, continuation_of, save_co
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import Clock, Journal, read_journal
 from dirge_py.session.listing import SessionSummary, list_sessions
+from dirge_py.session.lock import writer_of
 from dirge_py.session.names import check_session_id, new_session_id, project_id
 from dirge_py.session.record import Record
+from dirge_py.session.segments import Limits, folder_of, segment_numbers
 from dirge_py.session.tree import records_to_fork
 
 _SHOWN_CANDIDATES = 5
+_DEFAULT_LIMITS = Limits()
 
 
 class _Taken(SessionError):
@@ -27,7 +31,8 @@ class _Taken(SessionError):
 class Store:
     """The sessions of one project, in `<state_dir>/sessions/<project>/`.
 
-    `<id>.jsonl` is the session; `<id>/assets` and `<id>/output` hold its pictures and relayed tool
+    `<id>.jsonl` is the session, `<id>/0002.jsonl` and so on what no longer fitted (see `limits`);
+    `<id>/blobs`, `<id>/assets` and `<id>/output` hold its large texts, pictures and relayed tool
     output. Everything is readable by its owner only. Nothing is made before it is needed.
     """
 
@@ -38,11 +43,13 @@ class Store:
         *,
         app_version: str = "",
         clock: Clock = time.time,
+        limits: Limits = _DEFAULT_LIMITS,
     ) -> None:
         self._state_dir = state_dir
         self._project_root = project_root
         self._app_version = app_version
         self._clock = clock
+        self._limits = limits
         self.folder = state_dir / "sessions" / project_id(project_root)
 
     def create(self, session_id: str | None = None, *, cwd: Path | None = None) -> Journal:
@@ -62,19 +69,50 @@ class Store:
         """
         if fork:
             return self.fork(name, cwd=cwd)
-        return Journal.open(
-            self._path(self.find(name)), header=self._header(cwd), clock=self._clock
-        )
+        return self._opened(self.find(name), self._header(cwd))
 
     def open_or_create(self, session_id: str, *, cwd: Path | None = None) -> Journal:
         """The session of exactly this id, made if there is none."""
         self._make_folder(self.folder)
-        path = self._path(check_session_id(session_id))
-        return Journal.open(path, header=self._header(cwd), clock=self._clock)
+        return self._opened(check_session_id(session_id), self._header(cwd))
 
     def read(self, name: str) -> Loaded:
         """A session as it stands, to look at: no lock is taken and nothing is written."""
         return replay(self.events_since(name, 0))
+
+    def view(self, name: str) -> Loaded:
+        """A session as it stands, for showing it while somebody else may be writing it.
+
+        No lock is taken and nothing is written or mended. `notices` say that, and who writes it.
+
+        Raises:
+            SessionError: there is none, several fit, or it cannot be read.
+        """
+        loaded = replay(self.events_since(name, 0), notices=[self.why_only_to_look(name)])
+        return replace(loaded, open_calls=())
+
+    def why_only_to_look(self, name: str) -> str:
+        """Why a session that is only viewed takes no prompt, and what does.
+
+        Raises:
+            SessionError: there is none, or several fit.
+        """
+        session_id = self.find(name)
+        writer = writer_of(self._path(session_id).with_suffix(".lock"))
+        why = f"because process {writer} writes it" if writer else "as it was opened to look at"
+        return f"Session {session_id} is read-only {why}; `--fork-session` or /fork goes on."
+
+    def paths_of(self, session_id: str) -> Sequence[Path]:
+        """Every file and folder that belongs to the session, the one that lists it first.
+
+        Not its lock: whoever moves or removes these holds it.
+
+        Raises:
+            SessionError: the id cannot be one.
+        """
+        first = self._path(check_session_id(session_id))
+        belonging = (first, first.with_suffix(".damaged"), folder_of(first))
+        return [path for path in belonging if os.path.lexists(path)]
 
     def events_since(self, name: str, seq: int) -> Sequence[Record]:
         """What was recorded after the record `seq`, in order, for whoever was away meanwhile.
@@ -123,12 +161,12 @@ class Store:
         origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
         journal = self._create(new_id, {**self._header(cwd), **origin})
         try:
+            for kind in ("assets", "blobs"):
+                self._share(kind, source, journal.id)
             journal.adopt(records)
-            self._share_assets(source, journal.id)
             journal.append("notice", {"content": f"Forked from {source}."}, sync=True)
         except BaseException:
-            with contextlib.suppress(OSError):
-                journal.path.unlink()
+            self._forget(journal.id)
             journal.close()
             raise
         return journal
@@ -139,7 +177,7 @@ class Store:
         Raises:
             SessionError: none or several fit; the message lists up to five of them.
         """
-        if os.path.lexists(self._path(check_session_id(name))):
+        if segment_numbers(self._path(check_session_id(name))):
             return name
         ids = sorted(path.name.removesuffix(".jsonl") for path in self.folder.glob("*.jsonl"))
         fitting = [known for known in ids if known.startswith(name)] or [
@@ -190,13 +228,26 @@ class Store:
                 return self._create_named(new_session_id(self._clock()), header)
 
     def _create_named(self, session_id: str, header: dict[str, Any]) -> Journal:
-        journal = Journal.open(self._path(session_id), header=header, clock=self._clock)
+        journal = self._opened(session_id, header)
         if not journal.is_new:
             journal.close()
             raise _Taken(
                 f"Session {session_id} exists already.", hint="Open it, or choose another id."
             )
         return journal
+
+    def _opened(self, session_id: str, header: dict[str, Any]) -> Journal:
+        return Journal.open(
+            self._path(session_id), header=header, clock=self._clock, limits=self._limits
+        )
+
+    def _forget(self, session_id: str) -> None:
+        """Remove what was just made, as far as that goes."""
+        for path in self.paths_of(session_id):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def _header(self, cwd: Path | None) -> dict[str, Any]:
         return {
@@ -208,17 +259,20 @@ class Store:
     def _path(self, session_id: str) -> Path:
         return self.folder / f"{session_id}.jsonl"
 
-    def _share_assets(self, source: str, target: str) -> None:
-        assets = self.folder / source / "assets"
-        if not assets.is_dir():
+    def _share(self, kind: str, source: str, target: str) -> None:
+        """Give the files of one kind to another session as well."""
+        owned = self.folder / source / kind
+        if not owned.is_dir():
             return
-        shared = self.asset_dir(target)
-        for asset in assets.iterdir():
-            # Assets never change, so one file can serve both; some file systems have no hard links.
+        shared = self._make_folder(self.folder / target / kind)
+        for file in owned.iterdir():
+            if file.suffix == ".part":
+                continue
+            # The rest never changes, so one file can serve both; not all disks have hard links.
             try:
-                os.link(asset, shared / asset.name, follow_symlinks=False)
+                os.link(file, shared / file.name, follow_symlinks=False)
             except OSError:
-                shutil.copyfile(asset, shared / asset.name, follow_symlinks=False)
+                shutil.copyfile(file, shared / file.name, follow_symlinks=False)
 
     def _make_folder(self, folder: Path) -> Path:
         """`folder` and what is missing above it, each closed to others."""

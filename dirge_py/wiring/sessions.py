@@ -8,10 +8,13 @@ from dirge_py import __version__
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.errors import SessionError
+from dirge_py.messages import UserMessage
+from dirge_py.parts import PromptCheck
 from dirge_py.session.continuation import Continuation, check_continuation
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import Journal
 from dirge_py.session.names import project_root
+from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
 from dirge_py.wiring.options import SessionChoice
 
@@ -32,11 +35,13 @@ def changes_since(loaded: Loaded, *, cwd: Path, now: datetime | None = None) -> 
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
     """The journal to write, None to keep nothing, and notices for the person.
 
+    For a `view` nothing is opened: see `viewed`.
+
     Raises:
         SessionError: the session asked for is not there, busy, or cannot be opened.
     """
     match choice.kind:
-        case "none":
+        case "none" | "view":
             return None, ()
         case "new":
             return store.create(), ()
@@ -57,10 +62,32 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
             return store.open_or_create(choice.id), ()
 
 
+def viewed(store: Store, choice: SessionChoice) -> Loaded:
+    """What a start that keeps nothing shows: the session of a `view`, else nothing.
+
+    Raises:
+        SessionError: the session to view is not there, or cannot be read.
+    """
+    return store.view(choice.id) if choice.kind == "view" else Loaded()
+
+
+def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
+    """The checks that keep prompts out of a session that is only viewed."""
+    if choice.kind != "view":
+        return ()
+
+    async def refuse(_prompt: UserMessage) -> str:
+        return store.why_only_to_look(choice.id)
+
+    return (refuse,)
+
+
 def open_store(config: Config, cwd: Path) -> Store:
     """The sessions of the project around `cwd`."""
     folder = state_dir(config.origin.environment)
-    return Store(folder, project_root(cwd), app_version=__version__)
+    kept = config.session
+    limits = Limits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
+    return Store(folder, project_root(cwd), app_version=__version__, limits=limits)
 
 
 def _open_to_continue(store: Store, continuation: Continuation) -> Journal:

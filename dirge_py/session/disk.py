@@ -1,0 +1,56 @@
+"""Files of a session as the system sees them: opened safely, written whole, made to last."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from dirge_py.errors import SessionError
+
+READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of a regular file.
+
+    Raises:
+        SessionError: it cannot be opened, or is a link, folder, pipe or the like.
+    """
+    try:
+        fd = os.open(path, flags)
+    except OSError as error:
+        raise SessionError(
+            f"The session file {str(path)!r} cannot be opened: {error.strerror}.",
+            hint="`dirge -r` lists those there are.",
+        ) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise SessionError(f"{str(path)!r} is no regular file.", hint="Move it away.")
+    return fd
+
+
+def write_all(fd: int, payload: bytes) -> None:
+    rest = memoryview(payload)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def append_durably(path: Path, payload: bytes) -> None:
+    """Add to a file, which is made if there is none; it is on the disk when this returns."""
+    fd = os.open(path, APPEND_FLAGS | os.O_CREAT, 0o600)
+    try:
+        write_all(fd, payload)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new file's name survive a power cut; some file systems cannot, and need not."""
+    with contextlib.suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

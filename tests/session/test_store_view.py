@@ -1,0 +1,72 @@
+"""A session that somebody else writes can be looked at."""
+
+import os
+
+import pytest
+
+from dirge_py.errors import SessionError
+from dirge_py.events import MessageEnd
+from dirge_py.messages import user_text
+from dirge_py.session.history import Loaded
+from dirge_py.session.recorder import Recorder
+from dirge_py.wiring.options import SessionChoice
+from dirge_py.wiring.sessions import open_journal, refuse_to_send, viewed
+
+VIEW = SessionChoice(kind="view", id="s")
+
+
+@pytest.fixture
+def writer(store):
+    """Somebody who writes the session `s`."""
+    recorder = Recorder(store.create("s"))
+    recorder.sink(MessageEnd(user_text("one")))
+    yield recorder
+    recorder.close()
+
+
+def files_of(store):
+    return {path: path.read_bytes() for path in store.folder.rglob("*") if path.is_file()}
+
+
+def test_a_session_in_use_can_be_viewed_and_says_who_writes_it(store, writer):
+    before = files_of(store)
+
+    shown = store.view("s")
+
+    assert [message.text for message in shown.messages] == ["one"]
+    why = f"because process {os.getpid()} writes it"
+    assert shown.notices == (f"Session s is read-only {why}; `--fork-session` or /fork goes on.",)
+    assert files_of(store) == before
+
+
+def test_a_view_shows_what_was_written_since(store, writer):
+    store.view("s")
+    writer.sink(MessageEnd(user_text("two")))
+
+    assert [message.text for message in store.view("s").messages] == ["one", "two"]
+
+
+def test_a_session_that_nobody_writes_can_be_viewed(store, writer):
+    writer.close()
+
+    assert "as it was opened to look at" in store.view("s").notices[0]
+
+
+def test_there_has_to_be_something_to_view(store):
+    with pytest.raises(SessionError, match="no session"):
+        store.view("s")
+
+
+async def test_a_start_that_views_holds_nothing_and_sends_nothing(store, writer):
+    journal, notices = open_journal(store, VIEW)
+    [refuse] = refuse_to_send(store, VIEW)
+
+    assert (journal, notices) == (None, ())
+    assert viewed(store, VIEW) == store.view("s")
+    assert "read-only because process" in (await refuse(user_text("go on")) or "")
+
+
+def test_other_starts_view_nothing_and_may_send(store):
+    for choice in (SessionChoice(), SessionChoice(kind="named", id="s")):
+        assert viewed(store, choice) == Loaded()
+        assert refuse_to_send(store, choice) == ()
