@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
+    from dirge_py.session.interruption import Interruption
 
 _logger = logging.getLogger(__name__)
 
@@ -136,6 +137,12 @@ class Conversation(Choices):
     def prompts(self) -> "PromptBook | None":
         """The prompts kept in files; one that is chosen holds from the next run on."""
         return self._parts.prompts
+
+    @property
+    def interruption(self) -> "Interruption | None":
+        """What the session's last run left when it was killed; None once something goes on."""
+        recorder = self._parts.recorder
+        return recorder.interruption if recorder is not None else None
 
     # -- runs
 

@@ -33,13 +33,13 @@ from dirge_py.events import (
     Sink,
     SystemNotice,
 )
+from dirge_py.interrupted import choices_in, closed_words, completed, passed_over
 from dirge_py.ledger import Ledger
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Failed, HookTerminated, Outcome
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.runs import Run
-from dirge_py.session.transcript import undecided
 
 _logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Drive:
         self._ledger = ledger
         self._queues = queues
         self._tell = tell
+        self._decisions = order.decisions
         self._has_begun = False
         self._ended: AgentEnd | None = None
 
@@ -139,9 +140,11 @@ class Drive:
 
     async def _loop(self) -> None:
         parts, order, run = self._parts, self._order, self._run
-        config = self._config()
         if order.prompts is not None:
             self._pass_over()
+        else:
+            self._take_up()
+        config = self._config()
         names = [tool.name for tool in parts.tools]
         # Plugins may have a word in it, and take their time.
         writing = asyncio.to_thread(parts.system_prompt, names)
@@ -163,7 +166,7 @@ class Drive:
                 signal=run.signal,
                 emit=self.emit,
                 stream_fn=stream_fn,
-                decisions=[decision for decision in order.decisions if decision.allow],
+                decisions=[one for one in self._decisions if one.allow or one.answer],
             )
         else:
             await run_agent_loop(
@@ -176,16 +179,36 @@ class Drive:
             )
 
     def _pass_over(self) -> None:
-        """Answer the calls that still wait for a decision when a new prompt comes.
+        """Answer the calls that are still open when a new prompt comes.
 
         It is told in no event, as these calls are no part of this run.
         """
+        recorder = self._parts.recorder
+        interruption = recorder.interruption if recorder is not None else None
         waiting = open_calls(self._ledger.messages)
         for call in waiting.calls if waiting else ():
-            answer = undecided(call)
+            answer = passed_over(call, interruption)
             self._ledger.take_in(MessageEnd(answer), None)
-            if self._parts.recorder is not None:
-                self._parts.recorder.add_message(answer)
+            if recorder is not None:
+                recorder.add_message(answer)
+        if interruption is not None and interruption.calls:
+            names = [one.call.name for one in interruption.calls]
+            self._parts.late_notices.append(closed_words(names))
+
+    def _take_up(self) -> None:
+        """Have something decided about each call that may have done its work when it was cut off.
+
+        It is recorded before anything runs, so that nobody is asked about them again.
+        """
+        recorder = self._parts.recorder
+        interruption = recorder.interruption if recorder is not None else None
+        if recorder is None or interruption is None:
+            return
+        self._decisions = completed(self._decisions, interruption)
+        choices = choices_in(self._decisions, interruption)
+        if choices:
+            data = {"run_id": interruption.run_id, "choices": choices}
+            recorder.note("interruption", data, sync=True)
 
     def _config(self) -> LoopConfig:
         parts, order = self._parts, self._order
@@ -237,7 +260,7 @@ class Drive:
         return Bundle(
             name="conversation",
             transform_context=before_model,
-            before_tool_call=self._rejection if self._order.decisions else None,
+            before_tool_call=self._rejection if self._decisions else None,
             after_tool_call=after_call,
             prepare_next_turn=before_next,
             get_steering_messages=self._delivering(self._queues.steering),
@@ -246,7 +269,7 @@ class Drive:
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
         """The answer to a call that somebody decided against while the run was down."""
-        for decision in self._order.decisions if info.turn == 1 else ():
+        for decision in self._decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
                 reason = decision.reason or "User rejected"
                 info.emit(

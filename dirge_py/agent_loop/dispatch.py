@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs, StopRun
+from dirge_py.agent_loop.hooks import Answer, CallDecision, Defer, EditArgs, StopRun
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.prepare import prepare_call, with_arguments
 from dirge_py.agent_loop.race import Aborted, until_aborted
@@ -86,7 +86,7 @@ class _Batch:
             if self._run.signal.aborted:
                 return
             self._start(slot)
-            deferral = await self._preflight(slot)
+            deferral = None if self._is_answered(slot) else await self._preflight(slot)
             if deferral is not None:
                 self._defer_from(slot, deferral)
             if slot.result is None and not self._run.signal.aborted:
@@ -100,7 +100,7 @@ class _Batch:
         deferred: tuple[_Slot, Defer] | None = None
         for slot in self._slots:
             self._start(slot)
-            if deferred is not None:
+            if deferred is not None or self._is_answered(slot):
                 continue
             deferral = await self._preflight(slot)
             if self._run.signal.aborted:
@@ -121,7 +121,9 @@ class _Batch:
         for slot in slots:
             if slot.result is None:
                 self._start(slot)
-                self._end(slot, unanswered)
+                decision = self._decision(slot)
+                instead = decision.answer if decision is not None else None
+                self._end(slot, instead or unanswered)
             if self.is_sequential:
                 self._record(slot)
         for slot in slots:
@@ -139,6 +141,18 @@ class _Batch:
             return call
         return with_arguments(call, decision.arguments, validate)
 
+    def _decision(self, slot: _Slot) -> CallDecision | None:
+        return self._run.decisions.get(slot.block.id)
+
+    def _is_answered(self, slot: _Slot) -> bool:
+        """Answer the call if it was decided that it does not run; no hook has a say in that."""
+        decision = self._decision(slot)
+        if decision is None or decision.allow or slot.result is not None:
+            return slot.result is not None
+        denied = text_result(f"Denied. {decision.reason}".strip(), outcome="denied", is_error=True)
+        self._end(slot, decision.answer or denied)
+        return True
+
     def _start(self, slot: _Slot) -> None:
         if slot.is_started:
             return
@@ -150,11 +164,6 @@ class _Batch:
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask whether the call may run, and answer it if not."""
-        decision = self._run.decisions.get(slot.block.id)
-        if decision is not None and not decision.allow:
-            text = f"Denied. {decision.reason}".strip()
-            self._end(slot, text_result(text, outcome="denied", is_error=True))
-            return None
         info = self._run.info(calls=self._calls)
         answer = await self._run.hooks.before_tool_call(info, slot.call)
         if self._run.signal.aborted:
@@ -162,7 +171,7 @@ class _Batch:
         if isinstance(answer, Answer):
             self._end(slot, answered_result(answer, slot.call))
             return None
-        if isinstance(answer, Defer) and decision is None:
+        if isinstance(answer, Defer) and self._decision(slot) is None:
             return answer
         if isinstance(answer, EditArgs):
             slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
@@ -172,10 +181,12 @@ class _Batch:
         return None
 
     def _defer_from(self, first: _Slot, deferral: Defer) -> None:
-        """Leave this call and those after it open, and end the run."""
-        waiting = self._slots[self._slots.index(first) :]
-        for slot in waiting:
+        """Leave this call and those after it open, unless they are answered, and end the run."""
+        rest = self._slots[self._slots.index(first) :]
+        for slot in rest:
             self._start(slot)
+        waiting = [slot for slot in rest if not self._is_answered(slot)]
+        for slot in waiting:
             slot.is_deferred = True
             self._end(slot, WAITING)
         ids = tuple(slot.block.id for slot in waiting)

@@ -43,12 +43,15 @@ class CallDecision:
 
     `allow` lets it pass where a hook would defer it again; a hook that answers it still wins.
     `arguments`, if given, replace the model's. Without `allow`, `reason` is told to the model.
+    `answer` is the result of the call where it does not run: without `allow` at once, in the place
+    of `reason`; with it, when the run ends before its turn comes.
     """
 
     tool_call_id: str
     allow: bool
     reason: str = ""
     arguments: Mapping[str, Any] | None = None
+    answer: LoopToolResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.codec import decode_usage
+from dirge_py.session.interruption import Interruption
 from dirge_py.session.record import Record
 from dirge_py.session.transcript import Healing, Transcript, read_transcript
 from dirge_py.session.tree import branch
@@ -20,7 +21,9 @@ class Loaded:
     """A session as it stands.
 
     `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
-    for an answer made up just now (those are `healed`). `open_calls` wait for a decision.
+    for an answer that no record holds as a message yet: it was made up just now (those are `healed`)
+    or kept when its call finished (`reused`). `open_calls` wait for a decision, or belong to the
+    `interruption`: what the last run left when it was killed, None if it came to an end.
     `compactions` are about `messages`, oldest first, as they were given to `note_compaction`;
     `decisions` are the newest of those given to `note_decision`.
     Everything else is of the whole session: usage and cost of abandoned branches were paid for too.
@@ -31,6 +34,8 @@ class Loaded:
     record_ids: tuple[str, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
     healed: tuple[Healing, ...] = ()
+    reused: tuple[Healing, ...] = ()
+    interruption: Interruption | None = None
     compactions: tuple[Mapping[str, Any], ...] = ()
     model: str = ""
     thinking: str = ""
@@ -51,9 +56,10 @@ class Loaded:
 
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
     """The session told by `records`. A notice that was recorded is not given again."""
-    transcript = read_transcript(branch(records))
-    choices = _choices(records)
     header = _newest(records, "session")
+    copied_to = _text(header, "forked_at") or None
+    transcript = read_transcript(branch(records), copied_to=copied_to)
+    choices = _choices(records)
     usage, cost_usd, turns = _spending(records)
     told = {record.data.get("content") for record in _of_type(records, "notice")}
     return Loaded(
@@ -61,6 +67,8 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
         record_ids=transcript.record_ids,
         open_calls=transcript.open_calls,
         healed=transcript.healed,
+        reused=transcript.reused,
+        interruption=transcript.interruption,
         compactions=transcript.compactions,
         **choices,
         usage=usage,

@@ -14,13 +14,16 @@ from dirge_py.events import (
     LoopEvent,
     MessageEnd,
     SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
     UsageReported,
 )
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, UserMessage
+from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.session.codec import encode_message, encode_usage
 from dirge_py.session.history import Loaded, replay, title_of
+from dirge_py.session.interruption import Interruption
 from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
 from dirge_py.session.redact import Redact, redacted_record
@@ -46,6 +49,15 @@ def may_change_something(call: ToolCall) -> bool:
     except Exception:
         return True
     return any(claim.op not in ("read", "meta") for claim in claims)
+
+
+@dataclasses.dataclass(slots=True)
+class _Progress:
+    """How far a call came that has no result message yet."""
+
+    is_told: bool = False
+    has_begun: bool = False
+    is_mutating: bool = False
 
 
 class Recorder:
@@ -79,6 +91,9 @@ class Recorder:
         self._run_id = ""
         self._model = ""
         self._message_count = 0
+        self._calls: dict[str, _Progress] = {}
+        self.interruption: Interruption | None = None
+        """What the last run left when it was killed, until the conversation goes on."""
         self.written_seq: int | None = None
         """The last record that the event heard last was written to; None if there is none (yet)."""
 
@@ -92,17 +107,19 @@ class Recorder:
         return not self._is_failing
 
     def load(self) -> Loaded:
-        """The session so far, with what an interruption left open closed.
+        """The session so far. The calls of its last answer stay open where a run was killed.
 
-        The answers made up for interrupted calls, and the notices, are recorded: from then on they
-        are history, and nobody is told twice.
+        The answers made up for other calls, those of calls that had finished, and the notices are
+        recorded: from then on they are history, and nobody is told twice.
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
         self._model = loaded.model
         self._message_count = len(loaded.messages)
+        self.interruption = loaded.interruption
+        self._calls = {call.id: _Progress() for call in loaded.open_calls}
         if self._has_messages:
-            for healing in loaded.healed:
+            for healing in (*loaded.healed, *loaded.reused):
                 self._save("message", healing.as_stored())
             for notice in loaded.notices:
                 self._save("notice", {"content": notice}, sync=True)
@@ -138,6 +155,9 @@ class Recorder:
                     outcome="error",
                     is_error=True,
                 )
+        if call.id in self._calls:
+            progress = self._calls[call.id]
+            progress.has_begun, progress.is_mutating = True, is_mutating
         return await proceed()
 
     def add_message(self, message: Message) -> None:
@@ -147,6 +167,11 @@ class Recorder:
             self._save("title", {"title": title_of(message)})
         self._has_messages = True
         self._message_count += 1
+        self.interruption = None
+        if isinstance(message, AssistantMessage):
+            self._calls = {call.id: _Progress() for call in message.calls}
+        elif isinstance(message, ToolResultMessage):
+            self._calls.pop(message.tool_call_id, None)
         self._save("message", encoded, sync=True)
 
     def note_model(self, model: str, *, thinking: str = "off") -> None:
@@ -204,6 +229,10 @@ class Recorder:
         match event:
             case MessageEnd(message):
                 self.add_message(message)
+            case ToolExecutionStart(tool_call_id=call_id) if call_id in self._calls:
+                self._calls[call_id].is_told = True
+            case ToolExecutionEnd(deferred=False):
+                self._keep_result(event)
             case UsageReported(usage=usage, model=model, cost_usd=cost_usd):
                 counts = encode_usage(usage)
                 self._save("usage", {"usage": counts, "model": model, "cost_usd": cost_usd})
@@ -218,8 +247,28 @@ class Recorder:
             case SystemNotice(content):
                 self._save("notice", {"content": content})
 
+    def _keep_result(self, event: ToolExecutionEnd) -> None:
+        """Record the result of a call whose message has to wait for other calls.
+
+        Where calls run one by one its message comes at once, and nothing else is needed.
+        """
+        progress = self._calls.get(event.tool_call_id)
+        others = [of for of in self._calls.values() if of is not progress]
+        if progress is None or not any(of.is_told or not progress.has_begun for of in others):
+            return
+        message = ToolResultMessage(
+            tool_call_id=event.tool_call_id,
+            tool_name=event.tool_name,
+            content=event.result.content,
+            details=event.result.details,
+            is_error=event.is_error,
+        )
+        data = {"call_id": event.tool_call_id, "result": encode_message(message)}
+        self._save("tool_finished", data, sync=progress.is_mutating)
+
     def _record_end(self, outcome: Outcome) -> None:
         if isinstance(outcome, AwaitingConfirmation):
+            self.interruption = None
             waiting = {
                 "call_ids": list(outcome.call_ids),
                 "description": outcome.description,

@@ -1,12 +1,13 @@
 """From the records of one branch to messages a provider accepts: every call has its one answer.
 
 A process can end at any instant, and a disk can lose any record. What is missing is answered here,
-what is too much is left out; the journal itself is never rewritten.
+what is too much is left out; the journal itself is never rewritten. Only the calls of the last
+answer may stay open: those that wait for a decision, and those of a run that was killed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from dirge_py.messages import (
     AssistantMessage,
@@ -17,41 +18,36 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.session.codec import Json, decode_message, encode_message
+from dirge_py.session.interruption import (
+    CallState,
+    Choice,
+    InterruptedCall,
+    Interruption,
+    left_open,
+)
 from dirge_py.session.record import Record
 
-_OUTCOME_UNKNOWN = (
-    "Interrupted: dirge ended while this call ran. Its outcome is unknown; "
-    "check before repeating it."
-)
-_READ_ONLY = (
-    "Interrupted: dirge ended while this call ran. It only reads, so nothing was changed; "
-    "call it again if it is still wanted."
-)
-_NOT_STARTED = "Not started: dirge ended before this call ran. Call it again if it is still wanted."
 _UNDECIDED = (
     "Not run: it waited for a decision that never came. It did nothing; "
     "call it again only if it is still wanted."
 )
+_OF_A_RUN = frozenset({"run_start", "message", "usage", "context", "tool_started", "tool_finished"})
 
 
 def undecided(call: ToolCallBlock) -> ToolResultMessage:
     """The answer to a deferred call once the conversation goes on without a decision about it."""
-    return _made_up(call, _UNDECIDED, outcome="denied", synthetic="undecided")
-
-
-def _made_up(call: ToolCallBlock, text: str, **details: str) -> ToolResultMessage:
     return ToolResultMessage(
         tool_call_id=call.id,
         tool_name=call.name,
-        content=(TextBlock(text),),
-        details=details,
+        content=(TextBlock(_UNDECIDED),),
+        details={"outcome": "denied", "synthetic": "undecided"},
         is_error=True,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """An answer made up for a call that has none; `asked_in` is the record that holds the call.
+    """The answer to a call whose message is missing; `asked_in` is the record that holds the call.
 
     Where a record holds many messages, their place in it follows, as in `r7#2`.
     """
@@ -68,56 +64,75 @@ class Healing:
 class Transcript:
     """The messages of a branch, healed.
 
-    `record_ids` has one entry per message, "" for an answer that no record holds yet: those are in
-    `healed`. `open_calls` wait for a decision and have no answer on purpose. `compactions` are only
-    those that were made of these very messages.
+    `record_ids` has one entry per message, "" for an answer whose message no record holds yet: those
+    made up are in `healed`, those a tool gave in `reused`. `open_calls` have no answer on purpose:
+    they wait for a decision, or belong to the `interruption`. `compactions` are only those that were
+    made of these very messages.
     """
 
     messages: tuple[Message, ...]
     record_ids: tuple[str, ...]
     healed: tuple[Healing, ...] = ()
+    reused: tuple[Healing, ...] = ()
     open_calls: tuple[ToolCallBlock, ...] = ()
+    interruption: Interruption | None = None
     compactions: tuple[Mapping[str, Any], ...] = ()
     surplus_results: int = 0
     unreadable: int = 0
 
 
-def read_transcript(records: Iterable[Record]) -> Transcript:
+def read_transcript(records: Iterable[Record], *, copied_to: str | None = None) -> Transcript:
     """The transcript of one branch, given in order.
 
     A result belongs to the nearest call before it that has its id and no answer yet, because some
     providers use the same ids in every turn. It is moved right behind its call, in the order of the
-    calls.
+    calls. Up to the record `copied_to` it is the copy of another session, whose runs are its own.
     """
     reading = _Reading()
     for record in records:
         reading.take(record)
+        if record.id == copied_to:
+            reading.leave_run()
     return reading.finish()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Slot:
-    """A call and what became of it."""
+    """A call and what became of it; `finished` is its result if that was kept before its message.
+
+    `is_left`: it was open when somebody went to another place of the session, so it stays undone.
+    """
 
     call: ToolCallBlock
     asked_in: str
     result: ToolResultMessage | None = None
     record_id: str = ""
+    finished: ToolResultMessage | None = None
     is_started: bool = False
     only_reads: bool = False
     is_deferred: bool = False
+    is_left: bool = False
+    chosen: Choice | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a decision; then it has done nothing yet."""
+        return self.is_deferred and not self.is_started
+
+    @property
+    def state(self) -> CallState:
+        if self.chosen is None and not self.is_started:
+            return "not_started"
+        return "reads" if self.only_reads else "unknown"
 
     def answer(self) -> ToolResultMessage:
-        if self.result is not None:
-            return self.result
-        if self.is_deferred and not self.is_started:
-            return undecided(self.call)
-        unknown = _READ_ONLY if self.only_reads else _OUTCOME_UNKNOWN
-        text = unknown if self.is_started else _NOT_STARTED
-        return _made_up(self.call, text, outcome="aborted", synthetic="interrupted")
+        known = self.result or self.finished
+        if known is not None:
+            return known
+        return undecided(self.call) if self.waits else left_open(self.call, self.state)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
     message: Message
     record_id: str
@@ -132,8 +147,12 @@ class _Reading:
         self._compactions: list[Mapping[str, Any]] = []
         self._surplus_results = 0
         self._unreadable = 0
+        self._run_id: str | None = None
+        self._since = ""
 
     def take(self, record: Record) -> None:
+        if record.type in _OF_A_RUN:
+            self._since = record.ts
         match record.type, record.data:
             case "message", encoded:
                 self._take_message(encoded, record.id)
@@ -142,13 +161,51 @@ class _Reading:
             case "compaction", {"messages": int(count), "compaction": dict(compaction)}:
                 self._take_compaction(compaction, count)
             case "tool_started", {"call_id": str(call_id), **rest}:
-                for slot in self._unanswered.get(call_id, ())[-1:]:
-                    slot.is_started = True
+                for slot in self._open_under(call_id):
+                    slot.is_started, slot.chosen = True, None
                     slot.only_reads = rest.get("only_reads") is True
+                    self._decide_around(slot)
+            case "tool_finished", {"call_id": str(call_id), "result": result}:
+                for slot in self._open_under(call_id):
+                    slot.finished = _result_of(result, slot.call)
             case "deferred", {"call_ids": [*call_ids]}:
                 for call_id in map(str, call_ids):
-                    for slot in self._unanswered.get(call_id, ())[-1:]:
+                    for slot in self._open_under(call_id):
                         slot.is_deferred = True
+            case "interruption", {"choices": dict(choices)}:
+                self._take_choices(choices)
+            case "run_start", {"run_id": str(run_id)}:
+                self._run_id = run_id
+            case "run_end", _:
+                self._run_id = None
+            case (("branch" | "move"), _):
+                self.leave_run()
+
+    def leave_run(self) -> None:
+        """End the run here: what it left open is not carried on from another place."""
+        self._run_id = None
+        for slot in self._last_said.slots if self._last_said else ():
+            slot.is_left = slot.result is None and not slot.waits
+
+    def _open_under(self, call_id: str) -> Sequence[_Slot]:
+        """The newest call of this id that has no result, if there is one."""
+        return self._unanswered.get(call_id, ())[-1:]
+
+    def _take_choices(self, choices: Mapping[str, Any]) -> None:
+        for slot in self._last_said.slots if self._last_said else ():
+            choice = choices.get(slot.call.id)
+            if slot.result is None and choice in get_args(Choice):
+                slot.chosen = choice
+                # Whether it runs again is for its next start to say.
+                slot.is_started = slot.is_started and choice != "again"
+
+    def _decide_around(self, slot: _Slot) -> None:
+        """Take the calls beside one that began for decided: nobody is asked about them now."""
+        for entry in reversed(self._entries):
+            if slot in entry.slots:
+                for other in entry.slots:
+                    other.is_deferred = False
+                return
 
     def _begin_again(self, messages: Sequence[Any], record_id: str) -> None:
         """Let these messages stand for all that was read so far."""
@@ -172,7 +229,7 @@ class _Reading:
         for entry in self._entries:
             is_missing = False
             for slot in entry.slots:
-                is_waiting = entry is last and self._is_waiting(entry, slot)
+                is_waiting = entry is last and self._is_open(entry, slot)
                 if slot.result is None and not is_waiting:
                     return False
                 if slot.result is not None and is_missing:
@@ -207,30 +264,67 @@ class _Reading:
         slot = meant[-1]
         slot.result, slot.record_id = result, record_id
         self._unanswered[result.tool_call_id] = [other for other in waiting if other is not slot]
+        if asked_in is None:
+            self._decide_around(slot)
 
     def finish(self) -> Transcript:
         messages: list[tuple[Message, str]] = []
-        healed = []
-        open_calls = []
+        healed, reused = [], []
+        open_slots = []
         for entry in self._entries:
             messages.append((entry.message, entry.record_id))
             for slot in entry.slots:
-                if slot.result is None and self._is_waiting(entry, slot):
-                    open_calls.append(slot.call)
+                if self._is_open(entry, slot):
+                    open_slots.append(slot)
                     continue
                 messages.append((slot.answer(), slot.record_id))
                 if slot.result is None:
-                    healed.append(Healing(result=slot.answer(), asked_in=slot.asked_in))
+                    kept = healed if slot.finished is None else reused
+                    kept.append(Healing(result=slot.answer(), asked_in=slot.asked_in))
         return Transcript(
             messages=tuple(message for message, _ in messages),
             record_ids=tuple(record_id for _, record_id in messages),
             healed=tuple(healed),
-            open_calls=tuple(open_calls),
+            reused=tuple(reused),
+            open_calls=tuple(slot.call for slot in open_slots),
+            interruption=self._interruption(open_slots, messages[-1][0] if messages else None),
             compactions=tuple(self._compactions),
             surplus_results=self._surplus_results,
             unreadable=self._unreadable,
         )
 
-    def _is_waiting(self, entry: _Entry, slot: _Slot) -> bool:
-        """Deferred, not begun since, and the conversation has not gone on without it."""
-        return slot.is_deferred and not slot.is_started and entry is self._last_said
+    def _is_open(self, entry: _Entry, slot: _Slot) -> bool:
+        """Whether nothing answered it, and the conversation has not gone on without it."""
+        is_answered = slot.result is not None or slot.finished is not None
+        return not is_answered and not slot.is_left and entry is self._last_said
+
+    def _interruption(
+        self, open_slots: Sequence[_Slot], last: Message | None
+    ) -> Interruption | None:
+        if open_slots and all(slot.waits for slot in open_slots):
+            return None
+        if not open_slots and (self._run_id is None or last is None or _is_whole(last)):
+            return None
+        calls = tuple(
+            InterruptedCall(call=slot.call, state=slot.state, chosen=slot.chosen)
+            for slot in open_slots
+        )
+        return Interruption(run_id=self._run_id or "", since=self._since, calls=calls)
+
+
+def _result_of(encoded: Any, call: ToolCallBlock) -> ToolResultMessage | None:
+    try:
+        message = decode_message(encoded)
+    except ValueError:
+        return None
+    is_its = isinstance(message, ToolResultMessage) and message.tool_call_id == call.id
+    return message if is_its else None
+
+
+def _is_whole(message: Message) -> bool:
+    """Whether a run that ends with this has nothing more to do."""
+    return (
+        isinstance(message, AssistantMessage)
+        and message.origin == "model"
+        and message.stop_reason in ("stop", "toolUse")
+    )

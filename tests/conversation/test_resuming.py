@@ -3,11 +3,13 @@
 import pytest
 
 from dirge_py.agent_loop.hooks import CallDecision
+from dirge_py.events import SystemNotice
 from dirge_py.messages import ToolResultMessage, Usage
 from dirge_py.outcomes import AwaitingConfirmation, Done
 from dirge_py.questions import PermissionAnswer
 from dirge_py.testing import assert_balanced
 from tests.conversation.room import Room
+from tests.session.cut import cut_behind
 
 
 async def test_tokens_and_cost_add_up_over_the_whole_session(room: Room) -> None:
@@ -39,25 +41,29 @@ async def test_history_comes_back_as_it_was(room: Room) -> None:
         assert [summary.id for summary in talk.sessions()] == [name]
 
 
-async def test_a_call_that_was_interrupted_is_closed_and_told(room: Room) -> None:
+async def test_a_prompt_closes_a_call_that_was_interrupted_and_that_is_told_once(
+    room: Room,
+) -> None:
     room.model.will_call("bash", command="touch a").will_say("going on")
     room.person.answer = PermissionAnswer(effect="allow")
     async with room.open() as talk:
         await talk.send("touch")
-    lines = room.journal.read_bytes().split(b"\n")
-    started = next(i for i, line in enumerate(lines) if b'"tool_started"' in line)
-    room.journal.write_bytes(b"\n".join(lines[: started + 1]) + b"\n")
+    cut_behind(room.journal, "tool_started")
 
+    told: list[str] = []
     async with room.open("newest") as talk:
-        assert any("interrupted" in notice for notice in talk.notices)
-        assert_balanced(talk.messages)
-        assert isinstance(talk.messages[-1], ToolResultMessage)
-        assert talk.messages[-1].is_error
+        assert talk.interruption is not None
+        talk.subscribe(lambda e: told.append(e.content) if isinstance(e, SystemNotice) else None)
         await talk.send("and now?")
+        assert talk.interruption is None
+        assert_balanced(talk.messages)
+        [result] = [m for m in talk.messages if isinstance(m, ToolResultMessage)]
+        assert result.is_error and "its outcome is unknown" in result.text
     async with room.open("newest") as talk:
-        assert list(talk.notices) == []
+        assert (talk.interruption, list(talk.notices)) == (None, [])
 
-    assert len(room.person.asked) == 1
+    assert [words for words in told if "interrupted tool call(s) (bash)" in words] == told
+    assert len(told) == len(room.person.asked) == 1
 
 
 async def test_a_deferred_call_can_be_decided_later(room: Room) -> None:

@@ -184,41 +184,6 @@ async def test_the_start_of_a_call_is_on_disk_before_it_runs(start, store):
     assert result.text == "ran"
 
 
-async def test_an_interrupted_call_is_answered_once_and_told_once(start, store, told):
-    recorder = start()
-    recorder.sink(MessageEnd(user_text("go")))
-    recorder.sink(MessageEnd(asks("c")))
-
-    async def killed():
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        await recorder.interceptor(call_of("execute"), killed)
-    first = reopened(start, recorder)
-    loaded = first.load()
-    again = reopened(start, first).load()
-
-    assert "outcome is unknown" in loaded.messages[-1].text
-    assert len(loaded.notices) == 1
-    assert again.messages == loaded.messages
-    assert again.notices == ()
-    assert [r.type for r in stored(store)][-2:] == ["message", "notice"]
-
-
-async def test_a79_a_read_that_was_interrupted_is_said_to_have_changed_nothing(start):
-    recorder = start()
-    recorder.sink(MessageEnd(user_text("go")))
-    recorder.sink(MessageEnd(asks("c")))
-
-    async def killed():
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        await recorder.interceptor(call_of("read"), killed)
-
-    assert "only reads" in reopened(start, recorder).load().messages[-1].text
-
-
 def test_deferred_calls_are_found_open_again(start):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))

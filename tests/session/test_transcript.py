@@ -71,28 +71,19 @@ def is_balanced(messages):
     return not waiting
 
 
-def test_a_call_that_had_started_ends_with_an_unknown_outcome():
-    read = read_transcript(chain(user_text("go"), asks("a"), started("a")))
+def test_a_call_the_conversation_went_past_ends_with_what_is_known_of_it():
+    reading = ("tool_started", {"call_id": "b", "name": "read", "only_reads": True})
+    read = read_transcript(
+        chain(user_text("go"), asks("a", "b", "c"), started("a"), reading, user_text("on"))
+    )
 
-    result = read.messages[-1]
-    assert read.healed == (Healing(result=result, asked_in="r1"),)
-    assert result.details == {"outcome": "aborted", "synthetic": "interrupted"}
-    assert result.is_error and "outcome is unknown" in result.text
-
-
-def test_a_call_that_only_read_may_simply_be_made_again():
-    reading = ("tool_started", {"call_id": "a", "name": "read", "only_reads": True})
-    read = read_transcript(chain(user_text("go"), asks("a"), reading))
-
-    assert "only reads" in read.messages[-1].text
-    assert read.messages[-1].details == {"outcome": "aborted", "synthetic": "interrupted"}
-
-
-def test_a_call_that_had_not_started_says_so():
-    read = read_transcript(chain(user_text("go"), asks("a", "b"), started("a"), answer("a")))
-
-    assert [healing.result.tool_call_id for healing in read.healed] == ["b"]
-    assert "Not started" in read.healed[0].result.text
+    unknown, only_read, never = [healing.result for healing in read.healed]
+    assert read.healed[0] == Healing(result=read.messages[2], asked_in="r1")
+    assert all(result.is_error for result in (unknown, only_read, never))
+    assert unknown.details == {"outcome": "aborted", "synthetic": "interrupted"}
+    assert "outcome is unknown" in unknown.text
+    assert "only reads" in only_read.text
+    assert "Not started" in never.text
 
 
 def test_answers_follow_their_calls_in_the_order_of_the_calls():
@@ -136,8 +127,11 @@ def test_a_deferred_call_stays_open():
 def test_a_deferred_call_that_was_begun_is_not_begun_again():
     read = read_transcript(chain(asks("a", "b"), deferred("a", "b"), started("a")))
 
-    assert [call.id for call in read.open_calls] == ["b"]
-    assert [healing.result.tool_call_id for healing in read.healed] == ["a"]
+    assert [(one.call.id, one.state) for one in read.interruption.calls] == [
+        ("a", "unknown"),
+        ("b", "not_started"),
+    ]
+    assert read.healed == ()
 
 
 def test_a_deferred_call_is_closed_when_the_conversation_went_on():
