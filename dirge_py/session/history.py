@@ -21,8 +21,8 @@ class Loaded:
     """A session as it stands.
 
     `messages` are those of the current branch, healed; `record_ids` names the record of each, ""
-    for an answer that no record holds as a message yet: it was made up just now (those are `healed`)
-    or kept when its call finished (`reused`). `open_calls` wait for a decision, or belong to the
+    for an answer that no record holds as a message yet: it was made up just now (`healed`) or kept
+    when its call finished (`reused`). `open_calls` wait for a decision, or belong to the
     `interruption`: what the last run left when it was killed, None if it came to an end.
     `compactions` are about `messages`, oldest first, as they were given to `note_compaction`;
     `decisions` are the newest of those given to `note_decision`.

@@ -64,10 +64,10 @@ class Healing:
 class Transcript:
     """The messages of a branch, healed.
 
-    `record_ids` has one entry per message, "" for an answer whose message no record holds yet: those
-    made up are in `healed`, those a tool gave in `reused`. `open_calls` have no answer on purpose:
-    they wait for a decision, or belong to the `interruption`. `compactions` are only those that were
-    made of these very messages.
+    `record_ids` has one entry per message, "" for an answer that no record holds as a message yet:
+    those made up are in `healed`, those that tools gave in `reused`. `open_calls` have no answer on
+    purpose: they wait for a decision, or belong to the `interruption`. `compactions` are only those
+    that were made of these very messages.
     """
 
     messages: tuple[Message, ...]
@@ -269,8 +269,9 @@ class _Reading:
 
     def finish(self) -> Transcript:
         messages: list[tuple[Message, str]] = []
-        healed, reused = [], []
-        open_slots = []
+        healed: list[Healing] = []
+        reused: list[Healing] = []
+        open_slots: list[_Slot] = []
         for entry in self._entries:
             messages.append((entry.message, entry.record_id))
             for slot in entry.slots:
@@ -317,8 +318,9 @@ def _result_of(encoded: Any, call: ToolCallBlock) -> ToolResultMessage | None:
         message = decode_message(encoded)
     except ValueError:
         return None
-    is_its = isinstance(message, ToolResultMessage) and message.tool_call_id == call.id
-    return message if is_its else None
+    if not isinstance(message, ToolResultMessage) or message.tool_call_id != call.id:
+        return None
+    return message
 
 
 def _is_whole(message: Message) -> bool:

@@ -82,7 +82,7 @@ def open_room(site: Site) -> Room:
         todo=todo,
         toolbox=site.workshop.toolbox(folders, todo),
         durable=open_durable(site.store, recorder, site.engine),
-        notices=notices,
+        notices=[*notices, *_grants_left_behind(loaded, recorder)],
     )
 
 
@@ -124,6 +124,17 @@ def _gate(site: Site, folders: Folders, loaded: Loaded, recorder: Recorder | Non
     gate.history.restore(loaded.decisions)
     if recorder is not None:
         gate.history.on_record = recorder.note_decision
-    for rule in loaded.grants:
-        gate.add_grant(rule)
     return gate
+
+
+def _grants_left_behind(loaded: Loaded, recorder: Recorder | None) -> Sequence[str]:
+    """Tell, once, what was allowed for a session that ended: that holds for nobody else."""
+    if recorder is None or not loaded.grants:
+        return ()
+    for rule in loaded.grants:
+        recorder.note_grant_removed(rule)
+    is_one = len(loaded.grants) == 1
+    rules = "1 rule" if is_one else f"{len(loaded.grants)} rules"
+    verb = "is" if is_one else "are"
+    shown = ", ".join(loaded.grants)
+    return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]

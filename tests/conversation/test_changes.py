@@ -56,7 +56,7 @@ async def test_a_mode_holds_from_the_next_call_on(room: Room) -> None:
     assert (room.project / "b").exists()
 
 
-async def test_a_grant_for_the_session_is_asked_for_once_and_survives(room: Room) -> None:
+async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(room: Room) -> None:
     room.person.answer = PermissionAnswer(effect="allow", remember="session")
     room.model.will_call("bash", command="touch a").will_call("bash", command="touch a")
     room.model.will_say("done").will_call("bash", command="touch a").will_say("again")
@@ -64,29 +64,34 @@ async def test_a_grant_for_the_session_is_asked_for_once_and_survives(room: Room
     async with room.open() as talk:
         await talk.send("touch")
         granted = [str(grant) for grant in talk.grants]
+        assert len(granted) == len(room.person.asked) == 1
     async with room.open("newest") as talk:
-        assert [str(grant) for grant in talk.grants] == granted
+        assert list(talk.grants) == []
+        assert list(talk.notices) == [
+            f"1 rule you allowed for the session is not carried over: {granted[0]}."
+        ]
         await talk.send("touch")
 
-    assert len(room.person.asked) == 1
-    assert granted
+    assert len(room.person.asked) == 2
 
 
-async def test_a_grant_that_was_taken_back_stays_so(room: Room) -> None:
+async def test_grants_that_are_not_carried_over_are_told_once(room: Room) -> None:
     room.model.will_say("ok")
     async with room.open() as talk:
         await talk.send("x")
-        talk.add_grant("execute:make")
-        talk.add_grant("execute:make test")
-        talk.remove_grant(0)
-    async with room.open("newest") as talk:
-        left = [str(grant) for grant in talk.grants]
+        for rule in ("execute:make", "execute:make test", "execute:make check"):
+            talk.add_grant(rule)
         with pytest.raises(UsageError):
             talk.remove_grant(5)
-        talk.clear_grants()
-        assert list(talk.grants) == []
+        talk.remove_grant(0)
+        left = ", ".join(str(grant) for grant in talk.grants)
 
-    assert len(left) == 1 and "make test" in left[0]
+    told = []
+    for _ in range(2):
+        async with room.open("newest") as talk:
+            told.append(list(talk.notices))
+
+    assert told == [[f"2 rules you allowed for the session are not carried over: {left}."], []]
 
 
 async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(room: Room) -> None:
