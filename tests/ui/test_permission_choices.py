@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from dirge_py.calls import Preview
 from dirge_py.providers.scripted import Reply
 from dirge_py.questions import PermissionAnswer, Reach
-from dirge_py.ui.panels.hint import paint_hint
+from dirge_py.ui.panels.hint import fitted, paint_hint
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 from tests.ui.test_permission import INK, request
@@ -220,6 +220,17 @@ def test_no_key_is_named_by_half(width: int):
     assert all(cell_len(row) <= width for row in rows)
     if width > len("c: comment"):
         assert {part for row in rows for part in row.strip().split(" · ")} <= words
+
+
+def test_a_line_of_keys_is_cut_between_two_of_them():
+    text = "Esc interrupts · Enter steers · Tab queues"
+
+    assert [fitted(text, width) for width in (42, 41, 20, 9)] == [
+        text,
+        "Esc interrupts · Enter steers",
+        "Esc interrupts",
+        "Esc inte…",
+    ]
 
 
 async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room):

@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.lines import chop, strip
+from dirge_py.ui.transcript.lines import chop, clip, strip
 
 KeyHint: TypeAlias = tuple[str, str]
 """A key and what it does, and the same in as few words as will do where there is no room."""
@@ -29,6 +29,12 @@ def paint_hint(
         kept -= 1
     shown = rows if _fits(rows, room, most) else [chop(rows[0], room)[0]]
     return [strip([(indent + row, ink.dim)]) for row in shown]
+
+
+def fitted(text: str, width: int) -> str:
+    """As many of the keys in `text` as fit into a line; a text of another kind is clipped."""
+    rows = _packed(text.split(_JOINT), width)
+    return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
 
 
 def _fits(rows: Sequence[str], room: int, most: int) -> bool:

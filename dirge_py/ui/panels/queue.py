@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from dirge_py.lib.clean import clean
 from dirge_py.ui.ink import Ink
+from dirge_py.ui.panels.hint import fitted
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 _MOST_ROWS = 4
@@ -63,7 +64,7 @@ class QueuePanel(Widget, can_focus=False):
         hidden = len(self._waiting) - rows
         if lines and hidden > 0:
             lines[-1] = [(f"… and {hidden + 1} more queued", self._ink.dim)]
-        return [*lines, [(clip(self._hint, width), self._ink.dim)]] if has_hint else lines
+        return [*lines, [(fitted(self._hint, width), self._ink.dim)]] if has_hint else lines
 
     def _line(self, waiting: Waiting, width: int) -> Line:
         is_steering = waiting.kind == "steering"
