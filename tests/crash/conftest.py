@@ -1,0 +1,29 @@
+"""Marks every test of this folder, and prints what was counted."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.security.sizes import ASKED, COUNTS
+
+HERE = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    line = "crash: what a crash must not cost; `make crash` runs these in full size"
+    config.addinivalue_line("markers", line)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.crash)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    ours = {name: lines for name, lines in COUNTS.items() if name.startswith("crash: ")}
+    if ASKED and ours:
+        terminalreporter.section("crash counts")
+        for name, lines in sorted(ours.items()):
+            for line in lines:
+                terminalreporter.write_line(f"{name}: {line}")
