@@ -21,13 +21,24 @@ from dirge_py.choices import Choices
 from dirge_py.contributions import Plugins
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
-from dirge_py.events import AgentEnd, ContextCompacted, LoopEvent, Sink, SystemNotice, UsageReported
+from dirge_py.events import (
+    AgentEnd,
+    ContextCompacted,
+    LoopEvent,
+    MessageEnd,
+    Sink,
+    SystemNotice,
+    UsageReported,
+)
+from dirge_py.folded import Folded
 from dirge_py.ledger import Ledger
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Outcome
 from dirge_py.parts import ChildSpec, Parts
 from dirge_py.runs import Run
 from dirge_py.session.listing import SessionSummary
+from dirge_py.session.unsent import Unsent
+from dirge_py.timeline import Timeline
 
 if TYPE_CHECKING:
     from dirge_py.context.named_prompts import PromptBook
@@ -54,9 +65,18 @@ class Conversation(Choices):
         self._closed = False
         self._is_gone = asyncio.Event()
         self.run: Run | None = None
+        self.timeline = Timeline(
+            parts.recorder, parts.snapshots, report=self.report, check_idle=self._check_idle
+        )
+        """The way to other points of the session, and back."""
+        self.unsent = Unsent(parts.recorder, has_begun=bool(parts.history))
+        """What was typed and is no message yet, kept for the next start."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
         parts.relay.sink = self.report
+        self.folded = Folded(
+            parts.view, lambda: self.messages, check_idle=self._check_idle, report=self.report
+        )
 
     # -- what it is
 
@@ -195,11 +215,11 @@ class Conversation(Choices):
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for before the next turn; while idle it waits for the next run."""
-        return self._queues.steering.put(prompt)
+        return self._kept(self._queues.steering.put(prompt))
 
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for when the agent would stop."""
-        return self._queues.follow_ups.put(prompt)
+        return self._kept(self._queues.follow_ups.put(prompt))
 
     def queued(self) -> Sequence[QueuedInput]:
         return [*self._queues.steering.peek(), *self._queues.follow_ups.peek()]
@@ -207,7 +227,13 @@ class Conversation(Choices):
     def take_back(self) -> Sequence[QueuedInput]:
         """Empty both queues and return what was in them, oldest first."""
         taken = [*self._queues.steering.take_back(), *self._queues.follow_ups.take_back()]
+        self._keep_queue()
         return sorted(taken, key=lambda item: item.id)
+
+    def queue_again(self, waiting: Sequence[tuple[str, UserMessage]]) -> None:
+        """Queue what was left of an earlier start: its kind, and what was typed."""
+        for kind, message in waiting:
+            (self.steer if kind == "steering" else self.follow_up)(message)
 
     def interject(self) -> None:
         if self.run is not None:
@@ -259,6 +285,10 @@ class Conversation(Choices):
     def sessions(self) -> Sequence[SessionSummary]:
         return self._parts.list_sessions()
 
+    def rename(self, title: str) -> str:
+        """Call the session `title`; returns it as it is kept. Raises DirgeError: see `Unsent`."""
+        return self.unsent.rename(title)
+
     async def close(self) -> None:
         """Stop what runs, flush, and let everything go. Whoever calls it again waits for that."""
         if self._closed:
@@ -286,6 +316,8 @@ class Conversation(Choices):
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
         if self._is_compacting:
             raise DirgeError("the context is being compacted.", hint="Wait until that is done.")
+        if self.timeline.is_moving:
+            raise DirgeError("the session goes to another point.", hint="Wait until that is done.")
 
     def _start(self, order: Order) -> Run:
         self._check_idle()
@@ -327,9 +359,27 @@ class Conversation(Choices):
         if self._parts.recorder is not None:
             self._parts.recorder.sink(event)
             self.journal_seq = self._parts.recorder.written_seq
+            if isinstance(event, MessageEnd):
+                self.unsent.message_came()
+            if isinstance(event, MessageEnd | AgentEnd):
+                self._keep_queue()
         self._tell(run, event)
         self.journal_seq = None
         self._tell_notices(run)
+
+    def _kept(self, item: QueuedInput) -> QueuedInput:
+        self._keep_queue()
+        return item
+
+    def _keep_queue(self) -> None:
+        """Keep what waits; what was handed over waits until it is history."""
+        held = self.run.unsent if self.run is not None else ()
+        self.unsent.keep_queue(
+            [
+                *((m.origin, m) for m in held if m.origin == "steering" or m.origin == "follow_up"),
+                *((item.kind, item.message) for item in self.queued()),
+            ]
+        )
 
     def _tell_notices(self, run: Run | None) -> None:
         while self._parts.late_notices:

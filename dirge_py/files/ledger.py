@@ -4,9 +4,14 @@ And how changes went that were tried: so that the same mistake is not answered t
 """
 
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from dirge_py.errors import FileError
 from dirge_py.files.identity import Identity
+
+MOST_STORED = 50
+"""Files whose version is kept for the next start: those seen last."""
 
 
 class ReadLedger:
@@ -21,6 +26,7 @@ class ReadLedger:
 
     def remember(self, real: str, identity: Identity) -> None:
         """`real` has been seen in the version `identity`. A later version replaces it."""
+        self._known.pop(real, None)
         self._known[real] = identity
 
     def forget(self, real: str) -> None:
@@ -42,6 +48,23 @@ class ReadLedger:
         before = self._refused.get(real)
         self._refused[real] = sha256
         return before == sha256
+
+    def stored(self) -> dict[str, str]:
+        """The files seen last and the sha256 of what was seen, as JSON values."""
+        hashed = [(real, one.sha256) for real, one in dict(self._known).items() if one.sha256]
+        return dict(hashed[-MOST_STORED:])
+
+    def load(self, stored: Any) -> None:
+        """Know what `stored` gave once, and nothing else.
+
+        A file is as good as read if its bytes are the same; that is looked at when it is used.
+        """
+        entries = stored.items() if isinstance(stored, Mapping) else ()
+        self._known = {
+            real: Identity(0, 0, 0, 0, sha256)
+            for real, sha256 in entries
+            if isinstance(real, str) and isinstance(sha256, str)
+        }
 
     def knows(self, real: str) -> bool:
         return real in self._known

@@ -1,0 +1,381 @@
+"""Going back and forth in a session: its messages, and the files as they were then.
+
+Every move is a record of its own, behind which the conversation goes on; nothing is lost by one,
+and the last one can be taken back.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dirge_py.errors import DirgeError, SessionError
+from dirge_py.events import HistoryMoved, Sink
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.destinations import (
+    Destination,
+    What,
+    before_last_move,
+    before_prompt,
+    behind_message,
+    behind_node,
+)
+from dirge_py.session.file_states import FileState, file_states, state_before
+from dirge_py.session.history import replay
+from dirge_py.session.points import MOVE, Point, SessionTree, points, tree_of
+from dirge_py.session.record import Record
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.snapshots.base import RECORD, Restored, Snapshot, Snapshots, TreeChange
+from dirge_py.session.tree import branch, settings_at
+
+MOST_POINTS = 20
+
+_OFF = "no snapshots of the files are kept here ([session] snapshots)"
+_NONE_THEN = "there is no snapshot of the files from then"
+_GONE = "the snapshot of the files from then is gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """What going there would do to the files, and to the conversation.
+
+    `changes` would be made; `yours` would be made only if they are chosen: the person changed these
+    files since. `left_out` were too large to be kept, so they stay as they are. `unavailable` says
+    why the files cannot go there. `left_behind` messages would no longer be sent.
+    """
+
+    destination: Destination
+    changes: tuple[TreeChange, ...] = ()
+    yours: tuple[TreeChange, ...] = ()
+    left_out: tuple[str, ...] = ()
+    left_behind: int = 0
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a move did. `failed` says of files why they are not as they were; `kept` are the
+    person's own, which were left alone; `text` belongs into the input.
+    """
+
+    why: str
+    what: What
+    text: str = ""
+    done: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    left_behind: int = 0
+    unavailable: str = ""
+    notices: tuple[str, ...] = ()
+
+
+class Timeline:
+    """The points of one session, and the moves between them. Nothing moves while a run goes on.
+
+    `check_idle` raises while one does; `report` hears `HistoryMoved`. What is put into `follows`
+    by the name of a setting is given its value at the place gone to; `on_files` hears which paths,
+    relative to the project, a move touched. Without a recorder there is nothing to go back in.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder | None,
+        snapshots: Snapshots | None = None,
+        *,
+        report: Sink = lambda event: None,
+        check_idle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._recorder = recorder
+        self._snapshots = snapshots
+        self._report = report
+        self._check_idle = check_idle
+        self.follows: dict[str, Callable[[Any], None]] = {}
+        self.on_files: list[Callable[[Sequence[str]], None]] = []
+        self.is_moving = False
+
+    # -- looking
+
+    def points(self, most: int | None = MOST_POINTS) -> Sequence[Point]:
+        """The newest messages of the current branch that one can go to, the newest first."""
+        found = points(self._records())[::-1]
+        return found if most is None else found[:most]
+
+    def prompts(self, most: int | None = MOST_POINTS) -> Sequence[Point]:
+        """Of `points`, what the person said."""
+        found = [point for point in self.points(None) if point.is_prompt]
+        return found if most is None else found[:most]
+
+    def tree(self) -> SessionTree:
+        """Every prompt and move of the session, on whatever branch."""
+        return tree_of(self._records())
+
+    async def changed_since(self, prompts: Sequence[Point]) -> Mapping[str, int]:
+        """How many files differ from what they were before each prompt; none where nobody knows."""
+        now = await self._taken()
+        if now is None or self._snapshots is None:
+            return {}
+        states = file_states(self._records())
+        counts: dict[str, int] = {now.tree: 0}
+        found = {}
+        for prompt in prompts:
+            state = state_before(states, prompt)
+            if state is None:
+                continue
+            if state.tree not in counts and await self._snapshots.holds(state.tree):
+                counts[state.tree] = len(await self._snapshots.changes(now.tree, state.tree))
+            if state.tree in counts:
+                found[prompt.id] = counts[state.tree]
+        return found
+
+    async def preview(self, destination: Destination) -> Preview:
+        """What going there would do. Nothing is changed."""
+        return await self._planned(destination, await self._taken())
+
+    # -- places to go to
+
+    def before(self, prompt: str = "", *, why: str = "rewind") -> Destination:
+        """See `destinations.before_prompt`."""
+        return before_prompt(self._records(), prompt, why=why)
+
+    def behind(self, message: str) -> Destination:
+        """See `destinations.behind_message`."""
+        return behind_message(self._records(), message)
+
+    def node(self, name: str) -> Destination:
+        """See `destinations.behind_node`."""
+        return behind_node(self._records(), name)
+
+    def before_last_move(self) -> Destination:
+        """See `destinations.before_last_move`."""
+        return before_last_move(self._records())
+
+    # -- moving
+
+    async def go(
+        self, destination: Destination, what: What = "both", *, also: Sequence[str] = ()
+    ) -> Moved:
+        """Go there: the conversation, the files, or both. `also` are files of the person's own.
+
+        What they changed since is kept otherwise. The conversation moves also if a file could not
+        be put back; `Moved.failed` says so.
+
+        Raises:
+            DirgeError: a run goes on, or the files are wanted and cannot go there. Nothing has
+                changed then.
+        """
+        self._check_idle()
+        with self._moving():
+            before = await self._taken()
+            plan = await self._planned(destination, before)
+            if what != "conversation" and plan.unavailable:
+                raise DirgeError(
+                    f"the files cannot go there: {plan.unavailable}.",
+                    hint="Nothing has changed. The conversation can go there alone.",
+                )
+            if before is not None:
+                self._note_snapshot(before)
+            left = self._records()[-1].id
+            if not self._kept.is_saving:
+                raise DirgeError("the session cannot be saved, so nothing goes anywhere now.")
+            restored, after = await self._restored(plan, before, what, also)
+            is_kept = what != "conversation"
+            kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
+            notices = self._record(
+                destination,
+                what,
+                {
+                    "from": left,
+                    "tree_before": before.tree if before else None,
+                    "tree_after": after.tree if after else None,
+                    "kept": kept,
+                },
+            )
+            touched = [*restored.done, *(path for path, _ in restored.failed)]
+            for hear in self.on_files if touched else ():
+                hear(touched)
+        return Moved(
+            why=destination.why,
+            what=what,
+            text=destination.text if what != "files" else "",
+            done=restored.done,
+            failed=restored.failed,
+            kept=tuple(kept),
+            left_out=plan.left_out if is_kept else (),
+            left_behind=plan.left_behind if what != "files" else 0,
+            unavailable=plan.unavailable,
+            notices=notices,
+        )
+
+    async def rewind(
+        self, prompt: str = "", what: What = "both", *, also: Sequence[str] = ()
+    ) -> Moved:
+        """Go back before a prompt of this branch, or the last one. Raises as `before` and `go`."""
+        return await self.go(self.before(prompt), what, also=also)
+
+    async def undo(self, *, also: Sequence[str] = ()) -> Moved:
+        """Go back before the last prompt; the files too, where they can."""
+        return await self._as_far_as_possible(self.before(why="undo"), also)
+
+    async def retry(self, *, also: Sequence[str] = ()) -> Moved:
+        """Go back before the last prompt, to say it anew; the files too, where they can."""
+        return await self._as_far_as_possible(self.before(why="retry"), also)
+
+    async def redo(self, *, also: Sequence[str] = ()) -> Moved:
+        """Take the last move back: messages, and the files it changed. Raises as `go`."""
+        destination = self.before_last_move()
+        if destination.what == "conversation":
+            return await self.go(destination, "conversation")
+        return await self._as_far_as_possible(destination, also)
+
+    async def fork(self, prompt: str = "", what: What = "conversation") -> Moved:
+        """Begin a branch before a prompt, or the last one; the files stay as they are."""
+        return await self.go(self.before(prompt, why="fork"), what)
+
+    async def clone(self, message: str, what: What = "conversation") -> Moved:
+        """Begin a branch on which this message is the last one; the files stay as they are."""
+        return await self.go(self.behind(message), what)
+
+    async def switch(
+        self, name: str, what: What = "conversation", *, also: Sequence[str] = ()
+    ) -> Moved:
+        """Go to a node of the tree. Raises as `node` and `go`."""
+        return await self.go(self.node(name), what, also=also)
+
+    # -- inside
+
+    @property
+    def _kept(self) -> Recorder:
+        if self._recorder is None:
+            raise DirgeError(
+                "this conversation keeps no session, so there is nothing to go back in.",
+                hint="Start without --no-session.",
+            )
+        return self._recorder
+
+    def _records(self) -> list[Record]:
+        return self._kept.records()
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        self.is_moving = True
+        try:
+            yield
+        finally:
+            self.is_moving = False
+
+    async def _as_far_as_possible(self, destination: Destination, also: Sequence[str]) -> Moved:
+        self._check_idle()
+        unavailable = (await self.preview(destination)).unavailable
+        return await self.go(destination, "conversation" if unavailable else "both", also=also)
+
+    async def _taken(self) -> Snapshot | None:
+        return await self._snapshots.take() if self._snapshots is not None else None
+
+    async def _planned(self, destination: Destination, now: Snapshot | None) -> Preview:
+        records = self._records()
+        there = {record.id for record in branch(records, destination.to)}
+        left = [r for r in branch(records) if r.type == "message" and r.id not in there]
+        unavailable = await self._unavailable(destination, now)
+        if unavailable or now is None or destination.state is None or self._snapshots is None:
+            return Preview(
+                destination=destination, left_behind=len(left), unavailable=unavailable or _OFF
+            )
+        state = destination.state
+        later = [known for known in file_states(records) if known.seq > state.seq]
+        changes = await _changes(self._snapshots, now.tree, state.tree)
+        theirs = await self._changed_by_person(state.tree, later, now) if changes else set()
+        is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
+        lists = (state.left_out, now.left_out, *(known.left_out for known in later))
+        return Preview(
+            destination=destination,
+            changes=tuple(c for c in changes if not is_theirs[c.path]),
+            yours=tuple(c for c in changes if is_theirs[c.path]),
+            left_out=tuple(sorted({path for paths in lists for path in paths})),
+            left_behind=len(left),
+        )
+
+    async def _unavailable(self, destination: Destination, now: Snapshot | None) -> str:
+        if self._snapshots is None:
+            return _OFF
+        if now is None:
+            return self._snapshots.unavailable or _OFF
+        if destination.state is None:
+            return _NONE_THEN
+        return "" if await self._snapshots.holds(destination.state.tree) else _GONE
+
+    async def _changed_by_person(
+        self, tree: str, later: Sequence[FileState], now: Snapshot
+    ) -> set[str] | None:
+        """The paths that changed since while no run went on; None where that cannot be told."""
+        assert self._snapshots is not None
+        found: set[str] = set()
+        try:
+            for state in (*later, FileState(seq=0, tree=now.tree, by="person")):
+                if state.by == "person":
+                    changes = await _changes(self._snapshots, tree, state.tree)
+                    found.update(change.path for change in changes)
+                tree = state.tree
+        except SessionError:
+            return None
+        return found
+
+    async def _restored(
+        self, plan: Preview, before: Snapshot | None, what: What, also: Sequence[str]
+    ) -> tuple[Restored, Snapshot | None]:
+        """What became of the files, and how they are now."""
+        state = plan.destination.state
+        if what == "conversation" or state is None or self._snapshots is None:
+            return Restored(), before
+        wanted = [c.path for c in plan.changes]
+        wanted += [c.path for c in plan.yours if c.path in also]
+        if not wanted:
+            return Restored(), before
+        restored = await self._snapshots.restore(state.tree, wanted)
+        return restored, await self._taken()
+
+    def _note_snapshot(self, taken: Snapshot) -> None:
+        self._kept.note(
+            RECORD,
+            {
+                "run_id": "",
+                "turn": 0,
+                "at": "before_move",
+                "tree": taken.tree,
+                "left_out": list(taken.left_out),
+            },
+        )
+
+    def _record(
+        self, destination: Destination, what: What, facts: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        """Write the move down, behind the place gone to, and tell of it; notices for the person."""
+        recorder, records = self._kept, self._records()
+        data = {"why": destination.why, "to": destination.to, "what": what, **facts}
+        if destination.point:
+            data["point"] = destination.point
+        if what == "files":
+            recorder.note(MOVE, {**data, "to": facts["from"]}, sync=True)
+            return ()
+        loaded = recorder.go_on_from(destination.to)
+        recorder.note(MOVE, data, sync=True)
+        if not recorder.is_saving:
+            # What was written is still to come; what it says is known.
+            loaded = replay(branch(records, destination.to))
+        self._follow(settings_at(records), settings_at(records, destination.to))
+        self._report(
+            HistoryMoved(
+                messages=loaded.messages, compactions=loaded.compactions, why=destination.why
+            )
+        )
+        return loaded.notices
+
+    def _follow(self, left: Mapping[str, Any], there: Mapping[str, Any]) -> None:
+        """Give the settings of a branch their values there, and let a later start find them."""
+        for name, load in self.follows.items():
+            load(there.get(name))
+            if there.get(name) != left.get(name):
+                self._kept.note_setting(name, there.get(name))
+
+
+async def _changes(snapshots: Snapshots, before: str, after: str) -> Sequence[TreeChange]:
+    return await snapshots.changes(before, after) if before != after else ()

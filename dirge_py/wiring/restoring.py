@@ -1,0 +1,80 @@
+"""What a resumed session gets back of what was set, read and typed, and what it does not."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dirge_py.conversation import Conversation
+from dirge_py.events import AgentEnd, LoopEvent, Sink
+from dirge_py.files.ledger import ReadLedger
+from dirge_py.files.workspace import Workspace
+from dirge_py.session.history import Loaded
+from dirge_py.session.names import project_root
+from dirge_py.session.points import one_line, typed
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.unsent import stored_draft, stored_queue
+from dirge_py.tools.planning.todo_list import TodoList
+
+_QUEUE_SHOWN = 3
+
+
+def unrestored(loaded: Loaded) -> Iterator[str]:
+    """What a person who resumes should know of it: what does not come back, and what waits."""
+    if loaded.grants:
+        count = len(loaded.grants)
+        yield (
+            f"{count} session {'grant is' if count == 1 else 'grants are'} not carried over: "
+            f"{', '.join(loaded.grants)}. You will be asked again."
+        )
+    waiting = stored_queue(loaded.settings.get("queue"))
+    if waiting:
+        shown = "; ".join(one_line(typed(message)) for _, message in waiting[:_QUEUE_SHOWN])
+        more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
+        verb = "message was" if len(waiting) == 1 else "messages were"
+        yield f"{len(waiting)} {verb} not delivered and waits for the next run: {shown}{more}."
+
+
+def restore(
+    conversation: Conversation,
+    loaded: Loaded,
+    *,
+    recorder: Recorder | None,
+    todo: TodoList,
+    workspace: Workspace,
+    cwd: Path,
+) -> None:
+    """Give back what was typed and read, and have both follow the moves within the session.
+
+    Grants ended with the program that they were given to; that is recorded, so that it is told
+    once. What was read is kept at the end of each run.
+    """
+    ledger, timeline = workspace.ledger, conversation.timeline
+    root = project_root(cwd)
+    timeline.follows |= {"todo": todo.load, "files_read": ledger.load}
+    timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
+    if recorder is None:
+        return
+    for rule in loaded.grants:
+        recorder.note_grant_removed(rule)
+    ledger.load(loaded.settings.get("files_read"))
+    conversation.subscribe(_keeping(ledger, recorder))
+    conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))
+    conversation.queue_again(stored_queue(loaded.settings.get("queue")))
+
+
+def _keeping(ledger: ReadLedger, recorder: Recorder) -> Sink:
+    """A sink that records what was read whenever a run has ended, if that changed."""
+    kept = ledger.stored()
+
+    def sink(event: LoopEvent) -> None:
+        nonlocal kept
+        if isinstance(event, AgentEnd) and ledger.stored() != kept:
+            kept = ledger.stored()
+            recorder.note_setting("files_read", kept)
+
+    return sink
+
+
+def _forget(workspace: Workspace, root: Path, paths: Sequence[str]) -> None:
+    for path in paths:
+        workspace.ledger.forget(os.path.realpath(root / path))
