@@ -256,7 +256,8 @@ from pathlib import Path
 from dirge_py.session.index.index import SessionIndex
 index = SessionIndex(Path(sys.argv[1]), sys.argv[2])
 for _ in range(10):
-    print([(one.id, one.cost_usd is None) for one in index.sessions()], len(index.search(["alpha"])))
+    sessions = [(one.id, one.cost_usd is None) for one in index.sessions()]
+    print(sessions, len(index.search(["alpha"])))
 """
 
 
@@ -323,8 +324,6 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
     )
 )
 def test_a_tally_comes_back_as_it_was_written(tally):
-    import json
-
     assert Tally.from_json(json.loads(tally.as_json())) == tally
 
 

@@ -1,0 +1,48 @@
+"""A session as Markdown, for reading and for pasting elsewhere."""
+
+import re
+from collections.abc import Iterator
+
+from dirge_py.messages import Message, ToolResultMessage, UserMessage
+from dirge_py.session.transfer.document import Document
+from dirge_py.session.transfer.said import facts, heading, parts, speaker
+
+
+def as_markdown(document: Document) -> str:
+    """What the person said as quotations, what the model said as it wrote it, the rest fenced."""
+    lines = [f"# {heading(document)}", ""]
+    lines += [f"* {name}: {value}" for name, value in facts(document)]
+    for message, at in document.timed():
+        who = speaker(message)
+        if who:
+            lines += ["", f"## {who}" + (f" · {at}" if at else "")]
+            lines += _body(message)
+    return "\n".join(lines) + "\n"
+
+
+def _body(message: Message) -> Iterator[str]:
+    for kind, name, text in parts(message):
+        yield ""
+        if isinstance(message, ToolResultMessage) and kind == "text":
+            yield from _fenced(text)
+        elif isinstance(message, UserMessage):
+            # So that no heading of a prompt passes for one of the page.
+            yield from (f"> {line}".rstrip() for line in text.split("\n"))
+        elif kind == "call":
+            yield f"**{name}**"
+            yield ""
+            yield from _fenced(text)
+        elif kind == "thinking":
+            yield "*Thinking*"
+            yield ""
+            yield from _fenced(text)
+        elif kind == "other":
+            yield f"*{text}*"
+        else:
+            yield text
+
+
+def _fenced(text: str) -> Iterator[str]:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield from (fence, text.rstrip("\n"), fence)

@@ -1,0 +1,157 @@
+import multiprocessing
+import os
+
+import pytest
+
+from dirge_py.errors import SessionBusy, SessionError
+from dirge_py.session.trash import Trash
+from tests.session.index.kit import exchange, record
+
+DAY_S = 24 * 60 * 60
+
+
+@pytest.fixture
+def trash(tmp_path, clock):
+    return Trash(tmp_path / "state", clock=clock)
+
+
+def everything(folder):
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def kept(store):
+    """A session with all that can belong to one, beside another."""
+    record(store, "20261120-aaa111", exchange("fix it", "Done."))
+    record(store, "20261120-bbb222", exchange("and this", "Done."))
+    (store.output_dir("20261120-aaa111") / "1.txt").write_text("long output")
+    (store.folder / "20261120-aaa111.damaged").write_bytes(b"\0\0")
+    return everything(store.folder)
+
+
+def test_deleting_moves_all_that_belongs_to_a_session_and_nothing_else(store, trash, kept):
+    where = trash.put(store, "20261120-aaa111")
+
+    assert where.name == f"20261118-{store.folder.name}-20261120-aaa111"
+    assert set(everything(store.folder)) == {"20261120-bbb222.jsonl"}
+    assert set(everything(where)) == {
+        "20261120-aaa111.jsonl",
+        "20261120-aaa111.damaged",
+        "20261120-aaa111/output/1.txt",
+    }
+    assert where.stat().st_mode & 0o777 == where.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_undoing_brings_back_exactly_what_was_deleted(store, trash, kept):
+    trash.put(store, "20261120-aaa111")
+
+    assert trash.take_back(store, "aaa") == "20261120-aaa111"
+
+    assert everything(store.folder) == kept
+    assert trash.of(store.folder.name) == []
+
+
+def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
+    for text in ("first", "second"):
+        record(store, "s", exchange(text, "Done."))
+        trash.put(store, "s")
+
+    trash.take_back(store, "s")
+
+    assert store.read("s").title == "second"
+    with pytest.raises(SessionError, match="There is a session s again"):
+        trash.take_back(store, "s")
+    trash.put(store, "s")
+    assert len(trash.of(store.folder.name)) == 2
+
+
+def test_a_week_later_it_is_gone_for_good(store, trash, kept, clock):
+    trash.put(store, "20261120-aaa111")
+    clock.now += 7 * DAY_S
+    trash.empty_old()
+    assert len(trash.of(store.folder.name)) == 1
+
+    clock.now += DAY_S
+    trash.empty_old()
+
+    assert trash.of(store.folder.name) == []
+    assert list((store.folder.parents[1] / "trash").iterdir()) == []
+
+
+def test_only_what_was_put_there_is_emptied(store, trash, tmp_path, clock):
+    (tmp_path / "treasure").mkdir()
+    (tmp_path / "treasure/gold").touch()
+    folder = tmp_path / "state/trash"
+    folder.mkdir(parents=True)
+    (folder / "notes").mkdir()
+    (folder / "20200101-old-s").symlink_to(tmp_path / "treasure")
+    (folder / "99999999-odd-s").mkdir()
+
+    trash.empty_old()
+
+    assert (tmp_path / "treasure/gold").exists()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "20200101-old-s",
+        "99999999-odd-s",
+        "notes",
+    ]
+
+
+def test_a_session_in_use_is_not_deleted(store, trash, kept):
+    journal = store.open("20261120-aaa111")
+
+    with pytest.raises(SessionBusy, match="in use by process"):
+        trash.put(store, "20261120-aaa111")
+
+    journal.close()
+    assert everything(store.folder) == kept
+
+
+@pytest.mark.parametrize("name", ["../../x", ".hidden", "", "..", "a/b"])
+def test_no_name_leads_out_of_the_folder(store, trash, kept, tmp_path, name):
+    outside = tmp_path / "x.jsonl"
+    outside.touch()
+
+    with pytest.raises(SessionError):
+        trash.put(store, name)
+    with pytest.raises(SessionError):
+        trash.take_back(store, name)
+
+    assert outside.exists()
+    assert {k: v for k, v in everything(store.folder).items() if not k.endswith(".lock")} == kept
+
+
+def test_two_who_delete_at_once_delete_it_once(store, trash, kept):
+    context = multiprocessing.get_context("fork")
+    outcomes = context.Queue()
+
+    def delete():
+        try:
+            outcomes.put(trash.put(store, "20261120-aaa111").name)
+        except SessionError:
+            outcomes.put(None)
+
+    both = [context.Process(target=delete) for _ in range(2)]
+    for each in both:
+        each.start()
+    found = [outcomes.get(timeout=30) for _ in both]
+    for each in both:
+        each.join()
+
+    assert found.count(None) == 1
+    assert len(trash.of(store.folder.name)) == 1
+    assert not os.path.lexists(store.folder / "20261120-aaa111.lock")
+
+
+def test_an_ambiguous_or_unknown_name_is_told(store, trash, kept):
+    trash.put(store, "20261120-aaa111")
+    trash.put(store, "20261120-bbb222")
+
+    with pytest.raises(SessionError, match="fits 2 deleted sessions"):
+        trash.take_back(store, "2026")
+    with pytest.raises(SessionError, match="No deleted session"):
+        trash.take_back(store, "zzz")
