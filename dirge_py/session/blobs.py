@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dirge_py.session.disk import READ_FLAGS, sync_folder, write_all
+from dirge_py.session.disk import READ_FLAGS, make_folder, sync_folder, write_all
 from dirge_py.session.record import Record
 from dirge_py.session.scan import Scan
 
@@ -124,8 +124,7 @@ def _keep(folder: Path, digest: str, content: bytes) -> None:
         if _content(path) == content:
             return
     for missing in (folder.parent, folder):
-        with contextlib.suppress(FileExistsError):
-            missing.mkdir(mode=0o700)
+        make_folder(missing)
     unfinished = path.with_suffix(".part")
     fd = os.open(unfinished, _WRITE_FLAGS, 0o600)
     try:
@@ -138,7 +137,6 @@ def _keep(folder: Path, digest: str, content: bytes) -> None:
             unfinished.unlink()
         raise
     sync_folder(folder)
-    sync_folder(folder.parent)
 
 
 def _at(value: Any, place: _Place) -> Any:

@@ -46,6 +46,13 @@ def append_durably(path: Path, payload: bytes) -> None:
         os.close(fd)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, closed to others, unless it is there. Its name survives a power cut."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a new file's name survive a power cut; some file systems cannot, and need not."""
     with contextlib.suppress(OSError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from dirge_py.errors import SessionBusy, SessionError
 from dirge_py.session.continuation import Continuation, continuation_of, save_continuation
+from dirge_py.session.disk import make_folder
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import Clock, Journal, read_journal
 from dirge_py.session.listing import SessionSummary, list_sessions
@@ -279,7 +280,7 @@ class Store:
         try:
             missing = [at for at in (folder, *folder.parents) if not at.exists()]
             for at in reversed(missing):
-                at.mkdir(mode=0o700, exist_ok=True)
+                make_folder(at)
         except OSError as error:
             raise SessionError(
                 f"The state folder {str(folder)!r} cannot be made: {error.strerror}.",

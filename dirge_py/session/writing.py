@@ -5,7 +5,7 @@ import errno
 import os
 from pathlib import Path
 
-from dirge_py.session.disk import APPEND_FLAGS, open_regular, sync_folder, write_all
+from dirge_py.session.disk import APPEND_FLAGS, make_folder, open_regular, sync_folder, write_all
 
 
 class SegmentFile:
@@ -79,10 +79,7 @@ class SegmentFile:
     def _created(self) -> int:
         folder = self.path.parent
         if self.number > 1:
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
+            make_folder(folder)
         self._fd = os.open(self.path, APPEND_FLAGS | os.O_CREAT, 0o600)
         sync_folder(folder)
-        if self.number > 1:
-            sync_folder(folder.parent)
         return self._fd
