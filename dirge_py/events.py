@@ -143,7 +143,16 @@ class RetryNotice:
     error: str
 
 
-CompactionKind = Literal["prune", "summary", "failed_summary", "summary_off", "overflow", "server"]
+CompactionKind = Literal[
+    "prune",
+    "summary",
+    "failed_summary",
+    "summary_off",
+    "overflow",
+    "server",
+    "shown_again",
+    "undone",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +173,8 @@ class ContextCompacted:
     """From now on less is sent. Messages before `first_kept_index` are replaced in the view.
 
     `kind`: results shortened only, summarised, a summary that failed, the summariser switched off
-    after failures, made to fit without a model, or done by the service.
+    after failures, made to fit without a model, or done by the service. The last two send more: a
+    message that a person wanted back, or a compaction that they took back.
     """
 
     type: ClassVar[str] = "context_compacted"
@@ -196,6 +206,10 @@ class ContextCompacted:
                 return f"Context compacted: {sizes}, older history left out."
             case "server":
                 return f"Context compacted by the service: {before} tokens folded by {author}."
+            case "shown_again":
+                return f"A message is sent whole again: {sizes}."
+            case "undone":
+                return f"The last compaction was taken back: {sizes}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

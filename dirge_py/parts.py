@@ -24,6 +24,7 @@ from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.streams import StreamFn, ThinkingLevel
 
 if TYPE_CHECKING:
+    from dirge_py.context.dropped import Dropped
     from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
@@ -90,6 +91,14 @@ Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompa
 """Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
 
 
+class SentView(Protocol):
+    """What of a history is sent, as far as a person may change it."""
+
+    def dropped(self, messages: Sequence[Message]) -> "Sequence[Dropped]": ...
+    def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
+    def undo(self, messages: Sequence[Message]) -> ContextCompacted | None: ...
+
+
 OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 """Makes the continuation of a conversation that waits for a decision."""
 
@@ -129,7 +138,8 @@ class Parts:
     emptied into events, and `relay` is where they tell events of their own.
 
     `prompt_checks` see every typed message before it becomes history; the first reason holds it
-    back, and so does a check that fails. `compact` does what `Conversation.compact` promises;
+    back, and so does a check that fails. `compact` does what `Conversation.compact` promises,
+    `view` takes it back;
     `context_report` tells what would be sent of these messages. `on_waiting` is asked when the last
     event of a run that waits was recorded. `bind_tools` makes tools ready for the loop that come
     later than `tools`. `interruption` is what the session's last run left when it was killed;
@@ -166,6 +176,7 @@ class Parts:
     time_limit_s: float | None = None
     prompt_checks: Sequence[PromptCheck] = ()
     compact: Compactor | None = None
+    view: SentView | None = None
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     on_waiting: OnWaiting | None = None
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
@@ -208,6 +219,7 @@ class Parts:
             usage=Usage(),
             cost_usd=0.0,
             compact=None,
+            view=None,
             context_report=None,
             on_waiting=None,
             relay=Relay(),

@@ -33,7 +33,10 @@ class Attempt:
 
 
 class Folding:
-    """The strategy `summarize`, and the summaries written ahead for it."""
+    """The strategy `summarize`, and the summaries written ahead for it.
+
+    `standing` tells what is kept outside of the history and must not be forgotten with it.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Folding:
         redact: Redact,
         read_file: ReadFile | None,
         restore_files: int,
+        standing: Callable[[], str] = str,
     ) -> None:
         self._summariser = Summariser(summarise, redact) if summarise else None
         # Its failures are nobody's concern: a fold writes its own summary then.
@@ -49,6 +53,7 @@ class Folding:
         self._redact = redact
         self._read_file = read_file
         self._restore_files = restore_files
+        self._standing = standing
         self.checkpoints = Checkpoints()
 
     def begin_run(self) -> None:
@@ -61,7 +66,10 @@ class Folding:
 
         async def summarize(job: Job, shape: Shape) -> Shape | None:
             folded = await self._folded(job, shape, attempt)
-            return None if folded is None else await self._with_files(job, folded)
+            if folded is None:
+                return None
+            standing = self._redact(self._standing())
+            return await self._with_files(job, replace(folded, standing=standing))
 
         return summarize
 

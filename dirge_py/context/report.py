@@ -27,11 +27,13 @@ class ContextPart:
 class ContextReport:
     """What would be sent now. `tokens` is the whole, `window` what is used of the model's window.
 
-    `marks` are the shares of it at which something is done. `folded_messages` of `messages` are
-    replaced by a summary or left out; `compactions` counts how often that happened.
+    `sections` of the system prompt come with their tokens, too. `marks` are the shares of the
+    window at which something is done. `folded_messages` of `messages` are replaced by a summary or
+    left out; `compactions` counts how often that happened.
     """
 
     parts: tuple[ContextPart, ...]
+    sections: tuple[tuple[str, int], ...]
     tokens: int
     window: int
     model_window: int
@@ -41,7 +43,9 @@ class ContextReport:
     compactions: int
 
 
-def report(view: ContextView, request: Request) -> ContextReport:
+def report(
+    view: ContextView, request: Request, sections: Sequence[tuple[str, int]] = ()
+) -> ContextReport:
     """What `view` would send for this request, before anything is shortened for it."""
     counter = view.counter
     sent = view.shown(request.messages)
@@ -62,6 +66,7 @@ def report(view: ContextView, request: Request) -> ContextReport:
     parts = [part for part in (*fixed, *kinds) if part.tokens]
     return ContextReport(
         parts=tuple(parts),
+        sections=tuple(sections),
         tokens=sum(part.tokens for part in parts),
         window=effective_window(request.window_tokens, view.settings.target_tokens),
         model_window=request.window_tokens,

@@ -4,14 +4,15 @@ The view never changes the history. What it leaves out is told by its records, e
 the whole shape, so the newest one is enough to see a resumed session as it was seen before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dirge_py.context.compaction import FORCED_AT, Job, Level, effective_window, level_of
 from dirge_py.context.counter import DescribedTool, TokenCounter, high_counter
+from dirge_py.context.dropped import Dropped, dropped, with_kept
 from dirge_py.context.folding import Attempt, Folding, OnStart
 from dirge_py.context.restore import ReadFile
-from dirge_py.context.shape import Shape, shape_of, shown, shown_message
+from dirge_py.context.shape import Shape, shapes_of, shown, shown_message
 from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shortened, window
 from dirge_py.context.summary import Redact, Summarise
 from dirge_py.events import CompactionKind
@@ -82,7 +83,8 @@ class ContextView:
     """The view of one conversation. One caller at a time.
 
     `summarise` asks a model; without it nothing is summarised. `read_file` gives the files that are
-    shown again after a fold. `redact` takes secrets out of all that is written anew.
+    shown again after a fold, `standing` what the todo list says. `redact` takes secrets out of all
+    that is written anew.
     """
 
     def __init__(
@@ -93,17 +95,19 @@ class ContextView:
         summarise: Summarise | None = None,
         read_file: ReadFile | None = None,
         redact: Redact = lambda text: text,
+        standing: Callable[[], str] = str,
         records: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self.settings = settings or ViewSettings()
         self.counter = counter or high_counter()
-        self.shape = shape_of(records[-1]) if records else Shape()
+        self.shape, self._earlier = shapes_of(records)
         self.compactions = len(records)
         self._folding = Folding(
             summarise=summarise,
             redact=redact,
             read_file=read_file,
             restore_files=self.settings.restore_files,
+            standing=standing,
         )
         self._sent_count = 0
         self._measured: _Measured | None = None
@@ -180,14 +184,35 @@ class ContextView:
         compaction = await self._at_once(request, "overflow", "", on_start)
         return compaction if compaction is not None and compaction.record is not None else None
 
+    def dropped(self, messages: Sequence[Message]) -> Sequence[Dropped]:
+        """What would not be sent as it is."""
+        self._check_history(messages)
+        return tuple(dropped(messages, self.shape))
+
+    def show_again(self, request: Request, number: int) -> Compaction | None:
+        """Send this message whole again (counted from 1); None if it is not left out."""
+        if number not in {item.number for item in self.dropped(request.messages)}:
+            return None
+        self._earlier.append(self.shape)
+        return self._changed(request, with_kept(self.shape, number - 1), "shown_again")
+
+    def undo(self, request: Request) -> Compaction | None:
+        """See the history as before the last compaction; None if there was none."""
+        self._check_history(request.messages)
+        if not self._earlier:
+            return None
+        return self._changed(request, self._earlier.pop(), "undone")
+
     def begin_run(self) -> None:
         """Forget what went wrong in the run before: it may be tried again."""
         self._is_stuck, self._limit_to_prove = False, 0
         self._folding.begin_run()
 
-    def reset(self) -> None:
-        """Another history took the place of the old one: show all of it."""
-        self._show_as(Shape())
+    def reset(self, records: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Another history took the place of the old one: show all of it, or as `records` tell."""
+        shape, self._earlier = shapes_of(records)
+        self._show_as(shape)
+        self.compactions = len(records)
         self._folding.checkpoints.reset()
 
     async def close(self) -> None:
@@ -203,6 +228,22 @@ class ContextView:
         await self._folding.checkpoints.settled()
 
     # -- inside
+
+    def _changed(self, request: Request, shape: Shape, kind: CompactionKind) -> Compaction:
+        """Another shape, because a person wanted it."""
+        before, _ = self._size(self._count(request, self._rendered(request.messages)))
+        self._show_as(shape)
+        self._folding.checkpoints.reset()
+        self.compactions += 1
+        after = self.counter.corrected(self._count(request, self._rendered(request.messages)))
+        told = {"kind": kind, "tokens_before": before, "tokens_after": after}
+        return Compaction(
+            kind=kind,
+            tokens_before=before,
+            tokens_after=after,
+            last=shape.last,
+            record={**shape.as_record(), **told},
+        )
 
     def _check_history(self, messages: Sequence[Message]) -> None:
         if self.shape.last and self.shape.last >= len(messages):
@@ -284,6 +325,7 @@ class ContextView:
             )
         if shape.last != job.shape.last:
             self._folding.checkpoints.reset()
+        self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
         told = {"kind": kind, "tokens_before": job.size, "tokens_after": size}

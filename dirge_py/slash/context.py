@@ -1,5 +1,6 @@
 """`/context` and `/compact`: what the model is shown, and showing it less."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
@@ -7,6 +8,7 @@ from dirge_py.errors import UsageError
 from dirge_py.slash.base import FrontEnd
 
 if TYPE_CHECKING:
+    from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
     from dirge_py.conversation import Conversation
     from dirge_py.events import ContextCompacted
@@ -22,6 +24,48 @@ async def show_context(args: str, conversation: "Conversation", front: FrontEnd)
 
 
 async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """Fold, or with `show`, `restore N` or `--undo` look at what was folded and take it back."""
+    word, _, rest = args.partition(" ")
+    if word == "--undo" and not rest:
+        _undo(conversation, front)
+    elif word == "show" and not rest:
+        front.show("\n".join(_dropped_lines(conversation.folded.dropped())))
+    elif word == "restore" and rest.strip().isdecimal():
+        _show_again(int(rest), conversation, front)
+    else:
+        await _fold(args, conversation, front)
+
+
+def _undo(conversation: "Conversation", front: FrontEnd) -> None:
+    undone = conversation.folded.undo()
+    if undone is None:
+        front.show("There is no compaction to take back.")
+        return
+    front.show(f"The last compaction was taken back. {_saved(undone)}", tone="good")
+
+
+def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> None:
+    shown = conversation.folded.show_again(number)
+    if shown is None:
+        raise UsageError(
+            f"message {number} is not left out.", hint="`/compact show` lists what is."
+        )
+    front.show(f"Message {number} is sent whole again. {_saved(shown)}", tone="good")
+
+
+def _dropped_lines(left_out: "Sequence[Dropped]") -> list[str]:
+    if not left_out:
+        return ["Nothing is left out: everything is sent as it was said."]
+    lines = [
+        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):"
+    ]
+    return lines + [
+        f"  {item.number:>5}  {item.how:<9} {item.author:<12} {item.chars:>9,}  {item.beginning}"
+        for item in left_out
+    ]
+
+
+async def _fold(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
     if done is None:
         front.show("Nothing to compact: it would not get smaller.")
@@ -53,6 +97,8 @@ def _lines(report: "ContextReport") -> list[str]:
         lines.append(
             f"  {part.name:<14} {count:>7} {part.tokens:>10,}  {part.tokens / report.window:>5.1%}"
         )
+        if part.name == "system prompt":
+            lines += [f"    {name:<20} {tokens:>10,}" for name, tokens in report.sections]
     marks = ", ".join(f"{name} {mark:.0%}" for name, mark in report.marks)
     lines += ["", f"  Marks: {marks}"]
     if report.model_window != report.window:
@@ -74,7 +120,7 @@ COMMANDS = (
     Command(
         name="compact",
         summary="fold old history into a summary now",
-        usage="[FOCUS]",
+        usage="[FOCUS | show | restore N | --undo]",
         run=compact,
         while_running="no",
         headless=True,

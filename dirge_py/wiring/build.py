@@ -170,6 +170,7 @@ class _Site:
             time_limit_s=self.config.limits.time_s,
             prompt_checks=(*self.plugins.prompt_checks, *self.checks.prompt_checks),
             compact=partial(guards.context.compact, emit=self.relay),
+            view=guards.context,
             context_report=partial(self._report, guards, room),
             plugins=self.plugins,
             shells=self.machine.shells,
@@ -209,8 +210,13 @@ class _Site:
 
     def _report(self, guards: Guards, room: Room, messages: "Sequence[Message]") -> "ContextReport":
         tools = room.toolbox.loop_tools
-        prompt = self.prompt.text([tool.name for tool in tools])
-        return guards.context.report(messages, system_prompt=prompt, tools=tools)
+        names = [tool.name for tool in tools]
+        return guards.context.report(
+            messages,
+            system_prompt=self.prompt.text(names),
+            tools=tools,
+            sections=self.prompt.parts(names),
+        )
 
     def _attacher(self, room: Room) -> GuardedAttacher:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
@@ -306,6 +312,8 @@ class _Site:
             redact=self.redactor.redact,
             save=recorder.note_compaction if recorder is not None else lambda record: None,
             records=room.loaded.compactions,
+            standing=room.todo.as_text,
+            reread=self.prompt.reread,
         )
 
     def _for_fork(self, guards: Guards, folders: Folders, model: str) -> ForkParts:

@@ -12,6 +12,7 @@ from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
 from dirge_py.config.schema import Config
 from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
 from dirge_py.context.compaction import effective_window
+from dirge_py.context.dropped import Dropped
 from dirge_py.context.reminders import ReminderRule, reminded
 from dirge_py.context.restore import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.summary import Summarise
@@ -20,6 +21,7 @@ from dirge_py.events import (
     CompactionStarted,
     ContextCompacted,
     ContextReplaced,
+    HistoryMoved,
     LoopEvent,
     Sink,
 )
@@ -50,7 +52,8 @@ class ContextParts:
     """What the context of one conversation needs from outside.
 
     `window_of` gives the window of a model (`alias/id`). `save` keeps a record for `records` of the
-    next start. `on_compacted` is told that the model has forgotten something.
+    next start. `on_compacted` is told that the model has forgotten something. `standing` is what
+    the todo list says, `reread` the system prompt for tools of these names, its files read anew.
     """
 
     settings: ViewSettings = field(default_factory=ViewSettings)
@@ -67,6 +70,8 @@ class ContextParts:
     save: Callable[[Mapping[str, Any]], None] = lambda record: None
     on_compacted: Callable[[], None] = lambda: None
     records: Sequence[Mapping[str, Any]] = ()
+    standing: Callable[[], str] = str
+    reread: Callable[[Sequence[str]], str] | None = None
 
 
 class ContextHooks:
@@ -83,8 +88,10 @@ class ContextHooks:
             summarise=parts.summarise,
             read_file=parts.read_file,
             redact=parts.redact,
+            standing=parts.standing,
             records=parts.records,
         )
+        self._prompt: str | None = None
         self._budget = self._new_budget()
         self._request = Request(messages=())
         self._emit: Sink = lambda event: None
@@ -95,6 +102,7 @@ class ContextHooks:
             self._model = model
             self._budget = self._new_budget()
         self._view.begin_run()
+        self._prompt = None
         return Bundle(
             name="context", transform_context=self._prepare, prepare_next_turn=self._learn
         )
@@ -103,17 +111,33 @@ class ContextHooks:
         """Hear that another history took the place of the old one."""
         if isinstance(event, ContextReplaced):
             self._view.reset()
+        elif isinstance(event, HistoryMoved):
+            self._view.reset(event.compactions)
 
     async def compact(
         self, messages: Sequence[Message], focus: str = "", *, emit: Sink = lambda event: None
     ) -> ContextCompacted | None:
         """Fold what can be folded, on request; None when nothing would be saved."""
-        request = replace(self._request, messages=self._budget.apply(messages))
-        request = replace(request, window_tokens=self._window_tokens())
         self._view.begin_run()
         compaction = await self._view.compact(
-            request, focus=focus, on_start=lambda size: emit(CompactionStarted(tokens_before=size))
+            self._asked(messages),
+            focus=focus,
+            on_start=lambda size: emit(CompactionStarted(tokens_before=size)),
         )
+        return None if compaction is None else self._keep(compaction)
+
+    def dropped(self, messages: Sequence[Message]) -> Sequence[Dropped]:
+        """What would not be sent as it is."""
+        return self._view.dropped(self._budget.apply(messages))
+
+    def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None:
+        """Send a message whole again (counted from 1); None if it is not left out."""
+        compaction = self._view.show_again(self._asked(messages), number)
+        return None if compaction is None else self._keep(compaction)
+
+    def undo(self, messages: Sequence[Message]) -> ContextCompacted | None:
+        """Take the last compaction back; None if there was none."""
+        compaction = self._view.undo(self._asked(messages))
         return None if compaction is None else self._keep(compaction)
 
     async def shrink(self) -> bool:
@@ -125,7 +149,12 @@ class ContextHooks:
         return True
 
     def report(
-        self, messages: Sequence[Message], *, system_prompt: str = "", tools: Sequence[Any] = ()
+        self,
+        messages: Sequence[Message],
+        *,
+        system_prompt: str = "",
+        tools: Sequence[Any] = (),
+        sections: Sequence[tuple[str, int]] = (),
     ) -> "ContextReport":
         """What would be sent of this history now. Prompt and tools default to those sent last."""
         request = Request(
@@ -134,7 +163,7 @@ class ContextHooks:
             tools=tools or self._request.tools,
             window_tokens=self._window_tokens(),
         )
-        return report(self._view, request)
+        return report(self._view, request, sections)
 
     async def close(self) -> None:
         """Stop what is written in the background."""
@@ -146,11 +175,21 @@ class ContextHooks:
         chars = min(self._parts.result_budget_chars, int(window * _CHARS_PER_WINDOW_TOKEN))
         return ResultBudget(chars, relay=self._parts.relay)
 
+    def _asked(self, messages: Sequence[Message]) -> Request:
+        """A request of these messages, with what was sent last around them."""
+        return replace(
+            self._request,
+            messages=self._budget.apply(messages),
+            window_tokens=self._window_tokens(),
+        )
+
     def _window_tokens(self) -> int:
         return self._parts.window_tokens or self._parts.window_of(self._model)
 
     async def _prepare(self, info: TurnInfo) -> Context | None:
         context = info.context
+        if self._prompt is not None:
+            context = replace(context, system_prompt=self._prompt)
         self._emit = info.emit
         self._request = Request(
             messages=self._budget.apply(context.messages),
@@ -162,7 +201,11 @@ class ContextHooks:
         messages = reminded(
             prepared.messages, self._parts.reminders, turn=info.turn, tokens=prepared.tokens
         )
-        return None if messages is context.messages else replace(context, messages=messages)
+        if prepared.compaction is not None and self._prompt is not None:
+            context = replace(context, system_prompt=self._prompt)
+        if messages is context.messages and context is info.context:
+            return None
+        return replace(context, messages=messages)
 
     async def _prepared(self) -> Prepared:
         if not self._parts.is_compacting:
@@ -188,6 +231,9 @@ class ContextHooks:
         if compaction.record is not None:
             self._parts.save({**compaction.record, "model": model})
             self._parts.on_compacted()
+            if self._parts.reread is not None:
+                # The request begins anew anyway, so what it begins with may as well be true.
+                self._prompt = self._parts.reread([tool.name for tool in self._request.tools])
         return ContextCompacted(
             tokens_before=compaction.tokens_before,
             tokens_after=compaction.tokens_after,

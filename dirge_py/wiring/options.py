@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoice:
-    """Which session to work in. `named` opens or creates; `none` keeps nothing.
+    """Which session to work in. `named` opens or creates; `none` keeps nothing; `view` only shows.
 
     With `continuation` it is opened only if it still stands where that one left it.
     """
 
-    kind: Literal["new", "newest", "resume", "named", "none"] = "new"
+    kind: Literal["new", "newest", "resume", "named", "view", "none"] = "new"
     id: str = ""
     fork: bool = False
     continuation: Continuation | None = None

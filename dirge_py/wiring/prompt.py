@@ -35,6 +35,7 @@ class SystemPrompt:
             UsageError: `options` name a prompt that does not exist.
             ConfigError: its file is not as it should be.
         """
+        self._config = config
         self._options = options
         self.prompts = open_prompts(config, options)
         self._edits = (*edits, *options.prompt_edits)
@@ -44,6 +45,11 @@ class SystemPrompt:
     def text(self, tool_names: Sequence[str]) -> str:
         """What is sent. The same from one call to the next on the same day and branch."""
         return build(self._sections(tool_names), self._edits)
+
+    def reread(self, tool_names: Sequence[str]) -> str:
+        """The text, with the project's files as they are now: they hold from here on."""
+        self.project_files = _project_files(self._config, self._cwd)
+        return self.text(tool_names)
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
         """Name and estimated tokens of each section that is sent."""

@@ -8,6 +8,9 @@ from dirge_py.lib.lean_dataclass import dataclass
 TodoStatus = Literal["pending", "in_progress", "done"]
 
 
+_MARKS: Mapping[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodoItem:
     id: str
@@ -36,6 +39,10 @@ class TodoList:
         """The texts of what is not done, what is in progress first."""
         waiting = [item for item in self._items if item.status != "done"]
         return [item.text for item in sorted(waiting, key=lambda item: item.status == "pending")]
+
+    def as_text(self) -> str:
+        """One line per item with its mark, as `[x] write the test`; "" for an empty list."""
+        return "\n".join(f"{_MARKS[item.status]} {item.text}" for item in self._items)
 
     def put(self, items: Sequence[TodoItem]) -> None:
         """Replace the whole list. Nothing is told when nothing changed."""

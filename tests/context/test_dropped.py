@@ -1,0 +1,103 @@
+"""What a view left out: listed, sent again, and the whole compaction taken back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.context.shape import shape_of
+from dirge_py.context.view import ContextView, Request
+from dirge_py.messages import Message
+from dirge_py.testing import assert_balanced
+from tests.context.kit import GOOD, Summaries, chat, single_prompt_run, view
+
+
+def request(messages: Sequence[Message]) -> Request:
+    return Request(messages=messages, window_tokens=10_000)
+
+
+STANDING = "[~] write the parser\n[ ] test it"
+
+
+async def folded(steps: int = 40) -> tuple[ContextView, Mapping[str, Any]]:
+    one = view(Summaries([GOOD]), standing=lambda: STANDING)
+    compaction = await one.compact(request(single_prompt_run(steps)))
+    assert compaction is not None
+    assert compaction.record is not None
+    return one, compaction.record
+
+
+async def test_everything_that_is_not_sent_as_it_was_is_listed() -> None:
+    one, _ = await folded()
+    history = single_prompt_run(40)
+
+    left_out = one.dropped(history)
+
+    sent = {id(message) for message in one.shown(history)}
+    assert {item.number for item in left_out} == {
+        number for number, message in enumerate(history, 1) if id(message) not in sent
+    }
+    assert left_out[0].beginning == "Make the tests pass, please."
+    assert {item.how for item in left_out} >= {"folded"}
+
+
+async def test_a_message_that_is_asked_back_is_sent_whole_and_leaves_the_list() -> None:
+    one, _ = await folded()
+    history = single_prompt_run(40)
+    result = history[4]
+
+    change = one.show_again(request(history), 5)
+
+    assert change is not None
+    assert change.kind == "shown_again"
+    assert change.tokens_after > 0
+    assert any(result.text in message.text for message in one.shown(history))  # type: ignore[union-attr]
+    assert 5 not in {item.number for item in one.dropped(history)}
+    assert one.show_again(request(history), 5) is None
+    assert_balanced(one.shown(history))
+
+
+async def test_a_compaction_that_is_taken_back_leaves_the_history_as_it_was() -> None:
+    one, _ = await folded()
+    history = single_prompt_run(40)
+    one.show_again(request(history), 5)
+
+    assert one.undo(request(history)) is not None
+    assert 5 in {item.number for item in one.dropped(history)}
+    assert one.undo(request(history)) is not None
+
+    assert one.shown(history) == history
+    assert one.undo(request(history)) is None
+
+
+@given(st.lists(st.sampled_from(["fold", "again", "undo"]), max_size=6))
+async def test_records_lead_to_the_same_view_after_a_restart(steps: list[str]) -> None:
+    one = view(Summaries())
+    records = []
+    history = chat(12)
+    for step in steps:
+        left_out = one.dropped(history)
+        if step == "fold":
+            change = await one.compact(request(history))
+        elif step == "again" and left_out:
+            change = one.show_again(request(history), left_out[-1].number)
+        else:
+            change = one.undo(request(history))
+        if change is not None and change.record is not None:
+            records.append(change.record)
+
+    again = view(Summaries(), records=records)
+
+    assert again.shown(history) == one.shown(history)
+    assert (again.undo(request(history)) is None) == (one.undo(request(history)) is None)
+    assert again.shown(history) == one.shown(history)
+
+
+async def test_the_todo_list_stands_behind_the_summary() -> None:
+    one, record = await folded()
+
+    texts = [getattr(message, "text", "") for message in one.shown(single_prompt_run(40))]
+
+    assert sum(STANDING in text for text in texts) == 1
+    assert shape_of(record).standing == STANDING
