@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.apart import dirge, run_forked
 from tests.headless.in_process import run_here
 from tests.providers.server import FakeService, Raw, Say, Seen
 
@@ -169,6 +170,24 @@ class Product:
         """Run it to its end as a process of its own. `stdin` None is /dev/null."""
         pipe = subprocess.DEVNULL if stdin is None else subprocess.PIPE
         return finish(self.start(*words, stdin=pipe, **options), stdin)
+
+    def run_forked(
+        self,
+        *words: str,
+        stdin: str | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Ran:
+        """The same from a process that is loaded: faster, and no different but for its start."""
+        exit_code, stdout, stderr = run_forked(
+            dirge,
+            *words,
+            environment={**self.environment, **(env or {})},
+            cwd=cwd or self.project,
+            stdin=stdin,
+            patience_s=PATIENCE_S,
+        )
+        return checked(Ran(exit_code=exit_code, stdout=stdout, stderr=stderr))
 
     def ask(self, *words: str, **options: Any) -> Ran:
         """`dirge -p --output-format json …`."""

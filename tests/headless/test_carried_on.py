@@ -41,11 +41,11 @@ def notes(product: Product) -> Product:
 def pause(product: Product, batch: Say = BATCH) -> Ran:
     """A run that waits, in a process of its own."""
     product.will(batch)
-    return product.run_apart("-p", "--output-format", "json", "--on-ask", "defer", "go")
+    return product.run_forked("-p", "--output-format", "json", "--on-ask", "defer", "go")
 
 
 def resume(product: Product, file: str, *words: str, **options: Any) -> Ran:
-    return product.run_apart("resume", file, *words, "--output-format", "json", **options)
+    return product.run_forked("resume", file, *words, "--output-format", "json", **options)
 
 
 def ran(product: Product) -> list[str]:
@@ -64,7 +64,9 @@ def told_calls(product: Product, type_name: str) -> list[Any]:
 
 
 def turn(product: Product, *words: str, **options: Any) -> Ran:
-    return product.run_apart("turn", "--session", "s", "--output-format", "json", *words, **options)
+    return product.run_forked(
+        "turn", "--session", "s", "--output-format", "json", *words, **options
+    )
 
 
 # -- turns
@@ -216,7 +218,7 @@ def test_words_that_are_not_theirs_are_a_prompt(product: Product, prompt: tuple[
 
 @pytest.mark.parametrize("name", ["turn", "resume"])
 def test_each_command_explains_itself(product: Product, name: str) -> None:
-    ended = product.run_apart(name, "--help")
+    ended = product.run_forked(name, "--help")
 
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert f"dirge {name}" in ended.stdout
@@ -266,7 +268,7 @@ def test_a58_the_turn_of_the_decided_call_ends_once(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)
 
-    resumed = notes.run_apart(
+    resumed = notes.run_forked(
         *("resume", "--confirm", file, "--output-format", "stream-json"),
         *("--event-format", "native", "--tool-call-id", "call_1"),
     )

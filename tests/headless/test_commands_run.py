@@ -11,7 +11,7 @@ from tests.providers.server import Say
 def told(product: Product, command: str, **more: object) -> str:
     """What the model is told about a command."""
     product.will(Say(calls=[("bash", {"command": command, **more})]), Say(text="done"))
-    ran = product.run_apart("-p", "--yolo", "--output-format", "json", "x")
+    ran = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
     assert ran.exit_code == 0, ran
     assert ran.json["result"] == "done"
     return str(product.sent()[-1]["content"])

@@ -141,7 +141,7 @@ def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product
     process.communicate()
     os.kill(child, signal.SIGKILL)
 
-    ran = product.run_apart("-p", "--continue", "--yolo", "and now?")
+    ran = product.run_forked("-p", "--continue", "--yolo", "and now?")
 
     assert (ran.exit_code, ran.stdout) == (0, "going on\n")
     assert (product.project / "runs").read_text() == "x\n"
@@ -152,9 +152,9 @@ def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product
 def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="no then"), Say(text="yes"))
-    assert product.run_apart("-p", "go").exit_code == 0
+    assert product.run_forked("-p", "go").exit_code == 0
 
-    ran = product.run_apart("-p", "-c", "again")
+    ran = product.run_forked("-p", "-c", "again")
 
     assert ran.exit_code == 0
     for request in (1, 2):
@@ -173,10 +173,10 @@ def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Produc
     call = ("bash", {"command": "echo ran >> ran.txt"})
     thought = Say(thinking="hm", signature="sig-1", calls=[("read", {"path": "note.txt"}), call])
     product.will(thought, Say(text="first answer"), Say(text="second answer"))
-    product.run_apart("-p", "--yolo", "--thinking", "high", "first")
+    product.run_forked("-p", "--yolo", "--thinking", "high", "first")
     before = product.sent()
 
-    product.run_apart("-p", "-c", "--yolo", "--thinking", "high", "second")
+    product.run_forked("-p", "-c", "--yolo", "--thinking", "high", "second")
 
     sent = [bare(message) for message in product.sent()]
     assert sent[: len(before)] == [bare(message) for message in before]

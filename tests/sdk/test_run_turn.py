@@ -1,8 +1,7 @@
 """Threads driven turn by turn, from one process or from several, with pauses for decisions."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTu
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.store import Store
 from dirge_py.testing import ScriptedModel, assert_balanced
+from tests.apart import run_forked
 from tests.sdk import worker
 from tests.sdk.shed import TOOLS, results
 
@@ -29,15 +29,16 @@ def work(tmp_path: Path) -> Work:
 
     def turn(given: Any, *replies: dict[str, Any], **more: Any) -> dict[str, Any]:
         job = json.dumps({"input": given, "replies": replies, **more})
-        child = subprocess.run(
-            [sys.executable, "-m", "tests.sdk.worker", str(tmp_path), job],
+        exit_code, stdout, stderr = run_forked(
+            worker.work,
+            tmp_path,
+            job,
+            environment=os.environ,
             cwd=Path(__file__).parents[2],
-            capture_output=True,
-            text=True,
-            timeout=60,
+            patience_s=60,
         )
-        assert child.returncode == 0 and not child.stderr, child.stderr
-        answer: dict[str, Any] = json.loads(child.stdout)
+        assert exit_code == 0 and not stderr, stderr
+        answer: dict[str, Any] = json.loads(stdout)
         return answer
 
     return turn

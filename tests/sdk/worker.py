@@ -1,4 +1,4 @@
-"""One turn of a thread in a process of its own: `worker.py FOLDER JOB`, JSON in and out.
+"""One turn of a thread in a process of its own; JSON in and out.
 
 A job has `input` (text, continue, or a resume), `replies` of the scripted model, and rules.
 """
@@ -74,6 +74,6 @@ def _input(written: Any) -> AgentInput:
     return Text(written) if isinstance(written, str) else Resume(**written)
 
 
-if __name__ == "__main__":
-    answer = asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))
-    sys.stdout.write(json.dumps(answer))
+def work(folder: Path, job: str) -> None:
+    """Take the turn of `job` and print what came of it."""
+    sys.stdout.write(json.dumps(asyncio.run(main(folder, json.loads(job)))))
