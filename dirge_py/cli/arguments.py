@@ -13,6 +13,7 @@ from dirge_py.errors import UsageError
 
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
+CHOICES = ("inspect", "done", "again")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 
 EPILOG = """\
@@ -25,6 +26,7 @@ subcommands:
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
   dirge resume FILE --confirm | --reject TEXT
                                     decide the call that a run with --on-ask defer left open
+  dirge resume --session ID         carry on a run that was cut off when dirge was killed
   dirge signal SESSION [NAME [JSON]]
                                     tell a session something, or see which calls wait for an answer
 
@@ -97,19 +99,29 @@ def build_resume_parser() -> Parser:
     """The flags of `dirge resume`."""
     parser = Parser(
         prog="dirge resume",
-        usage="dirge resume FILE --confirm | --reject TEXT [options]",
-        description="Decide the call that a run left open, and carry the run on. FILE is the "
-        "`continuation` of its result.",
+        usage="dirge resume FILE --confirm | --reject TEXT [options]\n"
+        "       dirge resume --session ID [--interrupted inspect|done|again] [options]",
+        description="Decide the call that a run left open, and carry the run on: FILE is the "
+        "`continuation` of its result. Or carry on the run of a session that was cut off when "
+        "dirge was killed.",
         epilog="What else would ask waits again (--on-ask defer): exit code 11, and a new FILE.",
         allow_abbrev=False,
         add_help=False,
     )
     parser.add_argument("file", nargs="*", metavar="FILE", help="the continuation")
     decision = parser.add_argument_group("decision")
-    either = decision.add_mutually_exclusive_group(required=True)
-    either.add_argument("--confirm", action="store_true", help="run the call")
-    either.add_argument("--reject", metavar="TEXT", help="do not; the model is told TEXT")
+    decision.add_argument("--confirm", action="store_true", help="run the call")
+    decision.add_argument("--reject", metavar="TEXT", help="do not; the model is told TEXT")
     decision.add_argument("--tool-call-id", metavar="ID", help="refuse unless this call waits")
+    cut_off = parser.add_argument_group("a run that was cut off")
+    cut_off.add_argument(
+        "--session", metavar="ID", type=_session_id, dest="carries_on", help="carry on its last run"
+    )
+    cut_off.add_argument(
+        "--interrupted",
+        choices=CHOICES,
+        help="calls that may have done their work: look first (default), they are done, run again",
+    )
     _output_flags(parser.add_argument_group("output"))
     _shared_flags(parser)
     parser.set_defaults(**_WITHOUT_CHOICE, prompt=[], session=None, on_ask="defer")

@@ -1,6 +1,7 @@
 """`dirge turn` and `dirge resume`: a session carried on by a queue, by cron, by whoever decides."""
 
 import os
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,17 +34,38 @@ def turn(rest: Sequence[str]) -> int:
 
 
 def resume(rest: Sequence[str]) -> int:
-    """Decide the call that waits and carry the run on; returns the exit code."""
+    """Carry on a run that waits for a decision, or one that was cut off; returns the exit code."""
     flags = parse_words(build_resume_parser(), rest, "file")
+    if flags.carries_on is not None:
+        return _carry_on(flags)
     check(flags)
     if len(flags.file) != 1:
         raise UsageError(
             "`dirge resume` takes one file.",
-            hint="It is the `continuation` in the result of the run that waits.",
+            hint="It is the `continuation` in the result of the run that waits. A run that was "
+            "cut off goes on with `dirge resume --session ID`.",
         )
+    if flags.interrupted is not None:
+        raise UsageError("--interrupted is for `dirge resume --session ID`.")
+    if flags.confirm == (flags.reject is not None):
+        raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
     # Meant where the command was typed, whatever --cwd says.
     file = Path(flags.file[0]).absolute()
     enter(flags)
     from dirge_py.cli.printed import resume_run
 
     return resume_run(flags, file)
+
+
+def _carry_on(flags: Namespace) -> int:
+    if flags.file or flags.confirm or flags.reject is not None or flags.tool_call_id is not None:
+        raise UsageError(
+            "`dirge resume` takes either a file to decide, or --session ID.",
+            hint="A run that was cut off needs no decision; see --interrupted.",
+        )
+    flags.resume = flags.carries_on
+    check(flags)
+    enter(flags)
+    from dirge_py.cli.printed import carry_on_run
+
+    return carry_on_run(flags)

@@ -25,7 +25,7 @@ from dirge_py.headless.print_mode import (
 from dirge_py.headless.prompt import Prompt
 from dirge_py.headless.result import error_object
 from dirge_py.headless.stdin import read_prompt
-from dirge_py.headless.turns import print_decision, print_turn
+from dirge_py.headless.turns import print_decision, print_interrupted, print_turn
 from dirge_py.session.continuation import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
@@ -64,8 +64,18 @@ def turn_run(flags: Namespace) -> int:
     return _telling_errors(flags, prepared)
 
 
+def carry_on_run(flags: Namespace) -> int:
+    """`dirge resume --session`: the run that was cut off goes on."""
+
+    def prepared() -> int:
+        key = _key(flags)
+        return _run(flags, key, lambda printer: print_interrupted(printer, flags.interrupted))
+
+    return _telling_errors(flags, prepared)
+
+
 def resume_run(flags: Namespace, file: Path) -> int:
-    """`dirge resume`: the call that waits is decided, and the run goes on."""
+    """`dirge resume FILE`: the call that waits is decided, and the run goes on."""
 
     def prepared() -> int:
         key = _key(flags)

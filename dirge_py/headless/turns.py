@@ -6,7 +6,9 @@ from dirge_py.conversation import Conversation
 from dirge_py.errors import SessionError
 from dirge_py.headless.print_mode import Printer, message_of, stoppable
 from dirge_py.headless.prompt import Prompt
+from dirge_py.interrupted import decisions_for
 from dirge_py.session.continuation import title_of_call
+from dirge_py.session.interruption import Choice
 
 
 async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
@@ -33,6 +35,28 @@ async def print_decision(printer: Printer, decision: CallDecision) -> int:
     return await stoppable(printer, printer.follow(printer.conversation.continue_run([decision])))
 
 
+async def print_interrupted(printer: Printer, choice: Choice | None) -> int:
+    """Carry on the run that was cut off when dirge was killed, and print the rest of it.
+
+    `choice` is made of every call whose outcome is unknown; None: what was chosen before, else to
+    look first.
+
+    Raises:
+        SessionError: the last run of the session came to its end.
+    """
+    conversation = printer.conversation
+    interruption = conversation.interruption
+    if interruption is None:
+        name = conversation.session_id
+        raise SessionError(
+            f"Session {name} has nothing to carry on: its last run was not cut off.",
+            hint=f"`dirge --session {name}` goes on in it with a prompt.",
+        )
+    choices = {one.call.id: choice for one in interruption.unknown} if choice else {}
+    run = conversation.continue_run(decisions_for(interruption, choices))
+    return await stoppable(printer, printer.follow(run))
+
+
 def _check_can_go_on(conversation: Conversation) -> None:
     name = conversation.session_id
     if not conversation.messages:
@@ -41,7 +65,7 @@ def _check_can_go_on(conversation: Conversation) -> None:
             hint=f"Begin with `dirge turn --session {name} --input TEXT`.",
         )
     waiting = open_calls(conversation.messages)
-    if waiting is not None:
+    if waiting is not None and conversation.interruption is None:
         title = title_of_call(waiting.calls[0])
         raise SessionError(
             f"Session {name} waits for a decision about {title!r}.",

@@ -274,7 +274,7 @@ def _begun(
 
 def _check_can_go_on(conversation: Conversation) -> None:
     waiting = open_calls(conversation.messages)
-    if waiting is not None:
+    if waiting is not None and conversation.interruption is None:
         raise SessionError(
             f"The thread waits for a decision about `{waiting.calls[0].name}`.",
             hint="Go on with `Resume(…)` instead of `Continue()`.",

@@ -1,13 +1,16 @@
 """`/continue`: carrying on without a new prompt."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
-from dirge_py.slash.base import FrontEnd
+from dirge_py.interrupted import choices_from, decisions_for, questions_about
+from dirge_py.slash.base import FrontEnd, NeedsScreen
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
+    from dirge_py.session.interruption import Choice
 
 
 async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -15,7 +18,21 @@ async def go_on(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         raise UsageError(
             "/continue takes no words.", hint="Send them as a prompt: it carries on, too."
         )
-    conversation.continue_run()
+    interruption = conversation.interruption
+    if interruption is None:
+        conversation.continue_run()
+        return
+    choices: Mapping[str, Choice] | None = {}
+    if interruption.undecided:
+        try:
+            answers = await front.form(questions_about(interruption))
+            choices = choices_from(interruption, answers)
+        except NeedsScreen:
+            choices = {}
+    if choices is None:
+        front.show("Nothing was carried on. /continue asks again; a prompt goes on without it.")
+        return
+    conversation.continue_run(decisions_for(interruption, choices))
 
 
 COMMANDS = (

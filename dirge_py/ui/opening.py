@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py import __version__
 from dirge_py.errors import DirgeError, NoProvider
+from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.questions import AnswersTrust
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
@@ -53,6 +54,9 @@ class Opening:
         self._take_up(conversation)
         if before is not None:
             await before.close()
+        if conversation.interruption is not None:
+            # Whoever asked for the session has to get it first.
+            self._app.run_worker(self._offer_to_carry_on(conversation))
         return conversation
 
     async def _begin(self) -> None:
@@ -81,6 +85,20 @@ class Opening:
             await self._app.talk.say(self._start.first_prompt, "now")
         elif self._start.pick_session:
             await self._app.talk.say("/sessions", "now")
+        else:
+            await self._offer_to_carry_on(conversation)
+
+    async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
+        """Ask what becomes of a run that was cut off; the command knows how to go on with it."""
+        interruption = conversation.interruption
+        if interruption is None or self._app.talk.conversation is not conversation:
+            return
+        if not interruption.undecided:
+            answers = await self.asker.question(questions_about(interruption))
+            if choices_from(interruption, answers) is None:
+                self._app.say("/continue carries the run on; a prompt goes on without it.")
+                return
+        await self._app.talk.say("/continue", "now")
 
     async def _ask_for_trust(self) -> list[str]:
         """Let the person say what the project may bring along; returns what is wrong with that.
