@@ -152,21 +152,23 @@ class Timeline:
     # -- moving
 
     async def go(
-        self, destination: Destination, what: What = "both", *, also: Sequence[str] = ()
+        self, destination: Destination, what: What | None = None, *, also: Sequence[str] = ()
     ) -> Moved:
-        """Go there: the conversation, the files, or both. `also` are files of the person's own.
+        """Go there: the conversation, the files, or both; None: the files too, if they can.
 
-        What they changed since is kept otherwise. The conversation moves also if a file could not
-        be put back; `Moved.failed` says so.
+        `also` are files of the person's own; what they changed since is kept otherwise. The
+        conversation moves also if a file could not be put back; `Moved.failed` says so.
 
         Raises:
-            DirgeError: a run goes on, or the files are wanted and cannot go there. Nothing has
+            DirgeError: a run goes on, or the files are asked for and cannot go there. Nothing has
                 changed then.
         """
         self._check_idle()
         with self._moving():
             before = await self._taken()
             plan = await self._planned(destination, before)
+            if what is None:
+                what = "conversation" if plan.unavailable else destination.what
             if what != "conversation" and plan.unavailable:
                 raise DirgeError(
                     f"the files cannot go there: {plan.unavailable}.",
@@ -207,25 +209,22 @@ class Timeline:
         )
 
     async def rewind(
-        self, prompt: str = "", what: What = "both", *, also: Sequence[str] = ()
+        self, prompt: str = "", what: What | None = None, *, also: Sequence[str] = ()
     ) -> Moved:
         """Go back before a prompt of this branch, or the last one. Raises as `before` and `go`."""
         return await self.go(self.before(prompt), what, also=also)
 
     async def undo(self, *, also: Sequence[str] = ()) -> Moved:
-        """Go back before the last prompt; the files too, where they can."""
-        return await self._as_far_as_possible(self.before(why="undo"), also)
+        """Go back before the last prompt."""
+        return await self.go(self.before(why="undo"), also=also)
 
     async def retry(self, *, also: Sequence[str] = ()) -> Moved:
-        """Go back before the last prompt, to say it anew; the files too, where they can."""
-        return await self._as_far_as_possible(self.before(why="retry"), also)
+        """Go back before the last prompt, to say it anew."""
+        return await self.go(self.before(why="retry"), also=also)
 
     async def redo(self, *, also: Sequence[str] = ()) -> Moved:
-        """Take the last move back: messages, and the files it changed. Raises as `go`."""
-        destination = self.before_last_move()
-        if destination.what == "conversation":
-            return await self.go(destination, "conversation")
-        return await self._as_far_as_possible(destination, also)
+        """Take the last move back: the messages, and the files it changed."""
+        return await self.go(self.before_last_move(), also=also)
 
     async def fork(self, prompt: str = "", what: What = "conversation") -> Moved:
         """Begin a branch before a prompt, or the last one; the files stay as they are."""
@@ -236,7 +235,7 @@ class Timeline:
         return await self.go(self.behind(message), what)
 
     async def switch(
-        self, name: str, what: What = "conversation", *, also: Sequence[str] = ()
+        self, name: str, what: What | None = "conversation", *, also: Sequence[str] = ()
     ) -> Moved:
         """Go to a node of the tree. Raises as `node` and `go`."""
         return await self.go(self.node(name), what, also=also)
@@ -262,11 +261,6 @@ class Timeline:
             yield
         finally:
             self.is_moving = False
-
-    async def _as_far_as_possible(self, destination: Destination, also: Sequence[str]) -> Moved:
-        self._check_idle()
-        unavailable = (await self.preview(destination)).unavailable
-        return await self.go(destination, "conversation" if unavailable else "both", also=also)
 
     async def _taken(self) -> Snapshot | None:
         return await self._snapshots.take() if self._snapshots is not None else None

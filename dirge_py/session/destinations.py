@@ -16,7 +16,8 @@ What: TypeAlias = Literal["both", "conversation", "files"]
 class Destination:
     """Where to go: behind the record `to`, with the files as in `state` (None: nobody knows).
 
-    `text` belongs into the input then. `point` is the record of the message it is about.
+    `text` belongs into the input then. `point` is the record of the message it is about. `what`
+    goes there if nobody says otherwise.
     """
 
     why: str

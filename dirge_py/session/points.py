@@ -143,7 +143,7 @@ def tree_of(records: Sequence[Record]) -> SessionTree:
 def told_by(move: Record, records: Sequence[Record]) -> str:
     """A move in a few words."""
     why = _text(move, "why") or MOVE
-    what = {"files": ", files only", "conversation": ", without files"}.get(_text(move, "what"), "")
+    what = ", files only" if _text(move, "what") == "files" else ""
     about = _text(move, "point")
     for record in records if about else ():
         if record.id == about and isinstance(message := message_of(record), UserMessage):

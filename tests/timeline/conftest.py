@@ -1,0 +1,14 @@
+"""A room to talk in, and to go back in."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conversation.room import Room
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(tmp_path)
+    monkeypatch.chdir(room.project)
+    return room
