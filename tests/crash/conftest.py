@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.headless.product import product
 from tests.security.sizes import ASKED, COUNTS
+
+__all__ = ["product"]
 
 HERE = Path(__file__).parent
 

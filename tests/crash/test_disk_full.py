@@ -1,0 +1,160 @@
+"""A disk that fills up at any write: what is there stays, the talk goes on, and is saved later."""
+
+import contextlib
+import errno
+import itertools
+import os
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record
+from dirge_py.session.scan import Scan
+from tests.files.requirement import small_disk
+from tests.headless.product import Product, Ran, Service
+from tests.providers.server import Say
+from tests.security.sizes import count, size
+
+STEP = size(9, 1)
+FOREVER = 10_000
+ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+BIG = "a long line of a file\n" * 1000
+
+
+class FullDisk:
+    """Fails writes and syncs below a folder, from the n-th of them on, `length` times."""
+
+    def __init__(self, folder: Path, *, first: int = 0, length: int = 0, code: int = 0) -> None:
+        self.folder = str(folder)
+        self.first = first
+        self.length = length
+        self.code = code
+        self.calls = 0
+
+    @contextmanager
+    def mounted(self) -> Iterator[None]:
+        real = os.write, os.fsync
+
+        def write(fd: int, content: Any) -> int:
+            self.check(fd)
+            return real[0](fd, content)
+
+        def fsync(fd: int) -> None:
+            self.check(fd)
+            real[1](fd)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "write", write)
+            patch.setattr(os, "fsync", fsync)
+            yield
+
+    def check(self, fd: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{fd}")
+        if not name.startswith(self.folder):
+            return
+        self.calls += 1
+        if self.first <= self.calls < self.first + self.length:
+            raise OSError(self.code, os.strerror(self.code))
+
+
+class Again(Service):
+    """A service that can be asked from the beginning."""
+
+    def restart(self, *replies: Say) -> None:
+        self.requests.clear()
+        self.replies[:] = replies
+        self._given = itertools.count()
+
+
+@pytest.fixture
+def service() -> Iterator[Again]:
+    with Again() as service:
+        yield service
+
+
+def new_product(base: Path, service: Again) -> Product:
+    product = Product(base, service)
+    product.configure("[session]\nsegment_records = 12\n")
+    product.file("big.txt", BIG)
+    return product
+
+
+def run(product: Product, service: Again, disk: FullDisk | None = None) -> Ran:
+    """A run that reads two files, changes one and says a last word."""
+    edit = {"path": "note.txt", "old_text": "old", "new_text": "new"}
+    reads = [("read", {"path": "big.txt", "limit": 1000}), ("read", {"path": "note.txt"})]
+    service.restart(Say(calls=reads), Say(calls=[("edit", edit)]), *[Say(text="done")] * 3)
+    product.file("note.txt", "old\n")
+    with disk.mounted() if disk else contextlib.nullcontext():
+        return product.ask("--yolo", "--session", "s", "go")
+
+
+def stored(product: Product) -> Scan:
+    return read_journal(product.journals[0])
+
+
+def words(records: Sequence[Record]) -> list[str]:
+    """What each message is, without the texts."""
+    return [record.data["role"] for record in records if record.type == "message"]
+
+
+def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
+    tmp_path: Path, service: Again
+) -> None:
+    chance = random.Random(3)
+    product = new_product(tmp_path, service)
+    sessions = product.state_dir / "sessions"
+    run(product, service)
+    counted = FullDisk(sessions)
+    run(product, service, counted)
+    whole = words(stored(product).records)[-7:]
+    tried = 0
+
+    for first in range(1, counted.calls + 1, STEP):
+        before = stored(product).records
+        length, code = chance.choice((1, 2, FOREVER)), chance.choice(ERRORS)
+        disk = FullDisk(sessions, first=first, length=length, code=code)
+        ran = run(product, service, disk)
+        tried += 1
+
+        found = stored(product)
+        new = found.records[len(before) :]
+        assert (ran.exit_code, ran.json["result"]) == (0, "done"), ran.stderr
+        assert found.damage == []
+        assert found.records[: len(before)] == before
+        assert (product.project / "note.txt").read_text() in ("old\n", "new\n")
+        if words(new) != whole:
+            assert length == FOREVER
+            assert "cannot be saved: " in ran.stderr and "goes on in memory" in ran.stderr
+        elif "cannot be saved" in ran.stderr:
+            assert "The session is saved again; nothing was lost." in ran.stderr
+    count("crash: a disk full at the n-th write", tried, 0, "lost something")
+
+
+def test_a_session_on_a_full_disk_goes_on_in_memory_and_later_on_the_disk(
+    tmp_path: Path, service: Again
+) -> None:
+    with small_disk(tmp_path / "disk", "size=1m") as disk:
+        product = new_product(disk, service)
+        run(product, service)
+        before = stored(product).records
+        (disk / "fill").write_bytes(b"")
+        with pytest.raises(OSError, match="space"), (disk / "fill").open("wb", 0) as fill:
+            while True:
+                fill.write(b"x" * 4096)
+
+        full = run(product, service)
+        kept = stored(product).records
+        (disk / "fill").unlink()
+        later = run(product, service)
+
+        assert (full.exit_code, full.json["result"]) == (0, "done")
+        assert "cannot be saved: No space left on device" in full.stderr
+        assert kept[: len(before)] == before
+        assert (later.exit_code, later.stderr) == (0, "")
+        assert len(stored(product).records) > len(kept)

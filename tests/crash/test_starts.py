@@ -1,0 +1,58 @@
+import contextlib
+import subprocess
+import threading
+
+from dirge_py.session.journal import read_journal
+from tests.headless.product import Held, Product, finish
+from tests.providers.server import Say
+from tests.security.sizes import count, size
+
+STARTS = size(6, 100)
+AT_ONCE = 6
+
+
+def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> None:
+    gate = threading.Event()
+    product.will(Say(text="first"), *[Held(reply=Say(text="mine"), gate=gate)] * STARTS)
+    assert product.run("-p", "--session", "s", "begin").exit_code == 0
+    before = read_journal(product.journals[0]).records
+
+    # The one that is first holds the session until all the others have come and gone.
+    started = [start(product, number) for number in range(min(STARTS, AT_ONCE))]
+    product.service.wait_for(2)
+    refused = 0
+    for number in range(len(started), STARTS):
+        refused += wait_for_one(started)
+        started.append(start(product, number))
+    while len(started) > 1:
+        refused += wait_for_one(started)
+    gate.set()
+    [writer] = started
+
+    assert finish(writer).exit_code == 0
+    assert refused == STARTS - 1
+    assert len(product.service.requests) == 2
+    found = read_journal(product.journals[0])
+    assert found.damage == []
+    assert [record.seq for record in found.records] == list(range(1, len(found.records) + 1))
+    assert found.records[: len(before)] == before
+    prompts = [r.data for r in found.records[len(before) :] if r.type == "message"]
+    assert [prompt["role"] for prompt in prompts] == ["user", "assistant"]
+    count("crash: starts on one session at once", STARTS, 0, "second writers")
+
+
+def start(product: Product, number: int) -> "subprocess.Popen[str]":
+    return product.start("-p", "--session", "s", f"start {number}")
+
+
+def wait_for_one(started: "list[subprocess.Popen[str]]") -> int:
+    """Take one that has ended out of the list; 1 if it was told that the session is busy."""
+    while True:
+        for process in started:
+            if process.poll() is not None:
+                started.remove(process)
+                ran = finish(process)
+                assert ran.exit_code == 1
+                return int("Session s is busy: it is in use by process" in ran.stderr)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started[0].wait(0.02)
