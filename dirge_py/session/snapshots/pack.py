@@ -4,9 +4,8 @@ import hashlib
 import os
 import stat
 import struct
-import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
@@ -20,13 +19,15 @@ class OutOfTime(Exception):
     """It took longer than it may."""
 
 
-def write_pack(root: str, paths: Iterable[str], target: Path, *, deadline: float) -> int:
+def write_pack(
+    root: str, paths: Iterable[str], target: Path, *, is_late: Callable[[], bool]
+) -> int:
     """Put the content of these regular files below `root` into the pack `target`; returns how many.
 
-    Files that are gone, or cannot be read, are passed over. `deadline` is of `time.monotonic`.
+    Files that are gone, or cannot be read, are passed over. `is_late` is asked before each.
 
     Raises:
-        OutOfTime: the deadline came first.
+        OutOfTime: it is late.
         OSError: the pack cannot be written.
     """
     seen: set[bytes] = set()
@@ -35,7 +36,7 @@ def write_pack(root: str, paths: Iterable[str], target: Path, *, deadline: float
         with open(target, "w+b") as pack:
             pack.write(_header(0))
             for path in paths:
-                if time.monotonic() > deadline:
+                if is_late():
                     raise OutOfTime
                 content = _content(anchor, path)
                 if content is None:

@@ -88,7 +88,7 @@ class Repository:
         return await self._alone(self._take())
 
     async def holds(self, tree: str) -> bool:
-        if self._is_missing():
+        if self._is_closed or self._is_missing():
             return False
         return await self._alone(self._holds(tree))
 
@@ -105,7 +105,7 @@ class Repository:
 
         For the background: it may be cancelled at any moment.
         """
-        if self._is_missing() or self._seat is None:
+        if self._is_closed or self._is_missing() or self._seat is None:
             return
         pruning = Pruning(
             self._git,
@@ -115,12 +115,15 @@ class Repository:
             max_bytes=self._keeping.max_bytes,
             clock=self._clock,
         )
-        if not await pruning.run():
+        if not await pruning.run() and not self._is_closed:
             await self._alone(self._set_aside())
 
     async def aclose(self) -> None:
-        """Wait for what is under way, and leave what was learnt to the next process."""
+        """Stop what is under way, and leave what was learnt to the next process."""
         self._is_closed = True
+        if self._taking is not None:
+            self._taking.stop()
+        await self._git.runner.shutdown()
         async with self._turn:
             seat, self._seat, self._taking = self._seat, None, None
             if seat is not None:
@@ -168,7 +171,7 @@ class Repository:
             try:
                 return await (await self._ready()).take(date)
             except GitFailed as error:
-                if error.has_no_room:
+                if error.has_no_room or self._is_closed:
                     raise
                 await mend()
         return await (await self._ready()).take(date)

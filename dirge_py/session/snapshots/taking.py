@@ -108,6 +108,13 @@ class Taking:
             timeout_s=self._deadline - time.monotonic(),
         )
 
+    def stop(self) -> None:
+        """Let a snapshot that is being taken come to nothing, soon."""
+        self._deadline = 0.0
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
+
     # -- what there is
 
     def _ignores(self) -> list[str]:
@@ -188,7 +195,7 @@ class Taking:
         if is_many:
             pack = self._seat.file("new.pack")
             await asyncio.to_thread(
-                write_pack, self._git.root, found.present, pack, deadline=self._deadline
+                write_pack, self._git.root, found.present, pack, is_late=self._is_late
             )
             commands.append(
                 self._git.command(
