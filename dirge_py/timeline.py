@@ -54,7 +54,8 @@ class Preview:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """What a move did. `failed` says of files why they are not as they were; `kept` are the
-    person's own, which were left alone; `text` belongs into the input.
+    person's own, which were left alone; `text` belongs into the input. `unavailable` says why the
+    files did not go along, though nobody wanted that.
     """
 
     why: str
@@ -167,6 +168,7 @@ class Timeline:
         with self._moving():
             before = await self._taken()
             plan = await self._planned(destination, before)
+            is_told = what is None and destination.what != "conversation"
             if what is None:
                 what = "conversation" if plan.unavailable else destination.what
             if what != "conversation" and plan.unavailable:
@@ -204,7 +206,7 @@ class Timeline:
             kept=tuple(kept),
             left_out=plan.left_out if is_kept else (),
             left_behind=plan.left_behind if what != "files" else 0,
-            unavailable=plan.unavailable,
+            unavailable=plan.unavailable if is_told else "",
             notices=notices,
         )
 

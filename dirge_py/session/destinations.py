@@ -76,13 +76,14 @@ def before_last_move(records: Sequence[Record]) -> Destination:
             "there is no move to take back: nobody went anywhere, or something was said since.",
             hint="/tree shows every branch, and goes there.",
         )
+    is_talk = move.data.get("what") == "conversation"
     before = move.data.get("tree_before")
     states = [s for s in file_states(records) if s.seq <= move.seq and s.tree == before]
     return Destination(
         why="redo",
         to=str(gone_from),
         state=states[-1] if states else None,
-        what="conversation" if move.data.get("what") == "conversation" else "both",
+        what="conversation" if is_talk else "both",
     )
 
 

@@ -19,21 +19,30 @@ async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    chosen: str | None = args
-    if not args:
-        found = list(conversation.sessions())[:_MOST_SHOWN]
+    stored = list(conversation.sessions())
+    if args and any(_begins(one.id, args) for one in stored):
+        chosen: str | None = args
+    else:
+        words = args.lower().split()
+        found = [one for one in stored if all(word in one.title.lower() for word in words)]
         if not found:
-            front.show("There are no stored sessions of this project.")
+            about = f" whose title has {args!r}" if args else ""
+            front.show(f"There are no stored sessions of this project{about}.")
             return
         choices = [
             Choice(
                 id=one.id, label=one.title or one.id, detail=f"{one.messages} messages, {one.id}"
             )
-            for one in found
+            for one in found[:_MOST_SHOWN]
         ]
         chosen = await front.pick("Session", choices, current=conversation.session_id or "")
     if chosen is not None and chosen != conversation.session_id:
         await front.open(chosen)
+
+
+def _begins(session_id: str, typed: str) -> bool:
+    """Whether it begins so, or what follows its date does."""
+    return session_id.startswith(typed) or session_id.partition("-")[2].startswith(typed)
 
 
 def known(conversation: "Conversation") -> list[str]:
@@ -51,7 +60,7 @@ COMMANDS = (
     Command(
         name="sessions",
         summary="go on in another session of this project",
-        usage="[ID]",
+        usage="[ID | WORDS]",
         run=sessions,
         aliases=("resume",),
         while_running="no",

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
 
+BACK_WITHIN_S = 1.5
+"""A second Esc on an empty input within this time goes back in the session."""
+
 _MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
 
 
@@ -24,6 +27,7 @@ class Actions:
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
         self._stopped_at = -QUIT_WITHIN_S
+        self._rested_at = -BACK_WITHIN_S
 
     async def run(self, action: str) -> None:
         """Do what a key asks for; an action that is not ours is passed over."""
@@ -34,7 +38,19 @@ class Actions:
     # -- stopping
 
     async def interrupt(self) -> None:
-        self._app.talk.interrupt()
+        """Interrupt; where nothing goes on and nothing is typed, the second press goes back."""
+        app = self._app
+        if app.talk.interrupt() or app.composer.text or app.talk.state != "ready":
+            self._rested_at = -BACK_WITHIN_S
+            return
+        now = time.monotonic()
+        was_pressed, self._rested_at = now - self._rested_at < BACK_WITHIN_S, now
+        if was_pressed:
+            self._rested_at = -BACK_WITHIN_S
+            await app.talk.say("/rewind", "now")
+        elif app.talk.conversation is not None and app.talk.conversation.messages:
+            name = app.keymap.name_of("screen", "interrupt")
+            app.hint(f"{name} again goes back to an earlier prompt.")
 
     async def stop(self) -> None:
         """Copy, else clear the input, else interrupt, else quit at the second press."""

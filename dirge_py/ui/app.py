@@ -15,6 +15,7 @@ from textual.widgets import Static, TextArea
 from textual.worker import WorkerFailed
 
 from dirge_py import slash
+from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
 from dirge_py.ui import commands
@@ -32,6 +33,7 @@ from dirge_py.ui.panels.line import LineQuestion
 from dirge_py.ui.panels.queue import QueuePanel
 from dirge_py.ui.panels.status import StatusBar, place_of, standing_of
 from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.prompt.drafts import Drafts
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.start import TuiStart
@@ -100,6 +102,7 @@ class DirgeApp(App[int]):
         self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(self._ink)
+        self.drafts = Drafts(self.composer, lambda: self.talk.conversation)
         self.proposer = Proposer(
             self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation
         )
@@ -143,11 +146,28 @@ class DirgeApp(App[int]):
 
     def adopt(self, conversation: "Conversation") -> None:
         """Go on with this conversation, on an empty page; its messages are not written there."""
+        self.drafts.keep()
+        self._clear()
+        self._place = place_of(conversation.cwd)
+        self.talk.adopt(conversation, self._hear)
+        if conversation.unsent.draft:
+            self.give_back(conversation.unsent.draft)
+
+    def _clear(self) -> None:
         self._bridge.drop()
         self.transcript.clear()
         self._chronicle = None
-        self._place = place_of(conversation.cwd)
-        self.talk.adopt(conversation, self._bridge.sink)
+
+    def _hear(self, event: LoopEvent) -> None:
+        """Events of the conversation; another history takes the place of the one that is shown."""
+        if not isinstance(event, HistoryMoved):
+            self._bridge.sink(event)
+            return
+        # At once: what is said next belongs behind it.
+        self._clear()
+        self.chronicle.tell(event.messages)
+        self.transcript.redraw()
+        self.standing_changed()
 
     def on_loop_events(self, message: LoopEvents) -> None:
         for event in message.events:
@@ -228,6 +248,7 @@ class DirgeApp(App[int]):
         self.composer.paste(message.text)
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
+        self.drafts.changed()
         self.proposer.look()
         self.hint("")
 
@@ -268,6 +289,7 @@ class DirgeApp(App[int]):
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
+        self.drafts.keep()
         self.exit(code, return_code=code)
 
     def leave_by_signal(self, number: int) -> None:

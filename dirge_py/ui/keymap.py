@@ -48,7 +48,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "cursor_word_right", ("alt+f", "alt+right", "ctrl+right")),
     Key("composer", "cursor_line_start", ("home", "ctrl+a")),
     Key("composer", "cursor_line_end", ("end", "ctrl+e")),
-    Key("screen", "interrupt", ("escape",), "interrupt; what was queued comes back to the input"),
+    Key("screen", "interrupt", ("escape",), "interrupt; twice on empty input: go back (/rewind)"),
     Key("screen", "stop", ("ctrl+c",), "copy, else clear the input, else interrupt, else quit"),
     Key("screen", "cycle_mode", ("shift+tab",), "mode: standard → accept → plan"),
     Key("screen", "background", ("ctrl+b",), "the running command goes on in the background"),
