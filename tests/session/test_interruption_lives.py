@@ -1,0 +1,225 @@
+"""Runs killed behind any record, several times over: every call is answered once, none run twice.
+
+A life is a conversation with real parts in front of a scripted model. It is cut by cutting its
+journal; what its tools had done by then is told by how long the journal was when they did it.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.heal import heal
+from dirge_py.calls import text_result
+from dirge_py.claims import Claim
+from dirge_py.conversation import Conversation
+from dirge_py.interrupted import decisions_for
+from dirge_py.messages import AssistantMessage, ToolCallBlock, ToolResultMessage
+from dirge_py.outcomes import Done
+from dirge_py.providers.scripted import Reply
+from dirge_py.sdk.assembly import Blueprint, assemble
+from dirge_py.session.interruption import Choice, Interruption
+from dirge_py.session.journal import read_journal
+from dirge_py.session.store import Store
+from dirge_py.streams import LlmContext
+from dirge_py.testing import ScriptedModel, assert_balanced
+from tests.agent_loop.kit import Tool
+from tests.security.sizes import size
+
+KINDS = {"look": "read", "press": "other"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A call of the one answer there is: which tool, and how long it takes."""
+
+    tool: str
+    breaths: int
+
+
+@dataclass
+class Acting(Tool):
+    """Notes each call in `acts`, with how much was on disk when it ran."""
+
+    life: Any = None
+
+    def claims(self, arguments: Any) -> Sequence[Claim]:
+        return [Claim(KINDS[self.name], "x")]  # type: ignore[arg-type]
+
+    async def execute(self, call_id: str, arguments: Any, signal: Any, on_update: Any) -> Any:
+        self.life.acts.append((call_id, self.life.length))
+        for _ in range(arguments["breaths"]):
+            await asyncio.sleep(0)
+        return text_result(f"{call_id} done")
+
+
+@dataclass
+class Life:
+    """One process that has the session open."""
+
+    base: Path
+    calls: Sequence[Wanted]
+    is_sequential: bool
+    begun_at: int = 0
+    acts: list[tuple[str, int]] = field(default_factory=list)
+    model: ScriptedModel = field(default_factory=ScriptedModel)
+
+    @property
+    def store(self) -> Store:
+        return Store(self.base / "state", self.base)
+
+    @property
+    def journal(self) -> Path:
+        return self.store.folder / "s.jsonl"
+
+    @property
+    def length(self) -> int:
+        return len(read_journal(self.journal).records)
+
+    def open(self) -> Conversation:
+        mode: Any = "sequential" if self.is_sequential else None
+        tools = [Acting(name=name, life=self, execution_mode=mode) for name in KINDS]
+        self.model.will(self._reply).will(self._reply).will(self._reply)
+        plan = Blueprint(
+            stream_fn=self.model.stream_fn,
+            tools=tools,
+            store=self.store,
+            mode="yolo",
+            cwd=self.base,
+        )
+        return assemble(plan, "s")
+
+    def _reply(self, context: LlmContext) -> Reply:
+        if any(isinstance(message, AssistantMessage) for message in context.messages):
+            return Reply(text="All done.")
+        return Reply(
+            calls=[
+                ToolCallBlock(id=f"c{n}", name=call.tool, arguments={"breaths": call.breaths})
+                for n, call in enumerate(self.calls)
+            ]
+        )
+
+    def cut(self, at: float) -> None:
+        """Kill it behind a record that it wrote, the prompt's at the earliest."""
+        records = read_journal(self.journal).records
+        prompt = next(n for n, record in enumerate(records) if record.type == "message") + 1
+        first = max(prompt, self.begun_at)
+        keep = first + round(at * (len(records) - first))
+        lines = self.journal.read_bytes().split(b"\n")
+        self.journal.write_bytes(b"\n".join(lines[:keep]) + b"\n")
+        self.acts = [(call_id, length) for call_id, length in self.acts if length <= keep]
+
+
+def known(journal: Path) -> tuple[set[str], set[str], dict[str, Choice]]:
+    """The calls that have a result, those that began and have none, and what was chosen since."""
+    results: set[str] = set()
+    begun: set[str] = set()
+    chosen: dict[str, Choice] = {}
+    for record in read_journal(journal).records:
+        match record.type, record.data:
+            case "message", {"role": "toolResult", "tool_call_id": call_id}:
+                results.add(call_id)
+            case "tool_finished", {"call_id": call_id}:
+                results.add(call_id)
+            case "tool_started", {"call_id": call_id}:
+                begun.add(call_id)
+                chosen.pop(call_id, None)
+            case "interruption", {"choices": choices}:
+                chosen |= choices
+    return results, begun - results, chosen
+
+
+async def carried_on(
+    life: Life, choices: Sequence[Choice]
+) -> tuple[Conversation, Interruption | None, set[str]]:
+    """The conversation at its end, what it began with, and the calls that were to run again."""
+    talk = life.open()
+    interruption = talk.interruption
+    again: set[str] = set()
+    if interruption is not None:
+        picked = {
+            one.call.id: choices[int(one.call.id[1:]) % len(choices)]
+            for one in interruption.undecided
+        }
+        decided = {one.call.id: one.chosen or picked[one.call.id] for one in interruption.unknown}
+        again = {call_id for call_id, choice in decided.items() if choice == "again"}
+        assert isinstance(await talk.continue_run(decisions_for(interruption, picked)), Done)
+    await talk.close()
+    return talk, interruption, again
+
+
+async def lives(
+    base: Path,
+    calls: Sequence[Wanted],
+    is_sequential: bool,
+    cuts: Sequence[float],
+    choices: Sequence[Choice],
+) -> None:
+    life = Life(base, calls, is_sequential)
+    talk = life.open()
+    assert isinstance(await talk.send("go"), Done)
+    await talk.close()
+    pressed: dict[str, int] = {}
+    allowed: dict[str, int] = {}
+    for at in cuts:
+        life.cut(at)
+        for call_id, _ in life.acts:
+            pressed[call_id] = pressed.get(call_id, 0) + 1
+        results, begun, chosen = known(life.journal)
+        life = Life(base, calls, is_sequential, begun_at=life.length)
+        talk, interruption, again = await carried_on(life, choices)
+        ran = [call_id for call_id, _ in life.acts]
+        if interruption is None:
+            assert not ran
+            continue
+        presses = {f"c{n}" for n, call in enumerate(calls) if call.tool == "press"}
+        assert len(ran) == len(set(ran))
+        assert not results & set(ran), "what was finished ran again"
+        assert begun & presses & set(ran) == again, "an unknown call ran without a word, or did not"
+        assert not {call_id for call_id in chosen if chosen[call_id] != "again"} & set(ran)
+        answers = [m for m in talk.messages if isinstance(m, AssistantMessage)]
+        asked = {call.id for answer in answers for call in answer.calls}
+        assert set(ran) - again == asked - results - (begun & presses)
+        for call_id in again:
+            allowed[call_id] = allowed.get(call_id, 0) + 1
+        check_answers(talk, life.model, results)
+    for call_id, _ in life.acts:
+        pressed[call_id] = pressed.get(call_id, 0) + 1
+    for number, call in enumerate(calls):
+        call_id = f"c{number}"
+        if call.tool == "press":
+            assert pressed.get(call_id, 0) <= 1 + allowed.get(call_id, 0)
+
+
+def check_answers(talk: Conversation, model: ScriptedModel, results: set[str]) -> None:
+    """Each call has its one answer, sent in the order of the calls, and stored as it was told."""
+    assert_balanced(talk.messages)
+    answers = [m for m in talk.messages if isinstance(m, ToolResultMessage)]
+    assert all(m.text == f"{m.tool_call_id} done" for m in answers if m.tool_call_id in results)
+    sent = [m.tool_call_id for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
+    assert sent == sorted(sent)
+    assert heal(talk.messages).closed == 0
+
+
+@settings(max_examples=size(25, 3000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    calls=st.lists(
+        st.builds(Wanted, st.sampled_from(sorted(KINDS)), st.integers(0, 3)), min_size=1, max_size=4
+    ),
+    is_sequential=st.booleans(),
+    cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3),
+    choices=st.lists(st.sampled_from(["inspect", "done", "again"]), min_size=1, max_size=3),
+)
+def test_every_call_is_answered_once_and_nothing_runs_again_by_itself(
+    calls: Sequence[Wanted],
+    is_sequential: bool,
+    cuts: Sequence[float],
+    choices: Sequence[Choice],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(lives(Path(folder), calls, is_sequential, cuts, choices))
