@@ -1,9 +1,14 @@
 """From where a conversation can be carried on."""
 
+from dataclasses import replace
+
 import pytest
 
-from dirge_py.agent_loop import Context
-from dirge_py.agent_loop.resume import GO_ON, opening, resumable
+from dirge_py.agent_loop import CallDecision, Context, LoopConfig
+from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.hooks import BeforeToolCall, Defer, StopRun, TurnInfo
+from dirge_py.agent_loop.resume import GO_ON, open_calls, opening, resumable
+from dirge_py.calls import ToolCall, ToolExecutionMode, text_result
 from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -14,8 +19,9 @@ from dirge_py.messages import (
     ToolResultMessage,
     user_text,
 )
+from dirge_py.outcomes import AwaitingConfirmation, Done
 from dirge_py.testing import ScriptedModel
-from tests.agent_loop.kit import ran
+from tests.agent_loop.kit import Ran, Tool, ran
 
 ASKED = user_text("go")
 CALLED = AssistantMessage(
@@ -68,3 +74,92 @@ async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
 def test_case_9_what_is_whole_cannot_be_continued(messages: list[Message]) -> None:
     with pytest.raises(ValueError, match="nothing to continue"):
         resumable(messages)
+
+
+# -- a decision that holds the answer ready
+
+ANSWER = text_result("known already", outcome="aborted", is_error=True)
+THREE = AssistantMessage(
+    content=tuple(ToolCallBlock(id=name, name="echo", arguments={"at": name}) for name in "abc"),
+    stop_reason="toolUse",
+)
+MODES: list[ToolExecutionMode] = ["parallel", "sequential"]
+
+
+def decided(call_id: str, allow: bool = False) -> CallDecision:
+    return CallDecision(tool_call_id=call_id, allow=allow, answer=ANSWER)
+
+
+async def carried_on(
+    mode: ToolExecutionMode, *decisions: CallDecision, before: BeforeToolCall | None = None
+) -> tuple[Ran, list[str]]:
+    """What came of going on from `THREE`, and which of its calls ran."""
+    tool = Tool()
+    context = Context(messages=[ASKED, THREE], tools=[tool])
+    config = LoopConfig(tool_execution=mode, before_tool_call=before)
+    model = ScriptedModel().will_say("rest")
+    run = await ran(model, context=context, config=config, decisions=decisions)
+    return run, [arguments["at"] for arguments in tool.ran]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_call_whose_answer_is_ready_does_not_run_and_no_hook_is_asked(
+    mode: ToolExecutionMode,
+) -> None:
+    asked: list[str] = []
+
+    def before(_info: TurnInfo, call: ToolCall) -> None:
+        asked.append(call.id)
+
+    run, acted = await carried_on(mode, decided("b"), before=before)
+
+    assert acted == asked == ["a", "c"]
+    assert [result.text for result in run.results] == ["ok", "known already", "ok"]
+    assert [result.tool_call_id for result in run.results] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_it_is_answered_even_where_a_call_before_it_waits(mode: ToolExecutionMode) -> None:
+    def before(_info: TurnInfo, call: ToolCall) -> Defer | None:
+        return Defer("a person has to say") if call.id == "a" else None
+
+    run, acted = await carried_on(mode, decided("b"), before=before)
+
+    assert acted == []
+    assert isinstance(run.outcome, AwaitingConfirmation)
+    assert run.outcome.call_ids == ("a", "c")
+    assert [result.tool_call_id for result in run.results] == ["b"]
+    left = open_calls([ASKED, THREE, *run.new])
+    assert left is not None and [call.id for call in left.calls] == ["a", "c"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_the_answer_stands_where_an_allowed_call_does_not_come_to_run(
+    mode: ToolExecutionMode,
+) -> None:
+    def before(_info: TurnInfo, call: ToolCall) -> StopRun | None:
+        return StopRun(Done(stopped_by="storm")) if call.id == "a" else None
+
+    run, acted = await carried_on(mode, decided("b", allow=True), decided("c"), before=before)
+
+    assert acted == []
+    assert [result.details["outcome"] for result in run.results] == ["suppressed", *["aborted"] * 2]
+
+
+async def test_an_allowed_call_runs_for_the_answer_it_gives_now() -> None:
+    run, acted = await carried_on("parallel", decided("b", allow=True))
+
+    assert acted == ["a", "b", "c"]
+    assert [result.text for result in run.results] == ["ok"] * 3
+
+
+def test_calls_behind_an_open_one_may_be_answered() -> None:
+    answers = [
+        ToolResultMessage(tool_call_id=name, tool_name="echo", content=()) for name in ("c", "b")
+    ]
+
+    left = open_calls([ASKED, THREE, *answers])
+
+    assert left is not None and [call.id for call in left.calls] == ["a"]
+    healed = heal([ASKED, THREE, *answers, replace(answers[0], tool_call_id="a")])
+    assert [m.tool_call_id for m in healed.messages if m.role == "toolResult"] == ["a", "b", "c"]

@@ -10,6 +10,8 @@ from dirge_py.events import (
     MessageEnd,
     MessageStart,
     SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
     TurnStart,
     UsageReported,
 )
@@ -44,8 +46,9 @@ def call_of(*ops, call_id="c", arguments=None):
     return ToolCall(id=call_id, name="bash", arguments=arguments or {}, tool=Claiming(*ops))
 
 
-def asks(call_id):
-    return AssistantMessage(content=(ToolCallBlock(id=call_id, name="bash", arguments={}),))
+def asks(*ids):
+    calls = tuple(ToolCallBlock(id=call_id, name="bash", arguments={}) for call_id in ids)
+    return AssistantMessage(content=calls)
 
 
 def answer(call_id):
@@ -182,6 +185,109 @@ async def test_the_start_of_a_call_is_on_disk_before_it_runs(start, store):
     result = await recorder.interceptor(call_of("execute", arguments={"a": 1}), proceed)
 
     assert result.text == "ran"
+
+
+def begins(call_id):
+    return ToolExecutionStart(tool_call_id=call_id, tool_name="bash", args={})
+
+
+def ends(call_id, text="ok", **more):
+    result = text_result(text)
+    return ToolExecutionEnd(
+        tool_call_id=call_id, tool_name="bash", result=result, is_error=False, **more
+    )
+
+
+async def run_of(recorder, call_id):
+    async def proceed():
+        return text_result("ok")
+
+    await recorder.interceptor(call_of("execute", call_id=call_id), proceed)
+
+
+async def test_s24_a_result_is_on_disk_while_other_calls_of_its_answer_run(start, store):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("a", "b")))
+    for call_id in ("a", "b"):
+        recorder.sink(begins(call_id))
+    for call_id in ("a", "b"):
+        await run_of(recorder, call_id)
+    recorder.sink(ends("b", "made"))
+    recorder.close()
+
+    resumed = start("s")
+    loaded = resumed.load()
+
+    assert [(m.tool_call_id, m.text) for m in loaded.messages[2:]] == [("b", "made")]
+    assert [(one.call.id, one.state) for one in loaded.interruption.calls] == [("a", "unknown")]
+    assert stored(store)[-1].data["asked_in"] == loaded.record_ids[1]
+    assert resumed.load().messages == loaded.messages
+    assert resumed.load().reused == ()
+
+
+async def test_calls_that_run_one_by_one_are_recorded_once(start, store):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("a", "b")))
+    for call_id in ("a", "b"):
+        recorder.sink(begins(call_id))
+        await run_of(recorder, call_id)
+        recorder.sink(ends(call_id))
+        recorder.sink(MessageEnd(answer(call_id)))
+
+    assert "tool_finished" not in [record.type for record in stored(store)]
+
+
+def test_a_call_that_was_answered_without_running_is_not_asked_about_again(start):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("a", "b")))
+    recorder.sink(begins("a"))
+    recorder.sink(ends("a", "Denied."))
+
+    loaded = reopened(start, recorder).load()
+
+    assert [m.text for m in loaded.messages[2:]] == ["Denied."]
+    assert [one.call.id for one in loaded.interruption.calls] == ["b"]
+
+
+def test_a_call_that_waits_for_a_decision_has_no_result(start, store):
+    recorder = start()
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("a", "b")))
+    for call_id in ("a", "b"):
+        recorder.sink(begins(call_id))
+        recorder.sink(ends(call_id, deferred=True))
+
+    assert "tool_finished" not in [record.type for record in stored(store)]
+
+
+def test_what_was_interrupted_is_known_until_the_conversation_goes_on(start):
+    recorder = start()
+    recorder.sink(AgentStart(run_id="r1"))
+    recorder.sink(MessageEnd(user_text("go")))
+    resumed = reopened(start, recorder)
+    found = resumed.load().interruption
+
+    resumed.note_mode("plan")
+    assert resumed.interruption == found
+    resumed.sink(MessageEnd(user_text("on")))
+
+    assert (found.run_id, resumed.interruption) == ("r1", None)
+
+
+async def test_no_secret_reaches_the_disk_in_a_result_that_is_kept(start, store):
+    recorder = start(redact=lambda text: text.replace("sk-secret", "[key]"))
+    recorder.sink(MessageEnd(user_text("go")))
+    recorder.sink(MessageEnd(asks("a", "b")))
+    for call_id in ("a", "b"):
+        recorder.sink(begins(call_id))
+    recorder.sink(ends("a", "it is sk-secret"))
+    recorder.close()
+
+    assert b"sk-secret" not in (store.folder / "s.jsonl").read_bytes()
+    assert start("s").load().messages[-1].text == "it is [key]"
 
 
 def test_deferred_calls_are_found_open_again(start):
