@@ -1,0 +1,90 @@
+"""A conversation whose files are kept: the real snapshots around the runs of a scripted model."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.agent_loop.hooks import LoopConfig
+from dirge_py.agent_loop.merge import compose
+from dirge_py.conversation import Conversation
+from dirge_py.parts import RunSettings
+from dirge_py.session.snapshots.repository import Repository
+from dirge_py.session.snapshots.taking import Terms
+from dirge_py.timeline import Timeline
+from dirge_py.wiring.options import SessionChoice
+from dirge_py.wiring.snapshots import make
+from tests.conversation.room import Room
+
+LARGE = 100_000
+"""Bytes from which a file is too large to be kept here."""
+
+
+class Desk:
+    """What a person and an agent do to the files of one session, in turns."""
+
+    def __init__(self, room: Room, talk: Conversation, repository: Repository) -> None:
+        self.room = room
+        self.talk = talk
+        self.repository = repository
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.talk.timeline
+
+    @property
+    def files(self) -> dict[str, str]:
+        folder = self.room.project
+        return {
+            str(path.relative_to(folder)): path.read_text()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.stat().st_size < LARGE
+        }
+
+    def edit(self, **files: str | None) -> None:
+        """The person changes files of these names, or removes them."""
+        for name, text in files.items():
+            path = self.room.project / name
+            path.unlink() if text is None else path.write_text(text)
+
+    async def prompt(self, text: str, command: str = "") -> None:
+        """The person says something, and the agent runs a command for it."""
+        if command:
+            self.room.model.will_call("bash", command=command)
+        self.room.model.will_say(f"did {text}")
+        await self.talk.send(text)
+
+
+@asynccontextmanager
+async def desk(room: Room, kind: Any = "new") -> AsyncIterator[Desk]:
+    """A conversation in yolo mode in the session of that kind, its files kept."""
+    # The test holds the snapshots itself.
+    room.configure("\n[session]\nsnapshots = false\n")
+    talk = room.build(room.person, SessionChoice(kind=kind))
+    talk.set_mode("yolo")
+    parts = talk._parts
+    assert parts.recorder is not None
+    repository = Repository(
+        room.state_dir,
+        room.project,
+        session=talk.session_id or "",
+        path=os.environ["PATH"],
+        terms=Terms(file_bytes=LARGE),
+    )
+    runs = make(repository, note=parts.recorder.note, notice=parts.late_notices.append)
+
+    def configure(settings: RunSettings) -> LoopConfig:
+        config = compose(runs.bundle(), config=parts.configure(settings))
+        return replace(config, interceptors=(runs.interceptor, *config.interceptors))
+
+    talk._parts = replace(parts, configure=configure, snapshots=repository)
+    talk.timeline = Timeline(
+        parts.recorder, repository, report=talk.report, check_idle=talk._check_idle
+    )
+    talk.subscribe(runs.sink)
+    try:
+        yield Desk(room, talk, repository)
+    finally:
+        await runs.aclose()
+        await talk.close()
