@@ -21,6 +21,8 @@ subcommands:
   dirge demo [--print]              watch it mend a small project, without a provider
   dirge why TOOL INPUT…             what the permission engine would decide, and why
   dirge config init|check|show|path|prompt
+  dirge sessions [list|show|search|export|repair|delete|import]
+                                    what is stored, and taking care of it
   dirge trust [--show|--accept HASH|--forget]
                                     what a project's .dirge may bring along
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another

@@ -64,6 +64,11 @@ def _dispatch(argv: list[str]) -> int:
 
         if fits(rest):
             return why(rest)
+    if first == "sessions":
+        from dirge_py.cli.sessions import sessions, sessions_fits
+
+        if sessions_fits(rest):
+            return sessions(rest)
     if first == "trust" and trust_fits(rest):
         return trust(rest)
     if first == "turn" and turn_fits(rest):
