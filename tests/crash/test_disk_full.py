@@ -98,9 +98,13 @@ def stored(product: Product) -> Scan:
     return read_journal(product.journals[0])
 
 
-def words(records: Sequence[Record]) -> list[str]:
-    """What each message is, without the texts."""
-    return [record.data["role"] for record in records if record.type == "message"]
+def is_whole(records: Sequence[Record]) -> bool:
+    """Whether all that was said since the prompt is there."""
+    said = [record.data for record in records if record.type == "message"]
+    prompts = [place for place, message in enumerate(said) if message["content"] == "go"]
+    run = said[prompts[-1] :] if prompts else []
+    results = [message for message in run if message["role"] == "toolResult"]
+    return len(results) == 3 and "done" in str(run[-1]["content"])
 
 
 def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
@@ -112,12 +116,12 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
     run(product, service)
     counted = FullDisk(sessions)
     run(product, service, counted)
-    whole = words(stored(product).records)[-7:]
     tried = 0
 
     for first in range(1, counted.calls + 1, STEP):
         before = stored(product).records
-        length, code = chance.choice((1, 2, FOREVER)), chance.choice(ERRORS)
+        length = chance.choice((1, 2, FOREVER)) if tried else 1
+        code = chance.choice(ERRORS)
         disk = FullDisk(sessions, first=first, length=length, code=code)
         ran = run(product, service, disk)
         tried += 1
@@ -128,10 +132,10 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
         assert found.damage == []
         assert found.records[: len(before)] == before
         assert (product.project / "note.txt").read_text() in ("old\n", "new\n")
-        if words(new) != whole:
+        if not is_whole(new):
             assert length == FOREVER
             assert "cannot be saved: " in ran.stderr and "goes on in memory" in ran.stderr
-        elif "cannot be saved" in ran.stderr:
+        if tried == 1:
             assert "The session is saved again; nothing was lost." in ran.stderr
     count("crash: a disk full at the n-th write", tried, 0, "lost something")
 

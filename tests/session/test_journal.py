@@ -4,7 +4,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from dirge_py.errors import SessionBusy, SessionError
 from dirge_py.messages import TextBlock, UserMessage
 from dirge_py.session.codec import encode_message
-from dirge_py.session.history import replay
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.record import Record, encode
 
@@ -311,26 +309,6 @@ def test_a_signal_in_the_middle_of_a_write_loses_nothing(path):
     kept = [r.data for r in found.records if r.type == "message"]
     assert set(saved) <= set(kept)
     assert found.damage == []
-
-
-def test_five_thousand_messages_open_within_a_second_and_a_half(path):
-    message = encode_message(UserMessage(content=(TextBlock("lorem é ipsum " * 280),)))
-    lines, parent = [], None
-    for seq in range(1, 5001):
-        record = Record(seq=seq, ts="t", type="message", id=str(seq), parent=parent, data=message)
-        lines.append(encode(record))
-        parent = record.id
-    path.write_bytes(b"".join(lines))
-
-    start = time.perf_counter()
-    journal = Journal.open(path)
-    loaded = replay(journal.records())
-    elapsed_s = time.perf_counter() - start
-    journal.close()
-
-    assert path.stat().st_size > 20_000_000
-    assert len(loaded.messages) == 5000
-    assert elapsed_s < 1.5
 
 
 _OPEN = """

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dirge_py.agent_loop.heal import heal
 from dirge_py.errors import SessionError
 from dirge_py.messages import (
     AssistantMessage,
@@ -18,6 +19,7 @@ from dirge_py.messages import (
 from dirge_py.session.codec import encode_message
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
+from tests.agent_loop.strict import faults
 
 
 def conversation(path):
@@ -86,19 +88,6 @@ def damaged(whole, script):
     return bytes(found)
 
 
-def is_balanced(messages):
-    waiting: list[str] = []
-    for message in messages:
-        if isinstance(message, ToolResultMessage):
-            if not waiting or waiting.pop(0) != message.tool_call_id:
-                return False
-        elif waiting:
-            return False
-        if isinstance(message, AssistantMessage):
-            waiting = [call.id for call in message.calls]
-    return not waiting
-
-
 @settings(
     max_examples=200,
     deadline=None,
@@ -118,7 +107,7 @@ def test_any_damage_costs_only_the_records_it_hit(whole, tmp_path, script):
 
     kept = {record.seq for record in read_journal(path).records} if path.exists() else set()
     assert {json.loads(line)["seq"] for line in intact} <= kept
-    assert is_balanced(loaded.messages)
+    assert faults(heal([*loaded.messages, user_text("go on")]).messages) == []
 
 
 @settings(

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.messages import AssistantMessage, ToolResultMessage
+from dirge_py.agent_loop.heal import heal
+from dirge_py.messages import ToolResultMessage, user_text
 from dirge_py.session.journal import read_journal
 from dirge_py.session.store import Store
+from tests.agent_loop.strict import faults
 
 ROOT = Path(__file__).parents[2]
 KILLS = 24
@@ -58,19 +60,6 @@ def run_until_killed(base, moments):
     return heard.decode().splitlines()
 
 
-def is_balanced(messages):
-    waiting: list[str] = []
-    for message in messages:
-        if isinstance(message, ToolResultMessage):
-            if not waiting or waiting.pop(0) != message.tool_call_id:
-                return False
-        elif waiting:
-            return False
-        if isinstance(message, AssistantMessage):
-            waiting = [call.id for call in message.calls]
-    return not waiting
-
-
 def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
     moments = random.Random(7)
     store = Store(tmp_path / "state", tmp_path)
@@ -86,7 +75,7 @@ def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
             if isinstance(message, ToolResultMessage) and not message.is_error
         }
         assert committed <= said | ran
-        assert is_balanced(loaded.messages)
+        assert faults(heal([*loaded.messages, user_text("go on")]).messages) == []
 
     effects = (tmp_path / "effects").read_text().split()
     started = [
