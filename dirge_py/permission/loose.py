@@ -69,7 +69,8 @@ def open_command(words: Sequence[str]) -> LooseReading:
     """The command itself and all that it would run in turn, as far as its words tell."""
     found = _Found()
     _open(tuple(words), found, depth=0)
-    return LooseReading(tuple(dict.fromkeys(found.commands)), is_torn=found.is_torn)
+    targets, sources = map(tuple, map(dict.fromkeys, (found.targets, found.sources)))
+    return LooseReading(tuple(dict.fromkeys(found.commands)), targets, sources, found.is_torn)
 
 
 def raw_words(text: str) -> tuple[str, ...]:

@@ -132,6 +132,8 @@ class _Walk:
             refusal = refusal or moving
         yield self._command_fact(part, refusal)
         yield from reads
+        if not refusal:
+            yield from self._left()
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
@@ -148,10 +150,13 @@ class _Walk:
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         loose = open_command(part.argv)
         kept = self._kept_if_known(loose.commands) if refusal else ()
-        places = self._mentioned(_all_words(loose.commands)) if refusal else ()
+        # What a command line in quotes is redirected to is in none of its commands.
+        fed = [*loose.targets, *loose.sources]
+        places = self._mentioned([*_all_words(loose.commands), *fed]) if refusal else ()
         touched: tuple[Place, ...] = ()
         if refusal:
-            touched = (*self._mentioned(_arguments(loose.commands)), *self._matched(part))
+            arguments = [*_arguments(loose.commands), *fed]
+            touched = (*self._mentioned(arguments), *self._matched(part))
         return CommandFact(
             text=part.text,
             words=part.words,
@@ -233,6 +238,13 @@ class _Walk:
             return "it goes to a folder that is not there"
         return ""
 
+    def _left(self) -> Iterator[PathFact]:
+        """The folders outside that a part which only looks runs in: many look there untold."""
+        for folder in self._folders.possible if self._folders.is_moved else ():
+            place = self._around.place(folder)
+            if not place.inside:
+                yield PathFact("read", place)
+
     def _changes(self, part: Part) -> Iterator[PathFact]:
         for op, word in changed_files(part.words):
             try:
@@ -262,7 +274,6 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     loose = read_loosely(command.text)
     raw = raw_words(command.text)
     destroys = _destruction(loose, command.text, [command.cwd], around.home)
-    device = next((target for target in loose.targets if is_device(target)), "")
     folders = folders_entered(loose.commands, [command.cwd], around.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
     places = mentioned([*_all_words(loose.commands), *named], folders, around.naming)
@@ -276,7 +287,7 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
         refusal=f"it cannot be judged: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
-        destroys=destroys or (f"it would write to the device {device}" if device else ""),
+        destroys=destroys,
         changes_git=bool(writing),
         reads=(*places, *kept),
         touches=touched,
@@ -318,6 +329,9 @@ def _destruction(loose: LooseReading, text: str, folders: Sequence[str], home: s
     entered = folders_entered(loose.commands, folders, home)
     found = (destruction(words, folders=entered, home=home) for words in commands)
     why = next(filter(None, found), "")
+    device = next(filter(is_device, loose.targets), "")
+    if device and not why:
+        return f"it would write to the device {device}"
     return f"it would destroy the machine or the home folder: {why}" if why else ""
 
 
