@@ -1,4 +1,4 @@
-# make run | test | check | security | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | security | crash | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ ARGS ?=
 XDIST ?= -n 2
 SECURITY_SIZE ?= full
 
-.PHONY: run test check security bench clean
+.PHONY: run test check security crash bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -31,6 +31,10 @@ check: $(VENV)/.checked
 # The tests of what must not happen, a few minutes of them; SECURITY_SIZE=whole takes an hour or two.
 security: $(VENV)/.tested
 	SECURITY_SIZE=$(SECURITY_SIZE) $(BIN)/python -m pytest -m security -p no:xdist $(ARGS)
+
+# Programs killed at a thousand moments, session files damaged in ten thousand ways: half an hour.
+crash: $(VENV)/.tested
+	SECURITY_SIZE=whole $(BIN)/python -m pytest -m crash -p no:xdist $(ARGS)
 
 bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py
