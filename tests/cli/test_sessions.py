@@ -1,0 +1,344 @@
+"""`dirge sessions`: what is there, what was said in it, and what may be done with it."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.cli.sessions import sessions_fits
+from dirge_py.events import MessageEnd
+from dirge_py.messages import user_text
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.short_names import short_names
+from dirge_py.session.store import Store
+from tests.files.requirement import as_nobody
+from tests.headless.product import Product
+from tests.security.sizes import size
+from tests.session.index.kit import exchange, record
+from tests.session.transfer.samples import CLAUDE, CLAUDE_ID, lines
+from tests.ui.on_a_pty import Terminal
+
+
+class Moving:
+    def __init__(self) -> None:
+        self.now = 1_795_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def stored(product: Product) -> Store:
+    store = Store(product.state_dir, product.project, app_version="1", clock=Moving())
+    record(store, "20261120-aaaa11", exchange("fix the alpha parser", "It was the beta."))
+    record(store, "20261120-aaab22", exchange("say hello", "Hello \x1b[31mred\x1b[0m."))
+    return store
+
+
+def good(product: Product, *words: str, **options: Any) -> str:
+    ran = product.run("sessions", *words, **options)
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def refused(product: Product, *words: str) -> tuple[int, str]:
+    ran = product.run("sessions", *words)
+    return ran.exit_code, ran.stderr
+
+
+def test_only_its_own_verbs_and_flags_are_not_a_prompt() -> None:
+    own = [[], ["list"], ["--all"], ["show", "x"], ["search", "two", "words"], ["import", "f"]]
+    prompts = [["are", "lost"], ["Show", "x"], ["lists"], ["in", "my", "app", "--all"]]
+
+    assert all(map(sessions_fits, own))
+    assert not any(map(sessions_fits, prompts))
+
+
+def test_the_list_names_each_session_as_short_as_it_can(product: Product, stored: Store) -> None:
+    heads, *rows = [re.split(r"  +", line) for line in good(product).splitlines()]
+
+    assert heads == ["id", "last used", "messages", "cost", "model", "title"]
+    assert [(row[0], row[2:]) for row in rows] == [
+        ("aaab", ["2", "$0.01", "work/m", "say hello"]),
+        ("aaaa", ["2", "$0.01", "work/m", "fix the alpha parser"]),
+    ]
+    assert [stored.find(row[0]) for row in rows] == ["20261120-aaab22", "20261120-aaaa11"]
+    assert good(product, "list") == good(product)
+
+
+def test_the_list_as_json_tells_more(product: Product, stored: Store) -> None:
+    (newest,) = json.loads(good(product, "--json", "-n", "1"))["sessions"]
+
+    assert newest["id"] == "20261120-aaab22"
+    assert newest["usage"] == {"input": 100, "output": 20, "cache_read": 40, "cache_write": 0}
+    assert (newest["cost_usd"], newest["cwd"]) == (0.01, str(product.project))
+
+
+def test_other_projects_come_with_all(product: Product, stored: Store, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = Store(product.state_dir, tmp_path / "other", clock=Moving())
+    record(other, "theirs", exchange("the alpha of others", "No."))
+
+    assert "others" not in good(product)
+    assert "others" in good(product, "--all")
+    assert other.folder.name in good(product, "list", "--all")
+    assert "others" in good(product, "-C", str(tmp_path / "other"))
+    assert "No session of this project" in refused(product, "search", "others")[1]
+    assert "theirs" in good(product, "search", "--all", "others")
+
+
+def test_without_sessions_it_says_so(product: Product) -> None:
+    assert good(product) == "There are no stored sessions of this project.\n"
+    assert good(product, "--all", "--json") == '{"sessions": []}\n'
+
+
+def test_ids_of_any_length_are_listed(product: Product) -> None:
+    store = Store(product.state_dir, product.project, clock=Moving())
+    for name in ("a", "ab", "a-b", "20261120-", "x" * 128):
+        record(store, name, exchange("hi", "Hi."))
+
+    shown = [line.split()[0] for line in good(product).splitlines()[1:]]
+
+    assert {store.find(name) for name in shown} == {"a", "ab", "a-b", "20261120-", "x" * 128}
+
+
+IDS = st.from_regex(r"(2026112[01]-)?[ab]{1,6}|[ab.-]{1,9}", fullmatch=True).filter(
+    lambda name: name not in (".", "..")
+)
+
+
+@settings(max_examples=size(25, 2000), deadline=None)
+@given(st.sets(IDS, min_size=1, max_size=12))
+def test_a_short_name_finds_its_session(tmp_path_factory: Any, ids: set[str]) -> None:
+    store = Store(tmp_path_factory.mktemp("state"), Path("/"))
+    store.folder.mkdir(parents=True)
+    for name in ids:
+        (store.folder / f"{name}.jsonl").touch()
+
+    assert {name: store.find(short) for name, short in short_names(ids).items()} == {
+        name: name for name in ids
+    }
+
+
+def test_one_session_is_shown_with_prompts_and_branches(product: Product, stored: Store) -> None:
+    recorder = Recorder(stored.open("aaaa"), clock=stored._clock)
+    first = next(r for r in recorder.records() if r.type == "run_start")
+    recorder.load()
+    recorder.go_on_from(first.id)
+    recorder.sink(MessageEnd(user_text("another way")))
+    recorder.close()
+
+    text = good(product, "show", "aaaa")
+    told = json.loads(good(product, "show", "--json", "aaaa"))
+
+    for words in ("title         fix the alpha parser", "tokens        100 in, 20 out", "$0.01"):
+        assert words in text
+    assert "Branches" in text
+    assert [prompt["text"] for prompt in told["prompts"]] == ["another way"]
+    assert [branch["last_prompt"] for branch in told["branches"]] == [
+        "fix the alpha parser",
+        "another way",
+    ]
+
+
+def test_words_are_found_with_their_session(product: Product, stored: Store) -> None:
+    text = good(product, "search", "BETA")
+    (found,) = json.loads(good(product, "search", "--json", "beta"))["found"]
+
+    assert text.splitlines()[0] == "20261120-aaaa11  fix the alpha parser"
+    assert text.splitlines()[1].endswith("answer  It was the beta.")
+    assert found["snippet"][slice(*found["matches"][0])] == "beta"
+    assert refused(product, "search", "gamma")[0] == 1
+    assert refused(product, "search")[0] == 2
+    assert refused(product, "search", "--", "--")[0] == 2
+
+
+@pytest.mark.parametrize("form", ["md", "html", "json"])
+def test_an_export_goes_to_stdout_or_a_file(product: Product, stored: Store, form: str) -> None:
+    text = good(product, "export", "aaab", "--format", form)
+    assert good(product, "export", "aaab", "--format", form, "-o", "out.txt") == ""
+
+    assert (product.project / "out.txt").read_text() == text
+    assert "say hello" in text
+    assert "\x1b" not in text
+
+
+def test_a_session_is_deleted_and_brought_back(product: Product, stored: Store) -> None:
+    before = {path: path.read_bytes() for path in product.journals}
+
+    assert "--undo 20261120-aaaa11" in good(product, "delete", "--yes", "aaaa")
+    assert "aaaa" not in good(product)
+    assert refused(product, "search", "beta")[0] == 1
+    assert "is back" in good(product, "delete", "--undo", "aaaa")
+
+    assert {path: path.read_bytes() for path in product.journals} == before
+    assert "beta" in good(product, "search", "beta")
+
+
+def test_without_a_terminal_nothing_is_deleted_unasked(product: Product, stored: Store) -> None:
+    exit_code, words = refused(product, "delete", "aaaa")
+
+    assert (exit_code, len(product.journals)) == (2, 2)
+    assert "--yes" in words
+
+
+def test_in_a_terminal_it_asks_first(product: Product, stored: Store) -> None:
+    words = ["-m", "dirge_py", "sessions", "delete", "aaaa"]
+    for answer, left in (("n", 2), ("y", 1)):
+        terminal = Terminal(words, cwd=product.project, **product.environment)
+        terminal.read_until("[y/N]")
+        terminal.press(f"{answer}\n")
+
+        assert terminal.finish() == left - 1
+        assert len(product.journals) == left
+        assert b"fix the alpha parser" in terminal.output
+
+
+def test_one_in_use_is_not_deleted_but_the_others_are(product: Product, stored: Store) -> None:
+    journal = stored.open("aaaa")
+    try:
+        exit_code, words = refused(product, "delete", "--yes", "aaaa", "aaab")
+    finally:
+        journal.close()
+
+    assert exit_code == 1
+    assert f"in use by process {os.getpid()}" in words
+    assert [path.name for path in product.journals] == ["20261120-aaaa11.jsonl"]
+
+
+def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Store) -> None:
+    path = stored.folder / "20261120-aaaa11.jsonl"
+    whole = path.read_bytes().splitlines(keepends=True)
+    middle = b"\0" * 40 + b"\n"
+    path.write_bytes(b"".join([*whole[:3], middle, *whole[3:], b'{"v":1,"seq":99,"ts":']))
+
+    told = good(product, "repair", "aaaa")
+    again = good(product, "repair", "aaaa")
+
+    assert f"{len(whole)} records can be read" in told
+    assert "an unfinished end of 21 bytes was cut off" in told
+    assert "40 bytes in the middle are no records" in told
+    assert "The index was made anew: 2 sessions" in told
+    assert "unfinished" not in again
+    assert path.read_bytes() == b"".join([*whole[:3], middle, *whole[3:]])
+    assert (stored.folder / "20261120-aaaa11.damaged").exists()
+    assert "sound" in good(product, "repair", "aaab")
+    assert good(product, "repair", "--all").count("records") == 3
+
+
+def test_repair_leaves_a_session_in_use_alone(product: Product, stored: Store) -> None:
+    journal = stored.open("aaaa")
+    try:
+        ran = product.run("sessions", "repair", "--all")
+    finally:
+        journal.close()
+
+    assert ran.exit_code == 1
+    assert "20261120-aaaa11  not repaired: Session 20261120-aaaa11 is busy" in ran.stdout
+    assert "20261120-aaab22  sound" in ran.stdout
+
+
+def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    shop.mkdir()
+    text = lines(CLAUDE).replace("/home/me/shop", str(shop))
+    product.file(f"{CLAUDE_ID}.jsonl", text)
+
+    told = good(product, "import", f"{CLAUDE_ID}.jsonl")
+    again = good(product, "import", "--from", "claude", f"{CLAUDE_ID}.jsonl")
+
+    session_id = told.split()[0]
+    assert f"`dirge -C {shop} -r {session_id}`" in told
+    assert "left out: 1 messages of sub-agents" in told
+    assert "was imported before" in again
+    assert session_id.split("-")[1][:4] in good(product, "-C", str(shop))
+    assert "imported from claude " in " ".join(
+        good(product, "show", "-C", str(shop), session_id).split()
+    )
+    assert good(product) == "There are no stored sessions of this project.\n"
+
+
+def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
+    product.file("good.jsonl", lines(CLAUDE))
+    product.file("bad.jsonl", "nothing")
+
+    ran = product.run("sessions", "import", "bad.jsonl", "good.jsonl", "absent.jsonl")
+
+    assert ran.exit_code == 1
+    assert "'bad.jsonl' holds no session" in ran.stderr
+    assert "'absent.jsonl' cannot be read" in ran.stderr
+    assert len(product.journals) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "told"),
+    [
+        (["show", "zzz"], 1, "no session 'zzz'"),
+        (["show", "aaa"], 1, "fits 2 sessions"),
+        (["show", "../../x"], 1, "cannot be a session id"),
+        (["show"], 2, "takes one id"),
+        (["show", "a", "b"], 2, "takes one id"),
+        (["export", "aaaa", "--format", "pdf"], 2, "invalid choice"),
+        (["export", "aaaa", "-o", "no/such/folder/f"], 1, "No such file"),
+        (["list", "everything"], 2, "takes no words"),
+        (["list", "-n", "0"], 2, "no whole number"),
+        (["list", "--al"], 2, "no flag `--al`"),
+        (["repair"], 2, "repair which session"),
+        (["delete"], 2, "delete which session"),
+        (["delete", "--yes", "zzz"], 1, "no session 'zzz'"),
+        (["delete", "--undo", "zzz"], 1, "No deleted session"),
+        (["import"], 2, "import which files"),
+        (["list", "-C", "nowhere"], 2, "no such folder"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    product: Product, stored: Store, words: list[str], exit_code: int, told: str
+) -> None:
+    code, message = refused(product, *words)
+
+    assert code == exit_code
+    assert told.lower() in message.lower()
+
+
+def test_a_slip_in_the_settings_hides_no_session(product: Product, stored: Store) -> None:
+    (product.config_dir / "config.toml").write_text("no such = [toml")
+
+    assert "say hello" in good(product)
+
+
+def test_nothing_in_a_title_reaches_the_terminal(product: Product) -> None:
+    store = Store(product.state_dir, product.project, clock=Moving())
+    record(store, "evil", exchange("\x1b]0;owned\x07hi \u202e\x9b31mthere", "Yes \x1b[2J there."))
+
+    for words in ([], ["show", "evil"], ["search", "there"], ["export", "evil"]):
+        text = good(product, *words)
+        assert not set(text) & set("\x1b\x07\x9b\u202e")
+
+
+@pytest.fixture
+def stranger(open_tmp_path: Path, product: Product) -> list[str]:
+    """The words before a command that run it as nobody, who may read and not write here."""
+    return as_nobody()
+
+
+def test_the_list_answers_where_nothing_can_be_written(
+    product: Product, stored: Store, stranger: list[str]
+) -> None:
+    listed = good(product)
+    for path in product.state_dir.glob("index*"):
+        path.unlink()
+    for path in (product.state_dir, *product.state_dir.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+    ran = product.run_apart("sessions", prefix=stranger)
+    found = product.run_apart("sessions", "search", "beta", prefix=stranger)
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.stdout.split() == listed.replace("$0.01", "-").split()
+    assert "It was the beta." in found.stdout
+    assert list(product.state_dir.glob("index*")) == []
