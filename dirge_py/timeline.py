@@ -4,6 +4,7 @@ Every move is a record of its own, behind which the conversation goes on; nothin
 and the last one can be taken back.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -191,7 +192,7 @@ class Timeline:
                     "from": left,
                     "tree_before": before.tree if before else None,
                     "tree_after": after.tree if after else None,
-                    "kept": kept,
+                    "kept": _as_text(kept),
                 },
             )
             touched = [*restored.done, *(path for path, _ in restored.failed)]
@@ -337,7 +338,7 @@ class Timeline:
                 "turn": 0,
                 "at": "before_move",
                 "tree": taken.tree,
-                "left_out": list(taken.left_out),
+                "left_out": _as_text(taken.left_out),
             },
         )
 
@@ -371,6 +372,11 @@ class Timeline:
             load(there.get(name))
             if there.get(name) != left.get(name):
                 self._kept.note_setting(name, there.get(name))
+
+
+def _as_text(paths: Sequence[str]) -> list[str]:
+    """Names of files need not be text, and a journal is."""
+    return [os.fsencode(path).decode("utf-8", "replace") for path in paths]
 
 
 async def _changes(snapshots: Snapshots, before: str, after: str) -> Sequence[TreeChange]:
