@@ -99,7 +99,9 @@ class Life:
             return Reply(text="All done.")
         return Reply(
             calls=[
-                ToolCallBlock(id=f"c{n}", name=call.tool, arguments={"breaths": call.breaths})
+                ToolCallBlock(
+                    id=f"c{n}", name=call.tool, arguments={"at": n, "breaths": call.breaths}
+                )
                 for n, call in enumerate(self.calls)
             ]
         )
