@@ -17,14 +17,17 @@ from dirge_py.session.snapshots.git import GitFailed, find_git, private_git
 from dirge_py.session.snapshots.ignoring import personal_excludes, project_git
 from dirge_py.session.snapshots.pruning import Pruning
 from dirge_py.session.snapshots.reading import Reading
-from dirge_py.session.snapshots.restoring import Wanted, look_at, put_back
-from dirge_py.session.snapshots.seat import Seat, take_seat
+from dirge_py.session.snapshots.restoring import DAMAGED, Wanted, look_at, put_back
+from dirge_py.session.snapshots.seat import Seat, sessions_in_use, take_seat
 from dirge_py.session.snapshots.store_folder import StoreFolder
 from dirge_py.session.snapshots.taking import Taking, Terms, TooLarge
 
 T = TypeVar("T")
 
 NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: install git."
+_FRESH_S = 10.0
+"""So long, a tree that was found whole is not looked through again: lists ask about the same ones."""
+
 _ONLY = "`/undo` and `/rewind` bring back the conversation only"
 
 
@@ -70,6 +73,7 @@ class Repository:
         self._failure = ""
         self._taking: Taking | None = None
         self._seat: Seat | None = None
+        self._whole: dict[str, float] = {}
         self._turn = asyncio.Lock()
         self._is_closed = False
 
@@ -152,8 +156,7 @@ class Repository:
                 "What `.gitignore` leaves out is not counted."
             )
             if not was_there:
-                self._leave()
-                await asyncio.to_thread(self._folder.remove)
+                await self._remove()
             return None
         except (GitFailed, SessionError, OSError) as error:
             why = error.message if isinstance(error, SessionError) else str(error)
@@ -203,6 +206,13 @@ class Repository:
             self._seat.leave()
         self._seat = self._taking = None
 
+    async def _remove(self) -> None:
+        """Leave no half store behind, unless somebody else uses it by now."""
+        self._leave()
+        async with self._folder.held():
+            if not sessions_in_use(self._folder.path):
+                await asyncio.to_thread(self._folder.remove)
+
     async def _mend_nothing(self) -> None:
         """A file that changed while it was read makes git stop: the next try finds it settled."""
 
@@ -218,6 +228,7 @@ class Repository:
     async def _set_aside(self) -> None:
         """Begin a new store. What is whole in the old one can still be read."""
         self._leave()
+        self._whole.clear()
         async with self._folder.held():
             aside = await asyncio.to_thread(self._folder.set_aside)
         if aside is not None:
@@ -243,8 +254,11 @@ class Repository:
     async def _holds(self, tree: str) -> bool:
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
+        if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
+            return True
         reading = self._reading()
         if await reading.holds(tree):
+            self._whole[tree] = time.monotonic()
             return True
         if await reading.should_hold(tree):
             await self._set_aside()
@@ -260,7 +274,7 @@ class Repository:
         needed = [entry.oid for path in wanted if (entry := entries.get(path)) is not None]
         known = await reading.known([found.oid for found in standing.values() if found.oid])
         async with reading.contents(needed) as contents:
-            return await asyncio.to_thread(
+            restored = await asyncio.to_thread(
                 put_back,
                 self._root,
                 wanted,
@@ -269,6 +283,9 @@ class Repository:
                 contents=contents,
                 folders=_folders(entries),
             )
+        if any(why == DAMAGED for _, why in restored.failed):
+            await self._set_aside()
+        return restored
 
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:

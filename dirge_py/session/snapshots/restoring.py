@@ -25,6 +25,9 @@ from dirge_py.session.snapshots.ignoring import is_never_held
 from dirge_py.session.snapshots.trees import Contents, Entry, blob_id
 
 
+DAMAGED = "its content of then is damaged"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What shall stand at a path; None: nothing."""
@@ -175,7 +178,7 @@ class _Work:
             self._check_known(now)
         content = self._contents.read(entry.oid)
         if content is None:
-            raise _Refused("its content of then is damaged")
+            raise _Refused(DAMAGED)
         with make_folders(self._anchor, path, path) as folder:
             place = Place(folder, os.path.basename(path), path)
             if now.kind == "folder":
@@ -196,7 +199,9 @@ class _Work:
 
     def _clear_folder(self, place: Place) -> None:
         try:
-            os.rmdir(place.name, dir_fd=place.folder)
+            # It may have gone with the last file in it.
+            with contextlib.suppress(FileNotFoundError):
+                os.rmdir(place.name, dir_fd=place.folder)
         except OSError as error:
             raise _Refused(f"a folder is in the way: {reason_of(error)}") from error
 

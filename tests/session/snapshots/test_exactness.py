@@ -1,0 +1,154 @@
+"""What comes back is what was there: bytes, links, which files run, and nothing else."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.security.sizes import size
+from tests.session.snapshots.conftest import Project, restore_all
+
+NAMES = (
+    b"a",
+    b"b.txt",
+    b"-n",
+    b"new\nline",
+    b"\xff\xfe",
+    b"two words",
+    b"a/x",
+    b"a/b/y",
+    b"c/:(top)z",
+    b'"q"',
+)
+CONTENTS = (b"", b"one\n", b"two\n", b"cr\r\nlf\n", b"\0\1\xff", b"$Id$\n")
+
+name = st.sampled_from(NAMES)
+change = st.one_of(
+    st.tuples(st.just("write"), name, st.sampled_from(CONTENTS)),
+    st.tuples(st.just("link"), name, st.sampled_from((b"a", b"../out", b"nowhere"))),
+    st.tuples(st.just("mode"), name, st.sampled_from((0o644, 0o755))),
+    st.tuples(st.just("remove"), name, st.none()),
+)
+changes = st.lists(change, max_size=8)
+
+
+def apply(root, steps):
+    for what, relative, value in steps:
+        path = os.path.join(os.fsencode(root), relative)
+        if what == "remove" or what in ("write", "link"):
+            clear(path)
+        if what in ("write", "link"):
+            for above in parents_of(root, path):
+                if os.path.islink(above) or os.path.isfile(above):
+                    os.unlink(above)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        if what == "write":
+            Path(os.fsdecode(path)).write_bytes(value)
+        elif what == "link":
+            os.symlink(value, path)
+        elif what == "mode" and os.path.isfile(path) and not os.path.islink(path):
+            os.chmod(path, value)
+
+
+def clear(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
+def parents_of(root, path):
+    folder, found = os.path.dirname(path), []
+    while len(folder) > len(os.fsencode(root)):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return reversed(found)
+
+
+# Each try takes a second: making a smaller one of what failed would take minutes.
+@settings(max_examples=size(6, 400), deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(first=changes, second=changes)
+def test_each_of_two_states_comes_back_exactly(first, second):
+    with tempfile.TemporaryDirectory() as base:
+        asyncio.run(go_to_and_fro(Path(base), first, second))
+
+
+async def go_to_and_fro(base, first, second):
+    project = Project(base)
+    repository = project.open()
+    try:
+        apply(project.root, first)
+        files_then, then = project.files(), (await repository.take()).tree
+        apply(project.root, second)
+        files_now, now = project.files(), (await repository.take()).tree
+
+        assert (await restore_all(repository, then, now)).failed == ()
+        assert project.files() == files_then
+        assert (await repository.take()).tree == then
+
+        assert (await restore_all(repository, now, then)).failed == ()
+        assert project.files() == files_now
+        assert (await repository.take()).tree == now
+    finally:
+        await repository.aclose()
+
+
+async def test_many_new_files_come_back_exactly(project):
+    for number in range(300):
+        project.put(f"d{number % 7}/f{number}", os.urandom(number) + b"\r\n")
+    repository = project.open()
+    files, then = project.files(), (await repository.take()).tree
+    shutil.rmtree(project.root)
+    project.root.mkdir()
+
+    restored = await restore_all(repository, then, (await repository.take()).tree)
+
+    assert restored.failed == ()
+    assert project.files() == files
+
+
+async def test_changes_tell_the_lines_and_what_became_of_a_path(project):
+    project.put("edited", "1\n2\n3\n")
+    project.put("gone", "1\n")
+    project.put("binary", b"\0\1")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("edited", "1\n2\nthree\nfour\n")
+    project.put("binary", b"\0\2")
+    project.put("new", "1\n2\n")
+    (project.root / "gone").unlink()
+
+    found = await repository.changes(before, (await repository.take()).tree)
+
+    assert [(one.path, one.kind, one.lines) for one in found] == [
+        ("binary", "changed", None),
+        ("edited", "changed", (2, 1)),
+        ("gone", "removed", (0, 1)),
+        ("new", "added", (2, 0)),
+    ]
+
+
+async def test_a_change_that_keeps_size_and_times_is_seen(project):
+    file = project.put("f", "one\n")
+    repository = project.open()
+    before = await repository.take()
+    times = file.stat()
+    file.write_text("two\n")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    assert await repository.take() != before
+
+
+async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
+    (project.root / "kept").mkdir()
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("made/by/it/f")
+
+    await restore_all(repository, before, (await repository.take()).tree)
+
+    assert sorted(os.listdir(project.root)) == ["kept"]
