@@ -30,8 +30,11 @@ def unrestored(loaded: Loaded) -> Iterator[str]:
     if waiting:
         shown = "; ".join(one_line(typed(message)) for _, message in waiting[:_QUEUE_SHOWN])
         more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
-        verb = "message was" if len(waiting) == 1 else "messages were"
-        yield f"{len(waiting)} {verb} not delivered and waits for the next run: {shown}{more}."
+        verbs = ("message was", "waits") if len(waiting) == 1 else ("messages were", "wait")
+        yield (
+            f"{len(waiting)} {verbs[0]} not delivered and {verbs[1]} for the next run: "
+            f"{shown}{more}."
+        )
 
 
 def restore(

@@ -1,0 +1,193 @@
+"""What a resumed session gets back, and what its person is told of the rest."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dirge_py.conversation import Conversation
+from dirge_py.errors import DirgeError, FileError
+from dirge_py.events import MessageEnd
+from dirge_py.files.workspace import Workspace
+from dirge_py.messages import user_text
+from dirge_py.session.history import Loaded
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record
+from dirge_py.session.tree import records_to_fork
+from dirge_py.session.unsent import MOST_DRAFT_CHARS, as_stored, stored_queue
+from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.wiring.restoring import restore, unrestored
+from tests.conversation.room import Room, when
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(tmp_path)
+    monkeypatch.chdir(room.project)
+    return room
+
+
+def settings(room: Room) -> dict[str, object]:
+    records = read_journal(room.journal).records
+    return {r.data["name"]: r.data["value"] for r in records if r.type == "setting"}
+
+
+def give_back(room: Room, talk: Conversation, loaded: Loaded) -> tuple[TodoList, Workspace]:
+    todo, workspace = TodoList(), Workspace([room.project], room.project)
+    restore(
+        talk,
+        loaded,
+        recorder=talk._parts.recorder,
+        todo=todo,
+        workspace=workspace,
+        cwd=room.project,
+    )
+    return todo, workspace
+
+
+async def test_what_was_queued_is_kept_until_it_is_history(room: Room) -> None:
+    gate, said = asyncio.Event(), asyncio.Event()
+    room.model.will_say("first", wait=gate.wait).will_say("second").will_say("third")
+    async with room.open() as talk:
+        talk.follow_up("before anything was said")
+        talk.subscribe(when(MessageEnd, said.set))
+        run = talk.send("go")
+        await asyncio.wait_for(said.wait(), 10)
+        talk.steer("and quickly")
+        kept = stored_queue(settings(room)["queue"])
+        assert [(kind, message.text) for kind, message in kept] == [
+            ("steering", "and quickly"),
+            ("follow_up", "before anything was said"),
+        ]
+        gate.set()
+        await run
+        assert settings(room)["queue"] == []
+        talk.steer("left over")
+        talk.take_back()
+        assert settings(room)["queue"] == []
+
+
+async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> None:
+    waiting = as_stored([("steering", user_text("look at CI")), ("follow_up", user_text("tests"))])
+    loaded = Loaded(settings={"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"})
+    async with room.open() as talk:
+        give_back(room, talk, loaded)
+
+        assert [(one.kind, one.message.text) for one in talk.queued()] == [
+            ("steering", "look at CI"),
+            ("follow_up", "tests"),
+        ]
+        assert talk.unsent.draft == "half a"
+        room.model.will_say("yes").will_say("yes")
+        await talk.send("go")
+        assert [text.splitlines()[-1] for text in room.heard()] == ["go", "look at CI", "tests"]
+    assert list(unrestored(loaded)) == [
+        "2 messages were not delivered and wait for the next run: look at CI; tests."
+    ]
+
+
+async def test_grants_are_told_once_and_not_carried_over(room: Room) -> None:
+    loaded = Loaded(grants=("execute:make", "edit:docs/**"))
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        await talk.send("one")
+        give_back(room, talk, loaded)
+    removed = [r.data for r in read_journal(room.journal).records if r.type == "grant"]
+    assert [one["rule"] for one in removed if one["action"] == "removed"] == [*loaded.grants]
+    assert list(unrestored(loaded)) == [
+        "2 session grants are not carried over: execute:make, edit:docs/**. "
+        "You will be asked again."
+    ]
+    assert list(unrestored(Loaded())) == []
+
+
+async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) -> None:
+    (room.project / "a").write_text("one\n")
+    (room.project / "b").write_text("one\n")
+    async with room.open() as talk:
+        _, workspace = give_back(room, talk, Loaded())
+        for name in "ab":
+            content = workspace.for_person().read(name)
+            workspace.ledger.remember(content.real, content.identity)
+        room.model.will_say("yes")
+        await talk.send("one")
+        kept = settings(room)["files_read"]
+
+    (room.project / "b").write_text("two\n")
+    async with room.open() as talk:
+        _, workspace = give_back(room, talk, Loaded(settings={"files_read": kept}))
+        files = workspace.for_person()
+        files.check_fresh("a", files.read("a"))
+        with pytest.raises(FileError, match="has changed since"):
+            files.check_fresh("b", files.read("b"))
+
+
+async def test_files_that_a_move_touched_have_to_be_read_again(room: Room) -> None:
+    (room.project / "a").write_text("one\n")
+    async with room.open() as talk:
+        _, workspace = give_back(room, talk, Loaded())
+        content = workspace.for_person().read("a")
+        workspace.ledger.remember(content.real, content.identity)
+        for hear in talk.timeline.on_files:
+            hear(["a"])
+        assert not workspace.ledger.knows(content.real)
+
+
+async def test_the_todo_list_goes_where_the_conversation_goes(room: Room) -> None:
+    async with room.open() as talk:
+        todo, _ = give_back(room, talk, Loaded())
+        recorder = talk._parts.recorder
+        assert recorder is not None
+        todo.on_change = lambda items: recorder.note_setting("todo", list(items))
+        for text in ("one", "two"):
+            room.model.will_say("yes")
+            todo.put([TodoItem(id="1", text=text)])
+            await talk.send(text)
+
+        await talk.timeline.undo()
+        assert [item.text for item in todo.items] == ["two"]
+        await talk.timeline.undo()
+        assert [item.text for item in todo.items] == ["one"]
+        await talk.timeline.redo()
+        assert [item.text for item in todo.items] == ["two"]
+    assert settings(room)["todo"] == [{"id": "1", "text": "two", "status": "pending"}]
+
+
+async def test_a_session_is_renamed_before_and_after_its_first_message(room: Room) -> None:
+    async with room.open() as talk:
+        assert talk.rename(" the  parser\n") == "the parser"
+        room.model.will_say("yes")
+        await talk.send("hello")
+        titles = [r.data["title"] for r in read_journal(room.journal).records if r.type == "title"]
+        assert titles == ["hello", "the parser"]
+        talk.rename("another")
+        with pytest.raises(DirgeError, match="needs a name"):
+            talk.rename(" ")
+    titles = [r.data["title"] for r in read_journal(room.journal).records if r.type == "title"]
+    assert titles[-1] == "another"
+
+
+async def test_a_huge_draft_is_not_written_at_every_pause(room: Room) -> None:
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        await talk.send("hello")
+        talk.unsent.keep_draft("a line")
+        talk.unsent.keep_draft("x" * (MOST_DRAFT_CHARS + 1))
+        assert settings(room)["draft"] == ""
+
+
+def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
+    values = [("todo", 1), ("draft", "x"), ("queue", [1]), ("prompt", "p"), ("todo", 2)]
+    records = [
+        Record(
+            seq=seq,
+            ts="",
+            type="setting",
+            id=f"r{seq}",
+            parent=f"r{seq - 1}" if seq > 1 else None,
+            data={"name": name, "value": value},
+        )
+        for seq, (name, value) in enumerate(values, 1)
+    ]
+    assert [r.id for r in records_to_fork(records)] == ["r1", "r4", "r5"]
+    assert [r.id for r in records_to_fork(records, "r3")] == ["r1", "r4"]
