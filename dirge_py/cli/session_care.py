@@ -110,9 +110,11 @@ def _agreed(store: Store, ids: Sequence[str]) -> bool:
     titles = {summary.id: summary.title for summary in store.list()}
     for session_id in ids:
         _tell(session_id, [titles.get(session_id, "")])
-    sys.stdout.write(f"Delete {'it' if len(ids) == 1 else f'these {len(ids)}'}? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    try:
+        answer = input(f"Delete {'it' if len(ids) == 1 else f'these {len(ids)}'}? [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _each(names: Iterable[str], act: Callable[[str], None]) -> int:

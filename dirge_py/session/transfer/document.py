@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage
 from dirge_py.session.codec import Json, encode_message, encode_usage
@@ -34,7 +35,7 @@ class Document:
 
     def timed(self) -> list[tuple[Message, str]]:
         """Each message and when it was recorded."""
-        times = [*self.times, *[""] * (len(self.messages) - len(self.times))]
+        times = [*map(clean, self.times), *[""] * (len(self.messages) - len(self.times))]
         return list(zip(self.messages, times, strict=False))
 
 

@@ -1,0 +1,90 @@
+"""`/export` and `/rename`: the conversation as a file, and what it is called."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.lib.late import late
+from dirge_py.messages import UserMessage
+from dirge_py.session.history import title_of
+from dirge_py.slash.base import FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.session.transfer.document import Document
+    from dirge_py.session.transfer.forms import Form, written
+    from dirge_py.session.transfer.newfile import file_name, write_new
+else:
+    Document = late("dirge_py.session.transfer.document", "Document")
+    written = late("dirge_py.session.transfer.forms", "written")
+    file_name = late("dirge_py.session.transfer.newfile", "file_name")
+    write_new = late("dirge_py.session.transfer.newfile", "write_new")
+
+_FORMS = ("md", "html", "json")
+_ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
+
+
+async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    form, name = _read(args.strip())
+    if not conversation.messages:
+        raise UsageError("Nothing was said yet.", hint="/export writes down what was said.")
+    document = _document(conversation)
+    text = written(document, cast("Form", form))
+    if name:
+        path = write_new(conversation.cwd / Path(name).expanduser(), text)
+    else:
+        default = file_name(document.title, document.id, form)
+        path = write_new(conversation.cwd / default, text, other_name=True)
+    front.show(f"Exported {len(document.messages)} messages to {path}", tone="good")
+
+
+async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not args.strip():
+        raise UsageError("Call it what?", hint="For example: /rename the parser, second try")
+    title = conversation.rename(args)
+    front.show(f"This session is called: {title}", tone="good")
+
+
+def _read(args: str) -> tuple[str, str]:
+    """The form and the file; a form that is not named is the one the file's ending tells."""
+    first, _, rest = args.partition(" ")
+    if first in _FORMS:
+        return first, rest.strip()
+    return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
+
+
+def _document(conversation: "Conversation") -> "Document":
+    messages = tuple(conversation.messages)
+    prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
+    return Document(
+        id=conversation.session_id or "",
+        title=next(map(title_of, prompts), ""),
+        cwd=str(conversation.cwd),
+        model=conversation.model,
+        usage=conversation.usage,
+        cost_usd=conversation.cost_usd,
+        messages=messages,
+    )
+
+
+def forms(conversation: "Conversation") -> list[str]:
+    return list(_FORMS)
+
+
+COMMANDS = (
+    Command(
+        name="export",
+        summary="write the conversation to a new file: Markdown, HTML or JSON",
+        usage="[md|html|json] [FILE]",
+        run=export,
+        complete=forms,
+    ),
+    Command(
+        name="rename",
+        summary="give this session another title",
+        usage="TITLE",
+        run=rename,
+        aliases=("name",),
+    ),
+)

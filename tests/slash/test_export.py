@@ -1,0 +1,88 @@
+"""`/export` and `/rename`, as typed."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.errors import DirgeError, FileError, UsageError
+from dirge_py.headless.front import PrintFront
+from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
+from dirge_py.slash.registry import discover
+
+COMMANDS = discover(slash)
+SAID = [user_text("Fix the parser, please"), AssistantMessage(content=(TextBlock("Done."),))]
+
+
+async def typed(line: str, **conversation: Any) -> str:
+    front = PrintFront(COMMANDS)
+    command = COMMANDS.read(line)
+    assert command is not None
+    talk: Any = SimpleNamespace(is_running=False, is_compacting=False, **conversation)
+    await COMMANDS.run(command, talk, front)
+    return front.shown[0]
+
+
+async def exported(line: str, folder: Path, messages: Any = SAID) -> str:
+    return await typed(
+        line,
+        cwd=folder,
+        messages=messages,
+        session_id="20261120-abc",
+        model="work/m",
+        usage=Usage(input=7),
+        cost_usd=None,
+    )
+
+
+async def test_it_goes_to_a_new_file_named_after_the_session(tmp_path: Path) -> None:
+    name = "dirge-fix-the-parser-please-20261120-abc"
+
+    assert f"{name}.md" in await exported("/export", tmp_path)
+    assert f"{name}-2.md" in await exported("/export", tmp_path)
+    assert f"{name}.html" in await exported("/export html", tmp_path)
+
+    first, second = (tmp_path / f"{name}{end}.md" for end in ("", "-2"))
+    assert first.read_bytes() == second.read_bytes()
+    assert "> Fix the parser, please" in first.read_text()
+
+
+async def test_the_ending_of_a_file_tells_its_form(tmp_path: Path) -> None:
+    await exported("/export talk.json", tmp_path)
+    await exported("/export md talk.html", tmp_path)
+
+    assert json.loads((tmp_path / "talk.json").read_text())["usage"] == {"input": 7}
+    assert (tmp_path / "talk.html").read_text().startswith("# Fix the parser")
+
+
+async def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("mine")
+    (tmp_path / "link.md").symlink_to(tmp_path / "elsewhere.md")
+
+    for name in ("notes.md", "link.md"):
+        with pytest.raises(FileError, match="is there already"):
+            await exported(f"/export {name}", tmp_path)
+    with pytest.raises(FileError, match="No such file"):
+        await exported("/export no/such/folder.md", tmp_path)
+
+    assert (tmp_path / "notes.md").read_text() == "mine"
+    assert not (tmp_path / "elsewhere.md").exists()
+
+
+async def test_an_empty_conversation_is_not_exported(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Nothing was said yet"):
+        await exported("/export", tmp_path, [])
+
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_session_gets_the_title_that_was_typed() -> None:
+    def rename(title: str) -> str:
+        return title.strip()
+
+    assert "second try" in await typed("/rename  second try ", rename=rename)
+    with pytest.raises(DirgeError, match="Call it what"):
+        await typed("/rename", rename=rename)
