@@ -81,10 +81,11 @@ def decode(line: bytes) -> Record | None:
     if crc != b'%b%b"}' % (_CRC_NAME, _checksum(body)):
         return None
     try:
-        members = json.loads(line)
+        text = line.decode("utf-8", "surrogatepass")
+        members, end = _READING.raw_decode(text)
     except (ValueError, RecursionError):
         return None
-    return _from_members(members)
+    return _from_members(members) if end == len(text) else None
 
 
 def json_text(value: Any) -> str:
@@ -110,6 +111,7 @@ def _nearest(value: object) -> Any:
     return str(value)
 
 
+_READING = json.JSONDecoder()
 _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_nearest)
 _ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest)
 

@@ -4,6 +4,8 @@ Only the last one is written. Each later one begins with a `segment` record that
 and what came before; `seq` and `parent` run through, so that readers see one journal.
 """
 
+import contextlib
+import gc
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,13 +62,29 @@ def read_segments(first: Path) -> Reading:
         SessionError: there is none, or one cannot be read.
     """
     numbers = segment_numbers(first) or [1]
-    parts = {number: _read(segment_path(first, number)) for number in numbers}
-    found = merge(list(parts.values()))
+    with _no_collecting():
+        parts = {number: _read(segment_path(first, number)) for number in numbers}
+        found = merge(list(parts.values()))
     return Reading(
         scan=with_blobs(found, folder_of(first)),
         parts=parts,
         missing=sorted(set(range(1, numbers[-1])) - set(numbers)),
     )
+
+
+@contextlib.contextmanager
+def _no_collecting() -> Iterator[None]:
+    """A time in which the collector does not look, again and again, through what is being read.
+
+    All of it stays; looking would take a third of the time.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _later(folder: Path) -> Iterator[int]:
