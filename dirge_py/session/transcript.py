@@ -100,7 +100,8 @@ def read_transcript(records: Iterable[Record], *, copied_to: str | None = None) 
 class _Slot:
     """A call and what became of it; `finished` is its result if that was kept before its message.
 
-    `is_left`: it was open when somebody went to another place of the session, so it stays undone.
+    `is_taken_up`: it was deferred, and a run went on with the calls beside it. `is_left`: it was
+    open when somebody went to another place of the session, so it stays undone.
     """
 
     call: ToolCallBlock
@@ -111,13 +112,14 @@ class _Slot:
     is_started: bool = False
     only_reads: bool = False
     is_deferred: bool = False
+    is_taken_up: bool = False
     is_left: bool = False
     chosen: Choice | None = None
 
     @property
     def waits(self) -> bool:
         """Whether it waits for a decision; then it has done nothing yet."""
-        return self.is_deferred and not self.is_started
+        return self.is_deferred and not self.is_started and not self.is_taken_up
 
     @property
     def state(self) -> CallState:
@@ -129,7 +131,9 @@ class _Slot:
         known = self.result or self.finished
         if known is not None:
             return known
-        return undecided(self.call) if self.waits else left_open(self.call, self.state)
+        if self.is_deferred and not self.is_started:
+            return undecided(self.call)
+        return left_open(self.call, self.state)
 
 
 @dataclass(slots=True, eq=False)
@@ -164,14 +168,14 @@ class _Reading:
                 for slot in self._open_under(call_id):
                     slot.is_started, slot.chosen = True, None
                     slot.only_reads = rest.get("only_reads") is True
-                    self._decide_around(slot)
+                    self._take_up_around(slot)
             case "tool_finished", {"call_id": str(call_id), "result": result}:
                 for slot in self._open_under(call_id):
                     slot.finished = _result_of(result, slot.call)
             case "deferred", {"call_ids": [*call_ids]}:
                 for call_id in map(str, call_ids):
                     for slot in self._open_under(call_id):
-                        slot.is_deferred = True
+                        slot.is_deferred, slot.is_taken_up = True, False
             case "interruption", {"choices": dict(choices)}:
                 self._take_choices(choices)
             case "run_start", {"run_id": str(run_id)}:
@@ -199,12 +203,12 @@ class _Reading:
                 # Whether it runs again is for its next start to say.
                 slot.is_started = slot.is_started and choice != "again"
 
-    def _decide_around(self, slot: _Slot) -> None:
-        """Take the calls beside one that began for decided: nobody is asked about them now."""
+    def _take_up_around(self, slot: _Slot) -> None:
+        """Note that the calls beside this one wait no more: a run goes on with them."""
         for entry in reversed(self._entries):
             if slot in entry.slots:
                 for other in entry.slots:
-                    other.is_deferred = False
+                    other.is_taken_up = other.is_deferred
                 return
 
     def _begin_again(self, messages: Sequence[Any], record_id: str) -> None:
@@ -265,7 +269,7 @@ class _Reading:
         slot.result, slot.record_id = result, record_id
         self._unanswered[result.tool_call_id] = [other for other in waiting if other is not slot]
         if asked_in is None:
-            self._decide_around(slot)
+            self._take_up_around(slot)
 
     def finish(self) -> Transcript:
         messages: list[tuple[Message, str]] = []

@@ -117,23 +117,23 @@ class Life:
         self.acts = [(call_id, length) for call_id, length in self.acts if length <= keep]
 
 
-def known(journal: Path) -> tuple[set[str], set[str], dict[str, Choice]]:
-    """The calls that have a result, those that began and have none, and what was chosen since."""
-    results: set[str] = set()
+def known(journal: Path) -> tuple[dict[str, str], set[str], dict[str, Choice]]:
+    """The results there are, the calls that began and have none, and what was chosen since."""
+    results: dict[str, str] = {}
     begun: set[str] = set()
     chosen: dict[str, Choice] = {}
     for record in read_journal(journal).records:
         match record.type, record.data:
-            case "message", {"role": "toolResult", "tool_call_id": call_id}:
-                results.add(call_id)
-            case "tool_finished", {"call_id": call_id}:
-                results.add(call_id)
+            case "message", {"role": "toolResult", "tool_call_id": call_id, "content": [told]}:
+                results[call_id] = told["text"]
+            case "tool_finished", {"call_id": call_id, "result": {"content": [told]}}:
+                results[call_id] = told["text"]
             case "tool_started", {"call_id": call_id}:
                 begun.add(call_id)
                 chosen.pop(call_id, None)
             case "interruption", {"choices": choices}:
                 chosen |= choices
-    return results, begun - results, chosen
+    return results, begun - set(results), chosen
 
 
 async def carried_on(
@@ -181,12 +181,12 @@ async def lives(
             continue
         presses = {f"c{n}" for n, call in enumerate(calls) if call.tool == "press"}
         assert len(ran) == len(set(ran))
-        assert not results & set(ran), "what was finished ran again"
+        assert not set(results) & set(ran), "what was finished ran again"
         assert begun & presses & set(ran) == again, "an unknown call ran without a word, or did not"
         assert not {call_id for call_id in chosen if chosen[call_id] != "again"} & set(ran)
         answers = [m for m in talk.messages if isinstance(m, AssistantMessage)]
         asked = {call.id for answer in answers for call in answer.calls}
-        assert set(ran) - again == asked - results - (begun & presses)
+        assert set(ran) - again == asked - set(results) - (begun & presses)
         for call_id in again:
             allowed[call_id] = allowed.get(call_id, 0) + 1
         check_answers(talk, life.model, results)
@@ -198,11 +198,11 @@ async def lives(
             assert pressed.get(call_id, 0) <= 1 + allowed.get(call_id, 0)
 
 
-def check_answers(talk: Conversation, model: ScriptedModel, results: set[str]) -> None:
+def check_answers(talk: Conversation, model: ScriptedModel, results: dict[str, str]) -> None:
     """Each call has its one answer, sent in the order of the calls, and stored as it was told."""
     assert_balanced(talk.messages)
-    answers = [m for m in talk.messages if isinstance(m, ToolResultMessage)]
-    assert all(m.text == f"{m.tool_call_id} done" for m in answers if m.tool_call_id in results)
+    told = {m.tool_call_id: m.text for m in talk.messages if isinstance(m, ToolResultMessage)}
+    assert {call_id: told[call_id] for call_id in results} == results
     sent = [m.tool_call_id for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
     assert sent == sorted(sent)
     assert heal(talk.messages).closed == 0
