@@ -119,8 +119,11 @@ class SessionIndex:
 
     def _places(self, query: Query, one: IndexedSession) -> list[Found]:
         folder = self._folder / one.project
+        marks = sessions_in(folder).get(one.id)
+        if marks is None:
+            return []
         try:
-            scan, _ = read_whole(folder, sessions_in(folder).get(one.id, ()))
+            scan, _ = read_whole(folder, marks)
         except OSError:
             return []
         places = [

@@ -2,16 +2,19 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.blobs import with_blobs
+from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.record import Record, decode
 from dirge_py.session.scan import Scan, scan
+from dirge_py.session.segments import folder_of, segment_numbers, segment_path
 
 _ENDING = ".jsonl"
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,40 +66,31 @@ def sessions_in(folder: Path) -> dict[str, Marks]:
 
 
 def _segments(folder: "os.DirEntry[str]") -> list[Mark]:
-    try:
-        with os.scandir(folder.path) as entries:
-            numbered = [entry for entry in entries if _is_segment(entry.name)]
-    except OSError:
-        return []
-    numbered.sort(key=lambda entry: int(entry.name.removesuffix(_ENDING)))
-    marks = [_mark(entry, f"{folder.name}/{entry.name}") for entry in numbered]
+    first = Path(f"{folder.path}{_ENDING}")
+    later = [segment_path(first, number) for number in segment_numbers(first) if number > 1]
+    marks = [_mark(path, f"{folder.name}/{path.name}") for path in later]
     return [mark for mark in marks if mark is not None]
 
 
-def _is_segment(name: str) -> bool:
-    number = name.removesuffix(_ENDING)
-    return name.endswith(_ENDING) and number.isascii() and number.isdigit()
-
-
-def _mark(entry: "os.DirEntry[str]", name: str) -> Mark | None:
+def _mark(file: "os.DirEntry[str] | Path", name: str) -> Mark | None:
     try:
-        if not entry.is_file(follow_symlinks=False):
-            return None
-        status = entry.stat(follow_symlinks=False)
+        status = file.stat(follow_symlinks=False)
     except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
         return None
     return Mark(name=name, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
 def read_whole(folder: Path, marks: Marks) -> tuple[Scan, Marks]:
-    """All that the files hold, damaged or not, and how far each was read.
+    """All that the files hold, damaged or not, with large texts, and how far each was read.
 
     Raises:
         OSError: one of them cannot be read.
     """
     pieces = [_bytes_from(folder / mark.name, 0) for mark in marks]
     lines = (line for piece in pieces for line in _lines(piece))
-    return scan(lines), tuple(
+    return with_blobs(scan(lines), _own_folder(folder, marks)), tuple(
         _read_to(mark, piece.rfind(b"\n") + 1) for mark, piece in zip(marks, pieces, strict=True)
     )
 
@@ -124,7 +118,8 @@ def read_appended(
             last_seq = record.seq
             records.append(record)
         marks.append(_read_to(now[number], start + len(whole)))
-    return records, tuple(marks)
+    whole_texts = with_blobs(Scan(records=records, damage=[]), _own_folder(folder, now))
+    return whole_texts.records, tuple(marks)
 
 
 def marks_as_text(marks: Marks) -> str:
@@ -149,12 +144,16 @@ def _has_only_grown(before: Marks, now: Marks) -> bool:
     return (last.name, last.inode) == (same.name, same.inode) and same.size >= last.read
 
 
+def _own_folder(folder: Path, marks: Marks) -> Path:
+    return folder_of(folder / marks[0].name)
+
+
 def _read_to(mark: Mark, end: int) -> Mark:
     return Mark(name=mark.name, inode=mark.inode, size=mark.size, mtime_ns=mark.mtime_ns, read=end)
 
 
 def _bytes_from(path: Path, start: int) -> bytes:
-    fd = os.open(path, _FLAGS)
+    fd = os.open(path, READ_FLAGS)
     try:
         os.lseek(fd, start, os.SEEK_SET)
         with open(fd, "rb", closefd=False) as file:

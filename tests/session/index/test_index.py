@@ -129,6 +129,19 @@ def test_segments_belong_to_their_session(store, filled):
     assert [one.session_id for one in filled.search(["beta"])] == ["one"]
 
 
+def test_the_beginning_of_a_result_is_found_however_long_it_is(store, index, monkeypatch):
+    output = "omega at the top\n" + "more of it\n" * 5000 + "sigma at the end"
+    record(store, "s", tool_use("c1", "make", "short"))
+    index.sessions()
+    record(store, "s", tool_use("c2", "make", output))
+
+    assert [one.kind for one in index.search(["omega"])] == ["result"]
+    assert index.search(["sigma"]) == []
+    assert list((store.folder / "s/blobs").iterdir())
+    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    assert [one.kind for one in index.search(["omega"])] == ["result"]
+
+
 def test_what_a_deleted_session_said_is_not_found_any_more(store, filled):
     filled.sessions()
     (store.folder / "one.jsonl").unlink()
