@@ -66,7 +66,7 @@ def _state(record: Record) -> FileState | None:
             return None
 
 
-def _text(data: Mapping[str, Any], name: str) -> str:
+def _text(data: Mapping[Any, Any], name: str) -> str:
     value = data.get(name)
     return value if isinstance(value, str) else ""
 

@@ -94,10 +94,8 @@ async def test_grants_are_told_once_and_not_carried_over(room: Room) -> None:
         give_back(room, talk, loaded)
     removed = [r.data for r in read_journal(room.journal).records if r.type == "grant"]
     assert [one["rule"] for one in removed if one["action"] == "removed"] == [*loaded.grants]
-    assert list(unrestored(loaded)) == [
-        "2 session grants are not carried over: execute:make, edit:docs/**. "
-        "You will be asked again."
-    ]
+    [told] = unrestored(loaded)
+    assert told.startswith("2 session grants are not carried over: execute:make, edit:docs/**.")
     assert list(unrestored(Loaded())) == []
 
 
