@@ -1,4 +1,4 @@
-"""What a resumed session gets back of what was set, read and typed, and what it does not."""
+"""What a resumed session gets back of what was set, read and typed."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,8 @@ from dirge_py.tools.planning.todo_list import TodoList
 _QUEUE_SHOWN = 3
 
 
-def unrestored(loaded: Loaded) -> Iterator[str]:
-    """What a person who resumes should know of it: what does not come back, and what waits."""
-    if loaded.grants:
-        count = len(loaded.grants)
-        yield (
-            f"{count} session {'grant is' if count == 1 else 'grants are'} not carried over: "
-            f"{', '.join(loaded.grants)}. You will be asked again."
-        )
+def queued_again(loaded: Loaded) -> Iterator[str]:
+    """What a person who resumes should know of what they typed: it waits for the next run."""
     waiting = stored_queue(loaded.settings.get("queue"))
     if waiting:
         shown = "; ".join(one_line(typed(message)) for _, message in waiting[:_QUEUE_SHOWN])
@@ -48,8 +42,7 @@ def restore(
 ) -> None:
     """Give back what was typed and read, and have both follow the moves within the session.
 
-    Grants ended with the program that they were given to; that is recorded, so that it is told
-    once. What was read is kept at the end of each run.
+    What was read is kept at the end of each run.
     """
     ledger, timeline = workspace.ledger, conversation.timeline
     root = project_root(cwd)
@@ -57,8 +50,6 @@ def restore(
     timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
     if recorder is None:
         return
-    for rule in loaded.grants:
-        recorder.note_grant_removed(rule)
     ledger.load(loaded.settings.get("files_read"))
     conversation.subscribe(_keeping(ledger, recorder))
     conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))

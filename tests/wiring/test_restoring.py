@@ -1,4 +1,4 @@
-"""What a resumed session gets back, and what its person is told of the rest."""
+"""What a resumed session gets back."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
 from dirge_py.session.unsent import MOST_DRAFT_CHARS, as_stored, stored_queue
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
-from dirge_py.wiring.restoring import restore, unrestored
+from dirge_py.wiring.restoring import queued_again, restore
 from tests.conversation.room import Room, when
 
 
@@ -81,22 +81,10 @@ async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> Non
         room.model.will_say("yes").will_say("yes")
         await talk.send("go")
         assert [text.splitlines()[-1] for text in room.heard()] == ["go", "look at CI", "tests"]
-    assert list(unrestored(loaded)) == [
+    assert list(queued_again(Loaded())) == []
+    assert list(queued_again(loaded)) == [
         "2 messages were not delivered and wait for the next run: look at CI; tests."
     ]
-
-
-async def test_grants_are_told_once_and_not_carried_over(room: Room) -> None:
-    loaded = Loaded(grants=("execute:make", "edit:docs/**"))
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("one")
-        give_back(room, talk, loaded)
-    removed = [r.data for r in read_journal(room.journal).records if r.type == "grant"]
-    assert [one["rule"] for one in removed if one["action"] == "removed"] == [*loaded.grants]
-    [told] = unrestored(loaded)
-    assert told.startswith("2 session grants are not carried over: execute:make, edit:docs/**.")
-    assert list(unrestored(Loaded())) == []
 
 
 async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) -> None:
