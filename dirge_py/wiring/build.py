@@ -52,7 +52,7 @@ from dirge_py.wiring.remote_answers import RemotelyAnswered
 from dirge_py.wiring.room import Room, Site, open_room
 from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
-from dirge_py.wiring.sessions import changes_since, open_store
+from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send
 from dirge_py.wiring.workshop import Folders, Workshop
 
 if TYPE_CHECKING:
@@ -157,6 +157,7 @@ class _Site:
             ).decide,
             gate=room.gate,
             recorder=recorder,
+            snapshots=room.snapshots,
             list_sessions=self.store.list,
             instruction_files=self.prompt.project_files.paths,
             notices=self._notices(room.notices, loaded),
@@ -168,7 +169,11 @@ class _Site:
             follow_up_mode=self.config.loop.follow_up,
             max_turns=self.config.loop.max_turns,
             time_limit_s=self.config.limits.time_s,
-            prompt_checks=(*self.plugins.prompt_checks, *self.checks.prompt_checks),
+            prompt_checks=(
+                *refuse_to_send(self.store, self.options.session),
+                *self.plugins.prompt_checks,
+                *self.checks.prompt_checks,
+            ),
             compact=partial(guards.context.compact, emit=self.relay),
             view=guards.context,
             context_report=partial(self._report, guards, room),
@@ -181,7 +186,12 @@ class _Site:
             for_fork=partial(self._for_fork, guards, room.folders),
             durable=room.durable,
             relay=self.relay,
-            sinks=(guards.context.sink, self.plugins.on_event, *((log.sink,) if log else ())),
+            sinks=(
+                guards.context.sink,
+                self.plugins.on_event,
+                *(taking.sink for taking in room.run_snapshots),
+                *((log.sink,) if log else ()),
+            ),
             on_close=(
                 self.plugins.aclose,
                 *self.on_close,
@@ -195,6 +205,7 @@ class _Site:
         return open_room(
             Site(
                 config=self.config,
+                cwd=self.cwd,
                 options=self.options,
                 machine=self.machine,
                 workshop=self.workshop,
@@ -259,7 +270,11 @@ class _Site:
             ),
             spending=spending,
             plugins=self.plugins,
-            write_ahead=[durable_interceptor(room.durable, is_mutating=may_change_something)],
+            write_ahead=[
+                *(taking.interceptor for taking in room.run_snapshots),
+                durable_interceptor(room.durable, is_mutating=may_change_something),
+            ],
+            snapshots=[taking.bundle() for taking in room.run_snapshots],
             last=[scrub(self.redactor.redact), self._authorizer(room, judges).bundle()],
         )
         return Guards(parts, model=model)

@@ -31,8 +31,8 @@ from dirge_py.wiring.plugins import Plugins
 class GuardParts:
     """What the guards of one conversation are made of.
 
-    `write_ahead` is only for runs that are recorded. `last` are the bundles that nothing comes
-    after: secrets are taken out, then permission has its word.
+    `write_ahead` and `snapshots` are only for runs that are recorded. `last` are the bundles that
+    nothing comes after: secrets are taken out, then permission has its word.
     """
 
     config: Config
@@ -45,6 +45,7 @@ class GuardParts:
     spending: Spending
     plugins: Plugins
     write_ahead: Sequence[Interceptor] = ()
+    snapshots: Sequence[Bundle] = ()
     last: Sequence[Bundle] = ()
 
 
@@ -109,6 +110,7 @@ class Guards:
         )
         return [
             run.bundle,
+            *(parts.snapshots if run.is_recorded else ()),
             availability(),
             meter.bundle(),
             self._storm.bundle(),

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 from dirge_py.config.schema import Config
 from dirge_py.durable.base import DurableContext
@@ -11,6 +12,7 @@ from dirge_py.permission.gate import Gate
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
+from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.session.store import Store
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
@@ -19,7 +21,8 @@ from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
 from dirge_py.wiring.rules import open_gate
-from dirge_py.wiring.sessions import open_journal
+from dirge_py.wiring.sessions import open_journal, viewed
+from dirge_py.wiring.snapshots import RunSnapshots, make, open_snapshots
 from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
 
 
@@ -28,6 +31,7 @@ class Site:
     """What a room is opened from. `undo` is for when building fails, `on_close` for the end."""
 
     config: Config
+    cwd: Path
     options: BuildOptions
     machine: Machine
     workshop: Workshop
@@ -42,7 +46,10 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """`notices` are about the session that was opened; without a `recorder` nothing is kept."""
+    """`notices` are about the session that was opened; without a `recorder` nothing is kept.
+
+    `run_snapshots` take the `snapshots` of each run; none where none are kept.
+    """
 
     recorder: Recorder | None
     loaded: Loaded
@@ -51,6 +58,8 @@ class Room:
     todo: TodoList
     toolbox: Toolbox
     durable: DurableContext
+    snapshots: Snapshots | None
+    run_snapshots: Sequence[RunSnapshots]
     notices: Sequence[str]
 
 
@@ -61,7 +70,7 @@ def open_room(site: Site) -> Room:
         ConfigError: a rule does not hold.
     """
     recorder, notices = _open_recorder(site)
-    loaded = recorder.load() if recorder is not None else Loaded()
+    loaded = recorder.load() if recorder is not None else viewed(site.store, site.options.session)
     folders = _folders(site, recorder)
     gate = _gate(site, folders, loaded, recorder)
     follow_prompt(
@@ -74,6 +83,7 @@ def open_room(site: Site) -> Room:
     todo.load(loaded.settings.get("todo"))
     if recorder is not None:
         todo.on_change = lambda items: recorder.note_setting("todo", items)
+    snapshots, run_snapshots = _snapshots(site, recorder)
     return Room(
         recorder=recorder,
         loaded=loaded,
@@ -82,6 +92,8 @@ def open_room(site: Site) -> Room:
         todo=todo,
         toolbox=site.workshop.toolbox(folders, todo),
         durable=open_durable(site.store, recorder, site.engine),
+        snapshots=snapshots,
+        run_snapshots=run_snapshots,
         notices=[*notices, *_grants_left_behind(loaded, recorder)],
     )
 
@@ -97,6 +109,26 @@ def _open_recorder(site: Site) -> tuple[Recorder | None, Sequence[str]]:
     )
     site.undo.callback(recorder.close)
     return recorder, notices
+
+
+def _snapshots(
+    site: Site, recorder: Recorder | None
+) -> tuple[Snapshots | None, Sequence[RunSnapshots]]:
+    """Those of the project's files: only a session that is kept can go back to them."""
+    if recorder is None:
+        return None, ()
+    snapshots = open_snapshots(
+        site.config,
+        site.cwd,
+        session=recorder.session_id,
+        roots=site.machine.workspace.roots,
+        notice=site.late_notices.append,
+    )
+    if snapshots is None:
+        return None, ()
+    taking = make(snapshots, note=recorder.note, notice=site.late_notices.append)
+    site.on_close.append(taking.aclose)
+    return snapshots, [taking]
 
 
 def _folders(site: Site, recorder: Recorder | None) -> Folders:
