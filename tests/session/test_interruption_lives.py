@@ -23,6 +23,7 @@ from dirge_py.messages import AssistantMessage, ToolCallBlock, ToolResultMessage
 from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.assembly import Blueprint, assemble
+from dirge_py.session.codec import decode_message
 from dirge_py.session.interruption import Choice, Interruption
 from dirge_py.session.journal import read_journal
 from dirge_py.session.store import Store
@@ -124,16 +125,22 @@ def known(journal: Path) -> tuple[dict[str, str], set[str], dict[str, Choice]]:
     chosen: dict[str, Choice] = {}
     for record in read_journal(journal).records:
         match record.type, record.data:
-            case "message", {"role": "toolResult", "tool_call_id": call_id, "content": [told]}:
-                results[call_id] = told["text"]
-            case "tool_finished", {"call_id": call_id, "result": {"content": [told]}}:
-                results[call_id] = told["text"]
+            case "message", {"role": "toolResult", "tool_call_id": call_id} as result:
+                results[call_id] = result_text(result)
+            case "tool_finished", {"call_id": call_id, "result": result}:
+                results[call_id] = result_text(result)
             case "tool_started", {"call_id": call_id}:
                 begun.add(call_id)
                 chosen.pop(call_id, None)
             case "interruption", {"choices": choices}:
                 chosen |= choices
     return results, begun - set(results), chosen
+
+
+def result_text(encoded: dict[str, Any]) -> str:
+    message = decode_message(encoded)
+    assert isinstance(message, ToolResultMessage)
+    return message.text
 
 
 async def carried_on(
