@@ -52,6 +52,9 @@ def restore(
         return
     ledger.load(loaded.settings.get("files_read"))
     conversation.subscribe(_keeping(ledger, recorder))
+    if loaded.updated:
+        # Its messages may all lie on other branches.
+        conversation.unsent.message_came()
     conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))
     conversation.queue_again(stored_queue(loaded.settings.get("queue")))
 
