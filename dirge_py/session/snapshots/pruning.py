@@ -20,7 +20,6 @@ _GRACE = "1.hour.ago"
 _PACK_S = 1800.0
 _LIST_S = 60.0
 _LOOSE_FROM = 1000
-_MOST_ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +73,46 @@ class Pruning:
 
     async def _prune(self) -> None:
         self._clear_up()
-        kept = {self._session, *sessions_in_use(self._store)}
-        refs = [ref for ref in await self._refs() if ref.session not in kept]
+        in_use = {self._session, *sessions_in_use(self._store)}
+        every = await self._refs()
+        staying = [ref for ref in every if ref.session in in_use]
+        others = [ref for ref in every if ref.session not in in_use]
         oldest = self._clock() - self._days * DAY_S
-        old = [ref for ref in refs if ref.date < oldest]
-        refs = refs[len(old) :]
-        await self._delete(old)
-        if old or self._has_many_loose_objects():
+        leaving = [ref for ref in others if ref.date < oldest]
+        others = others[len(leaving) :]
+        is_full = size_of(self._store) > self._max_bytes
+        if is_full:
+            count = await self._fitting(staying, others)
+            leaving += others[: len(others) - count]
+        await self._delete(leaving)
+        if leaving or is_full or self._has_many_loose_objects():
+            # Once only: what is packed anew counts as fresh, and would stay for the time of grace.
             await self._pack()
-        for _ in range(_MOST_ROUNDS):
-            if not refs or size_of(self._store) <= self._max_bytes:
-                return
-            part = max(1, len(refs) // 3)
-            await self._delete(refs[:part])
-            refs = refs[part:]
-            await self._pack()
+
+    async def _fitting(self, staying: Sequence[_Ref], others: Sequence[_Ref]) -> int:
+        """How many of the newest of `others` can be kept beside those that stay."""
+        fits, too_many = 0, len(others) + 1
+        while too_many - fits > 1:
+            count = (fits + too_many) // 2
+            kept = [*staying, *others[len(others) - count :]]
+            if await self._bytes_of(kept) <= self._max_bytes:
+                fits = count
+            else:
+                too_many = count
+        return fits
+
+    async def _bytes_of(self, refs: Sequence[_Ref]) -> int:
+        """What the objects of these snapshots take, each counted once."""
+        with self._folder.scratch() as scratch:
+            names, sizes = scratch / "names", scratch / "sizes"
+            names.write_text("".join(f"{ref.name}\n" for ref in refs), encoding="utf-8")
+            listed = self._git.command(
+                "rev-list", "--objects", "--no-object-names", "--stdin", stdin=names
+            )
+            form = "--batch-check=%(objectsize:disk)"
+            measured = self._git.command("cat-file", form, "--buffer", stdout=sizes)
+            await self._git.run(f"{listed} | {measured}", store=self._store, timeout_s=_PACK_S)
+            return sum(map(int, sizes.read_text("ascii").split()))
 
     async def _refs(self) -> Sequence[_Ref]:
         """All snapshots, the oldest first."""

@@ -231,6 +231,8 @@ class Repository:
         self._whole.clear()
         async with self._folder.held():
             aside = await asyncio.to_thread(self._folder.set_aside)
+            # Through a new one the old one can be read, whatever it lacks.
+            await self._folder.make(self._git)
         if aside is not None:
             self._on_notice(
                 f"The snapshots of the files were damaged; they lie in {aside} now, and new ones "
@@ -252,6 +254,13 @@ class Repository:
         return Reading(self._git, self._folder)
 
     async def _holds(self, tree: str) -> bool:
+        try:
+            return await self._held(tree)
+        except (GitFailed, OSError) as error:
+            self._failure = f"The snapshots of the files cannot be read: {error}"
+            return False
+
+    async def _held(self, tree: str) -> bool:
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
         if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
@@ -260,9 +269,10 @@ class Repository:
         if await reading.holds(tree):
             self._whole[tree] = time.monotonic()
             return True
-        if await reading.should_hold(tree):
-            await self._set_aside()
-        return False
+        if not await reading.should_hold(tree):
+            return False
+        await self._set_aside()
+        return await self._reading().holds(tree)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> Restored:
         reading = self._reading()

@@ -88,6 +88,12 @@ async def restore_all(repository, tree, now):
     return await repository.restore(tree, [change.path for change in changes])
 
 
+async def held(repository, tree):
+    """The paths of a tree, told by comparing it with the empty one."""
+    empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    return [change.path for change in await repository.changes(empty, tree)]
+
+
 @pytest.fixture
 async def project(tmp_path):
     made = Project(tmp_path)

@@ -1,0 +1,177 @@
+"""A damaged store is found when it is used, moved aside, and followed by a new one."""
+
+import os
+import shutil
+
+import pytest
+
+from dirge_py.errors import SessionError
+from tests.session.snapshots.conftest import restore_all
+
+
+def objects(store):
+    return sorted(path for path in (store / "objects").rglob("*") if path.is_file())
+
+
+def overwrite(path, content):
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def spoil_everything(store):
+    for path in objects(store):
+        overwrite(path, os.urandom(64))
+
+
+def cut_packs(store):
+    for path in (store / "objects" / "pack").glob("*.pack"):
+        overwrite(path, path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty_objects(store):
+    for path in objects(store):
+        overwrite(path, b"")
+
+
+def lose_head(store):
+    (store / "HEAD").unlink()
+
+
+def spoil_settings(store):
+    (store / "config").write_bytes(os.urandom(64))
+
+
+def lose_objects(store):
+    shutil.rmtree(store / "objects")
+
+
+def become_a_file(store):
+    shutil.rmtree(store)
+    store.write_text("no folder\n")
+
+
+DAMAGES = (
+    spoil_everything,
+    cut_packs,
+    empty_objects,
+    lose_head,
+    spoil_settings,
+    lose_objects,
+    become_a_file,
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_after_any_damage_snapshots_work_again(project, damage):
+    for number in range(220):
+        project.put(f"f{number}", f"{number}\n")
+    project.put("f", "one\n")
+    repository = project.open()
+    first = (await repository.take()).tree
+    project.put("f", "two\n")
+    await repository.take()
+
+    damage(repository.store)
+    found = await repository.holds(first)
+    project.put("f", "three\n")
+    now = await repository.take()
+    project.put("f", "four\n")
+    later = await repository.take()
+
+    assert now is not None, repository.unavailable
+    assert (await restore_all(repository, now.tree, later.tree)).failed == ()
+    assert (project.root / "f").read_text() == "three\n"
+    aside = list(repository.store.parent.glob("*.damaged-*"))
+    assert len(aside) == len(project.notices) == 1
+    assert str(aside[0]) in project.notices[0]
+    # What had no object damaged is whole, wherever it lies by now.
+    assert found == (damage in (lose_head, spoil_settings))
+
+
+async def test_what_is_whole_in_a_damaged_store_still_comes_back(project):
+    project.put("f", "one\n")
+    repository = project.open()
+    first = (await repository.take()).tree
+    (repository.store / "HEAD").unlink()
+    project.put("f", "two\n")
+    now = (await repository.take()).tree
+
+    restored = await restore_all(repository, first, now)
+
+    assert restored.done == ("f",)
+    assert (project.root / "f").read_text() == "one\n"
+    assert await repository.holds(first)
+
+
+async def test_one_damaged_content_is_told_and_the_rest_comes_back(project):
+    project.put("f", "f one\n")
+    project.put("g", "g one\n")
+    repository = project.open()
+    first = (await repository.take()).tree
+    before = set(objects(repository.store))
+    project.put("h", "h one\n")
+    second = (await repository.take()).tree
+    new = set(objects(repository.store)) - before
+    for name in "fgh":
+        project.put(name, "now\n")
+    now = (await repository.take()).tree
+    changes = [change.path for change in await repository.changes(now, second)]
+    largest_first = sorted(new, key=lambda path: path.stat().st_size)
+    # The content of `h` is the smallest of what came with it: a tree and a commit are the others.
+    overwrite(largest_first[0], os.urandom(20))
+
+    restored = await repository.restore(second, changes)
+
+    assert (restored.done, [path for path, _ in restored.failed]) == (("f", "g"), ["h"])
+    assert (project.root / "f").read_text() == "f one\n"
+    assert await repository.holds(first)
+
+
+async def test_lost_refs_lose_no_snapshot_of_this_session(project):
+    project.put("f", "one\n")
+    repository = project.open()
+    first = (await repository.take()).tree
+    shutil.rmtree(repository.store / "refs" / "dirge")
+    project.put("f", "two\n")
+
+    now = (await repository.take()).tree
+
+    assert await repository.holds(first)
+    assert (await restore_all(repository, first, now)).done == ("f",)
+
+
+async def test_a_spoilt_index_is_made_anew(project):
+    project.put("f", "one\n")
+    repository = project.open()
+    first = (await repository.take()).tree
+    for index in repository.store.rglob("index"):
+        overwrite(index, os.urandom(200))
+    project.put("f", "two\n")
+
+    second = (await repository.take()).tree
+
+    assert [change.path for change in await repository.changes(first, second)] == ["f"]
+    assert project.notices == []
+
+
+async def test_a_leftover_lock_of_the_index_stops_nothing(project):
+    project.put("f", "one\n")
+    repository = project.open()
+    first = await repository.take()
+    for index in repository.store.rglob("index"):
+        index.with_name("index.lock").touch()
+    project.put("f", "two\n")
+
+    assert await repository.take() not in (None, first)
+
+
+async def test_a_tree_that_nobody_has_is_not_held(project):
+    project.put("f")
+    repository = project.open()
+    await repository.take()
+
+    assert not await repository.holds("1" * 40)
+    assert not await repository.holds("--all")
+    assert project.notices == []
+    with pytest.raises(SessionError):
+        await repository.restore("1" * 40, ["f"])

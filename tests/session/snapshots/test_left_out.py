@@ -1,0 +1,174 @@
+"""What snapshots do not hold, and that it is said and never lost."""
+
+import os
+import socket
+
+from tests.session.snapshots.conftest import LIMIT, held, restore_all
+
+
+async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):
+    project.git("init", "-q")
+    (home / ".config" / "git").mkdir(parents=True)
+    (home / ".config" / "git" / "ignore").write_text("everywhere\n")
+    project.put(".gitignore", "listed\nd/\n!kept\n")
+    project.put(".git/info/exclude", "private\n*.log\nkept\n")
+    for name in ("listed", "d/f", "private", "x.log", "everywhere", "kept", "held"):
+        project.put(name)
+    repository = project.open()
+
+    tree = (await repository.take()).tree
+
+    assert await held(repository, tree) == [".gitignore", "held", "kept"]
+
+
+async def test_the_file_of_ignored_names_that_the_person_chose_counts(project, home):
+    (home / "mine").write_text("everywhere\n")
+    (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/mine\n")
+    project.put("everywhere")
+    project.put("held")
+    repository = project.open()
+
+    assert await held(repository, (await repository.take()).tree) == ["held"]
+
+
+async def test_an_ignored_file_that_the_project_tracks_is_held(project):
+    project.git("init", "-q")
+    project.put(".gitignore", "*.out\n")
+    project.put("tracked.out", "one\n")
+    project.put("other.out", "one\n")
+    project.git("add", "-f", "tracked.out")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("tracked.out", "two\n")
+
+    await restore_all(repository, before, (await repository.take()).tree)
+
+    assert (project.root / "tracked.out").read_text() == "one\n"
+    assert "other.out" not in await held(repository, before)
+
+
+async def test_a_held_file_that_is_ignored_later_stays_held(project):
+    project.put("notes", "one\n")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put(".gitignore", "notes\n")
+    project.put("notes", "two\n")
+    now = (await repository.take()).tree
+
+    await restore_all(repository, before, now)
+    assert (project.root / "notes").read_text() == "one\n"
+    await restore_all(repository, now, before)
+    assert (project.root / "notes").read_text() == "two\n"
+
+
+async def test_git_folders_and_ours_are_never_held(project):
+    project.git("init", "-q")
+    project.put(".dirge/config.toml")
+    project.put(".dirge/plugins/p.py")
+    project.put("d/.GIT/config")
+    project.put(".dirge-0123456789abcdef.tmp")
+    project.put("held")
+    project.state = project.root / "our state"
+    repository = project.open()
+
+    assert await held(repository, (await repository.take()).tree) == ["held"]
+
+
+async def test_pipes_and_sockets_are_passed_over(project):
+    project.put("held")
+    os.mkfifo(project.root / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(project.root / "socket"))
+        repository = project.open()
+
+        tree = (await repository.take()).tree
+
+    assert await held(repository, tree) == ["held"]
+
+
+async def test_a_large_file_is_named_when_it_changed(project):
+    project.put("large", b"x" * (LIMIT + 1))
+    project.put("small", "one\n")
+    repository = project.open()
+    first = await repository.take()
+    unchanged = await repository.take()
+    project.put("large", b"y" * (LIMIT + 2))
+    project.put("small", "two\n")
+    changed = await repository.take()
+
+    restored = await restore_all(repository, first.tree, changed.tree)
+
+    assert (first.left_out, unchanged.left_out, changed.left_out) == ((), (), ("large",))
+    assert restored.done == ("small",)
+    assert (project.root / "large").read_bytes() == b"y" * (LIMIT + 2)
+
+
+async def test_a_new_large_file_and_one_that_is_gone_are_named(project):
+    old = project.put("old", b"x" * (LIMIT + 1))
+    repository = project.open()
+    await repository.take()
+    old.unlink()
+    project.put("new", b"x" * (LIMIT + 1))
+
+    assert (await repository.take()).left_out == ("new", "old")
+
+
+async def test_g13_a_file_of_nine_mib_is_named_and_left_as_it_is(project):
+    nine = 9 * 1024 * 1024
+    project.put("nine", b"x" * nine)
+    repository = project.open(limit=8 * 1024 * 1024)
+    before = await repository.take()
+    project.put("nine", b"y" * nine)
+
+    now = await repository.take()
+
+    assert now.left_out == ("nine",)
+    assert await repository.changes(before.tree, now.tree) == ()
+
+
+async def test_a_file_that_grew_too_large_is_not_overwritten(project):
+    project.put("f", "then\n")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("f", b"x" * (LIMIT + 1))
+    now = await repository.take()
+
+    restored = await restore_all(repository, before, now.tree)
+
+    assert now.left_out == ("f",)
+    assert [(path, "too large" in why) for path, why in restored.failed] == [("f", True)]
+    assert (project.root / "f").stat().st_size == LIMIT + 1
+
+
+async def test_what_changed_since_the_last_snapshot_is_not_overwritten(project):
+    project.put("f", "then\n")
+    project.put("g", "then\n")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("f", "now\n")
+    project.put("g", "now\n")
+    await repository.take()
+    project.put("f", "typed a moment ago\n")
+
+    restored = await repository.restore(before, ["f", "g"])
+
+    assert restored.done == ("g",)
+    assert restored.failed == (("f", "it was changed since the last snapshot"),)
+    assert (project.root / "f").read_text() == "typed a moment ago\n"
+
+
+async def test_repositories_in_the_project_are_named_once_and_left_alone(project):
+    project.git("init", "-q")
+    inner = project.root / "inner"
+    inner.mkdir()
+    project.git("init", "-q", cwd=inner)
+    project.put("inner/f")
+    project.git("add", ".", cwd=inner)
+    project.git("commit", "-qm", "x", cwd=inner)
+    project.put("held")
+    repository = project.open()
+
+    first, second = await repository.take(), await repository.take()
+
+    assert (first.left_out, second.left_out) == (("inner/",), ())
+    assert await held(repository, first.tree) == ["held"]

@@ -1,0 +1,132 @@
+"""Several processes on one project, and processes that are killed."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.security.sizes import size
+from tests.session.snapshots.conftest import restore_all
+from tests.session.snapshots.working_child import FILES, SIZE
+
+ROOT = Path(__file__).parents[3]
+
+
+def start(project, what):
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.session.snapshots.working_child", project.base, what],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+
+
+def lines_until(child, count):
+    return [child.stdout.readline().decode().split() for _ in range(count)]
+
+
+def kill_after(child, delay_s):
+    """Kill it in the middle of what it does: there is nothing to wait for but the time."""
+    try:
+        child.wait(delay_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+    rest = child.stdout.read().decode()
+    child.stdout.close()
+    assert child.wait() == -signal.SIGKILL, rest
+    # What was written before the kill was done; the last line may be half of one.
+    return [line.split() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+
+
+async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project):
+    chance = random.Random(7)
+    for _ in range(size(2, 40)):
+        child = await asyncio.to_thread(start, project, "take")
+        taken = await asyncio.to_thread(lines_until, child, 3)
+        taken += await asyncio.to_thread(kill_after, child, chance.uniform(0, 0.4))
+
+        repository = project.open()
+        now = await repository.take()
+        assert now is not None, repository.unavailable
+        for _, tree in taken:
+            assert await repository.holds(tree)
+        restored = await restore_all(repository, taken[0][1], now.tree)
+        assert restored.failed == ()
+        assert (project.root / "f0").read_bytes() == b"a" * SIZE
+        await repository.aclose()
+
+    assert project.notices == []
+
+
+async def test_a_process_killed_while_it_restores_leaves_each_file_whole(project):
+    chance = random.Random(8)
+    for _ in range(size(2, 40)):
+        child = await asyncio.to_thread(start, project, "restore")
+        (_, then), (_, _now), _ = await asyncio.to_thread(lines_until, child, 3)
+        await asyncio.to_thread(kill_after, child, chance.uniform(0, 0.4))
+
+        contents = {(project.root / f"f{number}").read_bytes() for number in range(FILES)}
+        assert contents <= {b"a" * SIZE, b"b" * SIZE}
+
+        repository = project.open()
+        now = await repository.take()
+        await restore_all(repository, then, now.tree)
+        assert (await repository.take()).tree == then
+        await repository.aclose()
+        for left in project.root.glob(".dirge-*"):
+            left.unlink()
+
+
+async def test_two_processes_take_snapshots_of_one_project(project):
+    children = [await asyncio.to_thread(start, project, "take") for _ in range(2)]
+    taken = []
+    for child in children:
+        taken += await asyncio.to_thread(lines_until, child, 6)
+    for child in children:
+        taken += await asyncio.to_thread(kill_after, child, 0)
+
+    repository = project.open()
+    assert all(word == "at" for word, _ in taken)
+    assert [tree for _, tree in taken if not await repository.holds(tree)] == []
+
+
+async def test_two_conversations_see_the_same_tree(project):
+    project.put("f", "one\n")
+    first, second = project.open("a"), project.open("b")
+    both = await asyncio.gather(first.take(), second.take())
+    project.put("f", "two\n")
+    later = await asyncio.gather(first.take(), second.take())
+
+    assert both[0] == both[1]
+    assert later[0] == later[1]
+    assert await first.holds(later[1].tree)
+
+
+async def test_a_later_process_begins_with_what_an_earlier_one_saw(project):
+    project.put("f", "one\n")
+    first = project.open("a")
+    tree = (await first.take()).tree
+    await first.aclose()
+    project.put("g", "one\n")
+
+    second = project.open("b")
+    seen = await second.take()
+
+    assert [change.path for change in await second.changes(tree, seen.tree)] == ["g"]
+    assert await second.holds(tree)
+
+
+async def test_a_store_that_another_process_moved_aside_is_followed(project):
+    project.put("f", "one\n")
+    first, second = project.open("a"), project.open("b")
+    await first.take()
+    await second.take()
+    (first.store / "HEAD").unlink()
+    project.put("f", "two\n")
+
+    assert await first.take() is not None
+    assert await second.take() == await first.take()
+    assert len(project.notices) == 1

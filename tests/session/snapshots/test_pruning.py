@@ -1,0 +1,106 @@
+"""Old snapshots go, the oldest first where there is too much; never those of a session in use."""
+
+import os
+
+from dirge_py.session.snapshots.pruning import DAY_S, size_of
+from dirge_py.session.snapshots.repository import Keeping
+
+HOUR_S = 3600
+
+
+def age_objects(store, by_s):
+    """Make all objects look old: those of the last hour are never taken away."""
+    for path in (store / "objects").rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            os.utime(path, (status.st_atime - by_s, status.st_mtime - by_s))
+
+
+class Clock:
+    def __init__(self, now):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+async def take_of(project, clock, session, content):
+    """A snapshot with a session of its own, that ended."""
+    project.put("f", content)
+    repository = project.open(session, clock=clock)
+    tree = (await repository.take()).tree
+    await repository.aclose()
+    return tree
+
+
+async def test_what_is_too_old_goes_and_nothing_else(project):
+    clock = Clock(1_800_000_000.0)
+    old = await take_of(project, clock, "old", "old\n")
+    clock.now += 20 * DAY_S
+    recent = await take_of(project, clock, "recent", "recent\n")
+    clock.now += 15 * DAY_S
+    project.put("f", "now\n")
+    repository = project.open("now", clock=clock, keeping=Keeping(days=30))
+    now = (await repository.take()).tree
+    age_objects(repository.store, 2 * HOUR_S)
+
+    await repository.prune()
+
+    assert [await repository.holds(tree) for tree in (old, recent, now)] == [False, True, True]
+    assert project.notices == []
+    project.put("f", "later\n")
+    assert await repository.take() is not None
+
+
+async def test_a_session_in_use_keeps_all_of_its_own(project):
+    clock = Clock(1_800_000_000.0)
+    project.put("f", "mine\n")
+    mine = project.open("mine", clock=clock)
+    my_tree = (await mine.take()).tree
+    project.put("f", "theirs\n")
+    theirs = project.open("theirs", clock=clock)
+    their_tree = (await theirs.take()).tree
+    clock.now += 100 * DAY_S
+    project.put("f", "now\n")
+    await mine.take()
+    age_objects(mine.store, 2 * HOUR_S)
+
+    await mine.prune()
+
+    assert await mine.holds(my_tree)
+    assert await mine.holds(their_tree)
+
+
+async def test_the_oldest_go_where_there_is_too_much(project):
+    clock = Clock(1_800_000_000.0)
+    trees = []
+    for number in range(4):
+        clock.now += 60
+        trees.append(await take_of(project, clock, f"s{number}", os.urandom(50_000)))
+    project.put("f", "now\n")
+    repository = project.open("now", clock=clock, keeping=Keeping(max_bytes=120_000))
+    await repository.take()
+    age_objects(repository.store, 2 * HOUR_S)
+
+    await repository.prune()
+
+    assert [await repository.holds(tree) for tree in trees] == [False, False, True, True]
+    assert size_of(repository.store) <= 120_000
+
+
+async def test_it_is_done_once_a_day(project):
+    clock = Clock(1_800_000_000.0)
+    old = await take_of(project, clock, "old", "old\n")
+    repository = project.open("now", clock=clock, keeping=Keeping(days=1))
+    project.put("f", "now\n")
+    await repository.take()
+    age_objects(repository.store, 2 * HOUR_S)
+    await repository.prune()
+
+    clock.now += DAY_S - 60
+    await repository.prune()
+    assert await repository.holds(old)
+
+    clock.now += DAY_S
+    await repository.prune()
+    assert not await project.open("other", clock=clock).holds(old)

@@ -1,0 +1,118 @@
+"""One path that cannot be put back is told and stops no other."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dirge_py.errors import SessionError
+from tests.files.requirement import as_nobody
+from tests.session.snapshots.conftest import restore_all
+
+ROOT = Path(__file__).parents[3]
+
+
+async def test_a_folder_with_something_in_it_is_left_in_the_way(project):
+    project.put(".gitignore", "ignored\n")
+    project.put("f", "then\n")
+    project.put("g", "then\n")
+    repository = project.open()
+    before = (await repository.take()).tree
+    (project.root / "f").unlink()
+    project.put("f/ignored", "mine\n")
+    project.put("g", "now\n")
+
+    restored = await restore_all(repository, before, (await repository.take()).tree)
+
+    assert restored.done == ("g",)
+    assert [(path, "a folder is in the way" in why) for path, why in restored.failed] == [
+        ("f", True)
+    ]
+    assert (project.root / "f" / "ignored").read_text() == "mine\n"
+
+
+async def test_only_the_chosen_paths_are_put_back(project):
+    project.put("f", "then\n")
+    project.put("g", "then\n")
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("f", "now\n")
+    project.put("g", "now\n")
+    await repository.take()
+
+    restored = await repository.restore(before, ["f"])
+
+    assert restored.done == ("f",)
+    assert (project.root / "g").read_text() == "now\n"
+
+
+async def test_other_permissions_of_a_file_stay(project):
+    project.put("f", "then\n", 0o600)
+    repository = project.open()
+    before = (await repository.take()).tree
+    project.put("f", "now\n", 0o700)
+
+    await restore_all(repository, before, (await repository.take()).tree)
+
+    assert (project.root / "f").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_tree_that_is_not_there_changes_nothing(project):
+    project.put("f", "now\n")
+    repository = project.open()
+    await repository.take()
+
+    with pytest.raises(SessionError, match="no longer kept"):
+        await repository.restore("0" * 40, ["f"])
+    with pytest.raises(SessionError, match="no longer kept"):
+        await repository.changes("0" * 40, "--output=f")
+    assert (project.root / "f").read_text() == "now\n"
+    assert os.listdir(project.root) == ["f"]
+
+
+RESTORE = """
+import asyncio, os, sys
+from pathlib import Path
+from dirge_py.session.snapshots.repository import Repository
+from dirge_py.session.snapshots.taking import Terms
+from tests.session.snapshots.conftest import restore_all
+
+async def main():
+    base = Path(sys.argv[1])
+    (base / "project" / "d").mkdir(parents=True)
+    for name in ("f", "d/g", "h"):
+        (base / "project" / name).write_text("then\\n")
+    repository = Repository(
+        base / "state", base / "project", session="s", path=os.environ["PATH"],
+        terms=Terms(file_bytes=1 << 20),
+    )
+    before = (await repository.take()).tree
+    for name in ("f", "d/g", "h"):
+        (base / "project" / name).write_text("now\\n")
+    now = (await repository.take()).tree
+    (base / "project" / "d").chmod(0o500)
+    (base / "project" / "h").chmod(0o400)
+    restored = await restore_all(repository, before, now)
+    print(restored.done, [path for path, why in restored.failed])
+    await repository.aclose()
+
+asyncio.run(main())
+"""
+
+
+def test_what_is_read_only_is_told_and_the_rest_goes_on(open_tmp_path):
+    open_tmp_path.chmod(0o777)
+
+    done = subprocess.run(
+        [*as_nobody(), sys.executable, "-c", RESTORE, str(open_tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(open_tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.stdout.strip() == "('f',) ['d/g', 'h']", done.stderr
+    assert (open_tmp_path / "project" / "f").read_text() == "then\n"

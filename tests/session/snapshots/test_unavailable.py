@@ -1,0 +1,95 @@
+"""Where there can be no snapshots, that is said and nothing is left behind."""
+
+import os
+
+import pytest
+
+from dirge_py.session.snapshots.repository import NO_GIT
+
+
+async def test_without_git_it_says_so(project):
+    empty = project.base / "bin"
+    empty.mkdir()
+    project.put("f")
+    repository = project.open(path=str(empty))
+
+    assert await repository.take() is None
+    assert repository.unavailable == NO_GIT
+    assert not await repository.holds("1" * 40)
+    assert not project.state.exists()
+
+
+@pytest.mark.parametrize("which", ["home", "above-home", "root"])
+async def test_a_home_folder_is_no_project(project, home, which, monkeypatch):
+    project.root = {"home": home, "above-home": home.parent, "root": home.parent.parent}[which]
+    if which == "root":
+        project.root = type(home)("/")
+    repository = project.open()
+
+    assert await repository.take() is None
+    assert "more than a project" in repository.unavailable
+    assert not project.state.exists()
+
+
+async def test_too_many_files_are_told_and_no_half_store_stays(project):
+    for number in range(40):
+        project.put(f"f{number}")
+    repository = project.open(files=30)
+
+    assert await repository.take() is None
+    assert "more than 30 files" in repository.unavailable
+    assert not repository.store.exists()
+
+
+async def test_too_many_files_that_came_later_are_told_unless_they_are_ignored(project):
+    for number in range(20):
+        project.put(f"f{number}")
+    repository = project.open(files=30)
+    await repository.take()
+    for number in range(20):
+        project.put(f"built/f{number}")
+    project.put(".gitignore", "built\n")
+    assert await repository.take() is not None
+
+    (project.root / ".gitignore").unlink()
+    assert await repository.take() is None
+    assert "more than 30 files" in repository.unavailable
+
+
+async def test_held_files_that_are_ignored_by_now_make_room_for_others(project):
+    for number in range(20):
+        project.put(f"built/f{number}")
+    repository = project.open(files=30)
+    await repository.take()
+    project.put(".gitignore", "built\n")
+    for number in range(20):
+        project.put(f"f{number}")
+
+    assert await repository.take() is not None
+
+
+async def test_a_first_snapshot_that_takes_too_long_is_given_up(project):
+    project.put("f")
+    repository = project.open(take_s=0.0)
+
+    assert await repository.take() is None
+    assert "took longer than 0 seconds" in repository.unavailable
+    assert not repository.store.exists()
+
+
+async def test_a_pipe_in_place_of_a_file_of_rules_holds_nobody_up_for_long(project):
+    os.mkfifo(project.root / ".gitignore")
+    project.put("f")
+    repository = project.open(take_s=1.0)
+
+    assert await repository.take() is None
+    assert "took longer than 1 seconds" in repository.unavailable
+
+
+async def test_where_the_state_cannot_be_written_it_is_told(project):
+    project.put("f")
+    project.state.write_text("a file\n")
+    repository = project.open()
+
+    assert await repository.take() is None
+    assert "no snapshots can be kept there" in repository.unavailable

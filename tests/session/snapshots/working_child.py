@@ -1,0 +1,56 @@
+"""A process to be killed: takes and restores snapshots of argv[1]/project, without end.
+
+argv[2] is what it does. Prints `at TREE` for each snapshot that it took, as soon as it has.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from dirge_py.session.snapshots.repository import Repository
+from dirge_py.session.snapshots.taking import Terms
+
+FILES = 40
+SIZE = 20_000
+
+
+def fill(root, letter):
+    for number in range(FILES):
+        (root / f"f{number}").write_bytes(letter.encode() * SIZE)
+
+
+async def main():
+    base, what = Path(sys.argv[1]), sys.argv[2]
+    root = base / "project"
+    repository = Repository(
+        base / "state",
+        root,
+        session=f"s{os.getpid()}",
+        path=os.environ["PATH"],
+        terms=Terms(file_bytes=1 << 20),
+    )
+    trees = {}
+    for letter in "ab":
+        fill(root, letter)
+        trees[letter] = (await repository.take()).tree
+        os.write(1, f"at {trees[letter]}\n".encode())
+    number = 0
+    while True:
+        number += 1
+        if what == "take":
+            (root / f"f{number % FILES}").write_bytes(os.urandom(1000))
+            snapshot = await repository.take()
+            if snapshot is None:
+                os.write(1, f"no {repository.unavailable}\n".encode())
+                return
+            os.write(1, f"at {snapshot.tree}\n".encode())
+        else:
+            before, after = ("a", "b") if number % 2 else ("b", "a")
+            changes = await repository.changes(trees[after], trees[before])
+            os.write(1, b"go\n")
+            await repository.restore(trees[before], [change.path for change in changes])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
