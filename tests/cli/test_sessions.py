@@ -18,9 +18,10 @@ from dirge_py.session.short_names import short_names
 from dirge_py.session.store import Store
 from tests.files.requirement import as_nobody
 from tests.headless.product import Product
+from tests.providers.server import Say
 from tests.security.sizes import size
 from tests.session.index.kit import exchange, record
-from tests.session.transfer.samples import CLAUDE, CLAUDE_ID, lines
+from tests.session.transfer.samples import CLAUDE, CLAUDE_ID, CODEX, lines
 from tests.ui.on_a_pty import Terminal
 
 
@@ -261,6 +262,19 @@ def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: 
         good(product, "show", "-C", str(shop), session_id).split()
     )
     assert good(product) == "There are no stored sessions of this project.\n"
+
+
+def test_an_imported_session_is_gone_on_with(product: Product) -> None:
+    product.file("rollout.jsonl", lines(CODEX))
+    session_id = good(product, "import", "rollout.jsonl").split()[0]
+    product.will(Say(text="There is b.txt, too."))
+
+    ran = product.run("-p", "-r", session_id, "look again")
+
+    assert (ran.exit_code, ran.stdout) == (0, "There is b.txt, too.\n")
+    roles = [message["role"] for message in product.sent() if message["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant", "user"]
+    assert "b.txt" in good(product, "search", "too")
 
 
 def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:

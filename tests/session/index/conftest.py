@@ -1,9 +1,6 @@
 import pytest
 
 from dirge_py.session.index.index import SessionIndex
-from tests.session.conftest import clock, project, store
-
-__all__ = ["clock", "project", "store"]
 
 
 @pytest.fixture

@@ -21,10 +21,7 @@ from dirge_py.session.codec import decode_message
 from dirge_py.session.transfer.document import Document, document_of
 from dirge_py.session.transfer.forms import FORMS, written
 from tests.security.sizes import size
-from tests.session.conftest import clock, project, store
 from tests.session.index.kit import exchange, record, tool_use
-
-__all__ = ["clock", "project", "store"]
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "section", "h1", "h2", "dl", "dt", "dd"}
 TAGS |= {"time", "p", "pre", "em", "details", "summary"}

@@ -22,11 +22,8 @@ from dirge_py.session.transfer.claude import read_claude
 from dirge_py.session.transfer.codex import read_codex
 from dirge_py.session.transfer.takeover import read_foreign, take_over
 from tests.security.sizes import size
-from tests.session.conftest import clock, project, store
 from tests.session.transfer import samples
 from tests.session.transfer.samples import CLAUDE, CODEX, claude_line, claude_said, lines
-
-__all__ = ["clock", "project", "store"]
 
 
 def taken_over(store, tmp_path, values, *, name="session.jsonl", program="auto"):

@@ -1,0 +1,22 @@
+"""The index as a front end gets it."""
+
+from pathlib import Path
+
+from dirge_py.config.load import load
+from dirge_py.wiring.session_index import open_index
+from dirge_py.wiring.sessions import open_store
+from tests.session.conftest import Clock
+from tests.session.index.kit import exchange, record
+
+
+def test_it_knows_the_sessions_of_the_store_it_was_opened_for(tmp_path: Path) -> None:
+    environment = {"DIRGE_CONFIG_DIR": str(tmp_path), "DIRGE_STATE_DIR": str(tmp_path / "state")}
+    config = load(environment=environment)
+    store = open_store(config, tmp_path)
+    store._clock = Clock()
+    record(store, "s", exchange("fix the parser", "Done."))
+
+    index = open_index(config, store)
+
+    assert [one.id for one in index.sessions()] == ["s"]
+    assert [one.session_id for one in index.search(["parser"])] == ["s", "s"]
