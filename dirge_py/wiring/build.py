@@ -13,9 +13,10 @@ from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.durable.seams import durable_interceptor, durable_stream
+from dirge_py.events import Sink
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
-from dirge_py.parts import ForkParts, Parts, Relay
+from dirge_py.parts import ForkParts, Parts, PromptCheck, Relay
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.judging import judging_with
 from dirge_py.processes.outputs import OutputStore
@@ -169,11 +170,7 @@ class _Site:
             follow_up_mode=self.config.loop.follow_up,
             max_turns=self.config.loop.max_turns,
             time_limit_s=self.config.limits.time_s,
-            prompt_checks=(
-                *refuse_to_send(self.store, self.options.session),
-                *self.plugins.prompt_checks,
-                *self.checks.prompt_checks,
-            ),
+            prompt_checks=self._prompt_checks(),
             compact=partial(guards.context.compact, emit=self.relay),
             view=guards.context,
             context_report=partial(self._report, guards, room),
@@ -186,12 +183,7 @@ class _Site:
             for_fork=partial(self._for_fork, guards, room.folders),
             durable=room.durable,
             relay=self.relay,
-            sinks=(
-                guards.context.sink,
-                self.plugins.on_event,
-                *(taking.sink for taking in room.run_snapshots),
-                *((log.sink,) if log else ()),
-            ),
+            sinks=self._sinks(room, guards, log),
             on_close=(
                 self.plugins.aclose,
                 *self.on_close,
@@ -200,6 +192,21 @@ class _Site:
             ),
         )
         return Conversation(parts)
+
+    def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
+        return (
+            guards.context.sink,
+            self.plugins.on_event,
+            *(taking.sink for taking in room.run_snapshots),
+            *((log.sink,) if log else ()),
+        )
+
+    def _prompt_checks(self) -> Sequence[PromptCheck]:
+        return (
+            *refuse_to_send(self.store, self.options.session),
+            *self.plugins.prompt_checks,
+            *self.checks.prompt_checks,
+        )
 
     def _room(self) -> Room:
         return open_room(

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, main, trust, why
+from dirge_py.cli import arguments, main, session_flags, signal, trust, why
 from dirge_py.cli import config as config_cli
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -77,6 +77,8 @@ def parsers() -> list[argparse.ArgumentParser]:
         arguments.build_resume_parser(),
         why.build_parser(),
         trust.build_trust_parser(),
+        signal.build_signal_parser(),
+        *session_flags.build_sessions_parsers(),
     ]
 
 
