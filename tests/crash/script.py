@@ -4,9 +4,7 @@ What is asked for goes by a count that runs on over all processes of a session, 
 asks for what an earlier one asked for. Every request is checked as a strict service would.
 """
 
-import asyncio
 import itertools
-import random
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +33,6 @@ class CrashService(Service):
         self.split: list[set[str]] = []
         self.answers = itertools.count(1)
         self.turn = 0
-        self.pauses = random.Random(1)
 
     def prepare(self) -> None:
         for name in PATCHED:
@@ -49,7 +46,6 @@ class CrashService(Service):
     async def _answer(self, reply: Any, request: Seen, *streams: Any) -> bool:
         with self._arrived:
             self._arrived.notify_all()
-        await asyncio.sleep(self.pauses.random() * 0.004)
         return await FakeService._answer(self, self.say(request), request, *streams)
 
     def say(self, request: Seen) -> Say:
