@@ -305,7 +305,7 @@ MESSAGES = st.lists(
 ).map(lambda parts: [message for part in parts for message in part])
 
 
-@settings(max_examples=size(25, 400), deadline=None)
+@settings(max_examples=size(12, 400), deadline=None)
 @given(st.lists(st.tuples(MESSAGES, st.one_of(st.none(), st.just(0.5))), min_size=1, max_size=3))
 def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory, runs):
     root = tmp_path_factory.mktemp("state")

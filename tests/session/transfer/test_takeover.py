@@ -262,7 +262,7 @@ def balanced(messages):
     assert waiting == []
 
 
-@settings(max_examples=size(60, 3000), deadline=None)
+@settings(max_examples=size(30, 3000), deadline=None)
 @given(
     st.one_of(
         mangled(CLAUDE).map(lambda t: (read_claude, t)),
