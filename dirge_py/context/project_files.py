@@ -1,35 +1,43 @@
 """AGENTS.md and CLAUDE.md: what a repository says about itself, as reference for the model."""
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from dirge_py.context.gathering import MAX_TOTAL_BYTES, Candidate, Gathering, Scope
 from dirge_py.context.prompt_text import prompt_text
-from dirge_py.files.regular_file import read_regular
+from dirge_py.context.quotation import quoted
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 _MAX_LEVELS = 16
-_MAX_TOTAL_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFile:
-    """One file that is sent. `path` as it is shown, `left_off_bytes` what did not fit."""
+    """One file that is sent. `path` as it is shown, `left_off_bytes` what did not fit.
+
+    `imported_by` is the file that names it, as shown; empty for those that are looked for.
+    """
 
     path: str
     text: str
     left_off_bytes: int = 0
+    imported_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFiles:
-    """What was found, outermost folder first, and what the person should know about it."""
+    """What was found, outermost folder first, then what those import, nearest first.
+
+    `notices` are for the person. `marks` tell what was met, `taken_bytes` how much room it took.
+    """
 
     files: tuple[ProjectFile, ...] = ()
     notices: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()
+    taken_bytes: int = 0
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -37,53 +45,43 @@ class ProjectFiles:
 
 
 def find_project_files(
-    cwd: Path, *, config_dir: Path | None = None, max_bytes: int = 32 * 1024
+    cwd: Path,
+    *,
+    config_dir: Path | None = None,
+    max_bytes: int = 32 * 1024,
+    withholds: Callable[[str], bool] = lambda real: False,
 ) -> ProjectFiles:
     """The project files from the git root down to `cwd`, after the person's own `AGENTS.md`.
 
     Outside a repository only `cwd` itself is looked at: what lies above belongs to somebody else.
-    The same file or text twice is sent once. A link that leads out of the repository is not
-    followed: it would send a stranger's choice of file to a model.
+    Each of them may import others (`@path`), which come after all of them. The same file or text
+    twice is sent once. A link that leads out of the repository is not followed, and what
+    `withholds` names (physical paths) is not read: a stranger's choice of file would be sent to a
+    model.
     """
-    folders = _folders(cwd)
-    root = folders[0]
-    files: list[ProjectFile] = []
-    notices: list[str] = []
-    seen: set[str] = set()
-    room = _MAX_TOTAL_BYTES
-    for path, shown, within in _candidates(folders, root, config_dir):
-        content, notice = _read(path, within)
-        if notice:
-            notices.append(f"{shown} was not read: {notice}.")
-        if not content or not seen.isdisjoint(marks := _marks(path, content)):
-            continue
-        seen |= marks
-        file = _as_project_file(shown, content, min(max_bytes, room))
-        room -= len(content) - file.left_off_bytes
-        if file.left_off_bytes:
-            notices.append(f"{shown} is long: its last {file.left_off_bytes} bytes were left off.")
-        if file.text:
-            files.append(file)
-    return ProjectFiles(files=tuple(files), notices=tuple(notices))
+    folders = folders_down_to(cwd)
+    candidates = [*_own(config_dir), *_looked_for(folders, folders[0])]
+    return _gathered(candidates, ProjectFiles(), max_bytes, withholds)
 
 
-def as_prompt(files: Sequence[ProjectFile]) -> str:
-    """The section of the system prompt; empty without files.
+def find_in_folders(
+    folders: Sequence[Path],
+    *,
+    root: Path,
+    sent: ProjectFiles,
+    max_bytes: int = 32 * 1024,
+    withholds: Callable[[str], bool] = lambda real: False,
+) -> ProjectFiles:
+    """What these folders beneath `root` have besides what was `sent`; both are physical paths.
 
-    Each text stands between lines with a digest of it, so no text can end its own quotation.
+    There is one limit for all of it together, so what was sent leaves that much less room.
+    `marks` and `taken_bytes` of the answer count `sent`, too.
     """
-    if not files:
-        return ""
-    parts = [prompt_text("project_files")]
-    for file in files:
-        mark = hashlib.sha256(file.text.encode("utf-8", "replace")).hexdigest()[:8]
-        note = f"\n[{file.left_off_bytes} bytes left off]" if file.left_off_bytes else ""
-        parts.append(f"--- {file.path} ({mark}) ---\n{file.text}{note}\n--- end ({mark}) ---")
-    return "\n\n".join(parts)
+    return _gathered(list(_looked_for(folders, root)), sent, max_bytes, withholds)
 
 
-def _folders(cwd: Path) -> list[Path]:
-    """From the git root, at most 16 levels up, down to `cwd`."""
+def folders_down_to(cwd: Path) -> list[Path]:
+    """The physical folders from the git root, at most 16 levels up, down to `cwd`."""
     real = cwd.resolve()
     upward = [real, *real.parents][:_MAX_LEVELS]
     for level, folder in enumerate(upward):
@@ -92,39 +90,61 @@ def _folders(cwd: Path) -> list[Path]:
     return [real]
 
 
-def _candidates(
-    folders: Sequence[Path], root: Path, config_dir: Path | None
-) -> Iterator[tuple[Path, str, Path | None]]:
-    """(path, how it is shown, where it must lie) of every file to look for, in order."""
+def as_prompt(files: Sequence[ProjectFile], *, heading: str = "project_files") -> str:
+    """A section of the system prompt, or with another `heading` a message; empty without files.
+
+    Each text stands between lines with a digest of it, so no text can end its own quotation.
+    """
+    if not files:
+        return ""
+    return "\n\n".join([prompt_text(heading), *map(_quotation, files)])
+
+
+def _quotation(file: ProjectFile) -> str:
+    note = f"\n[{file.left_off_bytes} bytes left off]" if file.left_off_bytes else ""
+    by = f", imported by {file.imported_by}" if file.imported_by else ""
+    return quoted(f"{file.path}{by}", f"{file.text}{note}")
+
+
+def _gathered(
+    candidates: Sequence[Candidate],
+    sent: ProjectFiles,
+    max_bytes: int,
+    withholds: Callable[[str], bool],
+) -> ProjectFiles:
+    gathering = Gathering(
+        max_bytes=max_bytes,
+        room_bytes=max(0, MAX_TOTAL_BYTES - sent.taken_bytes),
+        marks=sent.marks,
+        withholds=withholds,
+    )
+    files = tuple(
+        ProjectFile(
+            path=text.shown,
+            text=text.text,
+            left_off_bytes=text.left_off_bytes,
+            imported_by=text.imported_by,
+        )
+        for text in gathering.gather(candidates)
+    )
+    return ProjectFiles(
+        files=files,
+        notices=gathering.notices,
+        marks=frozenset(gathering.marks),
+        taken_bytes=MAX_TOTAL_BYTES - gathering.room_bytes,
+    )
+
+
+def _own(config_dir: Path | None) -> Iterator[Candidate]:
     if config_dir is not None:
         path = config_dir / NAMES[0]
-        yield path, str(path), None
+        scope = Scope(root=os.path.realpath(config_dir), is_own=True)
+        yield Candidate(path=str(path), shown=clean(str(path)), scope=scope)
+
+
+def _looked_for(folders: Sequence[Path], root: Path) -> Iterator[Candidate]:
+    scope = Scope(root=str(root))
     for folder in folders:
         for name in NAMES:
-            yield folder / name, clean(str((folder / name).relative_to(root))), root
-
-
-def _read(path: Path, within: Path | None) -> tuple[bytes, str]:
-    """(content, why there is none); both empty where there is no such file."""
-    try:
-        real = Path(os.path.realpath(path, strict=True))
-        if within is not None and not real.is_relative_to(within):
-            return b"", "it is a link that leads out of the repository"
-        return read_regular(real, 8 * _MAX_TOTAL_BYTES, follow=False), ""
-    except FileNotFoundError:
-        return b"", ""
-    except OSError as error:
-        return b"", error.strerror or "it cannot be read"
-
-
-def _marks(path: Path, content: bytes) -> set[str]:
-    """What tells a file apart: where it really is, and what it says."""
-    return {os.path.realpath(path), hashlib.sha256(content.strip()).hexdigest()}
-
-
-def _as_project_file(shown: str, content: bytes, room: int) -> ProjectFile:
-    kept = content[: max(0, room)]
-    text = kept.decode("utf-8-sig", "replace" if len(kept) == len(content) else "ignore")
-    return ProjectFile(
-        path=shown, text=clean(text).strip(), left_off_bytes=len(content) - len(kept)
-    )
+            path = folder / name
+            yield Candidate(path=str(path), shown=clean(str(path.relative_to(root))), scope=scope)

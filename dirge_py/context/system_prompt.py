@@ -30,6 +30,7 @@ def standard_sections(
     tool_names: Sequence[str],
     environment: str,
     project_files: str = "",
+    memory: str = "",
     replacement: str | None = None,
     named: str = "",
     addition: str = "",
@@ -38,8 +39,8 @@ def standard_sections(
 
     `named` is the prompt in use, `named_prompts.as_section`.
 
-    `environment` and `project_files` come from `environment.describe_environment` and
-    `project_files.as_prompt`.
+    `environment`, `project_files` and `memory` come from `environment.describe_environment`,
+    `project_files.as_prompt` and `memory_section.as_section`.
     """
     if replacement is None:
         own = [
@@ -53,6 +54,7 @@ def standard_sections(
         Section(name="tools", priority=20, text=tool_guidance(tool_names)),
         Section(name="environment", priority=30, text=environment),
         Section(name="project files", priority=40, text=project_files),
+        Section(name="memory", priority=42, text=memory),
         Section(name="prompt", priority=45, text=named),
         Section(name="addition", priority=50, text=addition),
     ]

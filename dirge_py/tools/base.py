@@ -42,6 +42,7 @@ from dirge_py.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.files.assets import AssetStore
+    from dirge_py.memory.base import MemoryUpdate, StoreName
     from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
     from dirge_py.processes.shells import Shells
@@ -72,10 +73,16 @@ class ToolArgs(BaseModel):
 
 
 class Memory(Protocol):
-    """What is remembered beyond a session. Raises ToolFailed with words for the model."""
+    """What is remembered beyond a session: a store about the project, one about the person.
 
-    async def recall(self, query: str) -> str: ...
-    async def remember(self, text: str) -> str: ...
+    Raises DirgeError with words for the model.
+    """
+
+    async def read(self, store: "StoreName") -> str:
+        """Everything in a store."""
+
+    async def update(self, change: "MemoryUpdate") -> str:
+        """Make a change; gives a sentence that says what was done."""
 
 
 class Skills(Protocol):

@@ -1,6 +1,7 @@
 """The system prompt of a conversation: read once, put together anew for every run."""
 
 import datetime
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -8,6 +9,7 @@ from typing import Protocol
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.environment import describe_environment
+from dirge_py.context.memory_section import as_section as memory_section
 from dirge_py.context.named_prompts import (
     NamedPrompt,
     PromptBook,
@@ -16,39 +18,68 @@ from dirge_py.context.named_prompts import (
     prompt_files,
     prompts_in_bytes,
 )
-from dirge_py.context.project_files import ProjectFiles, as_prompt, find_project_files
+from dirge_py.context.project_files import ProjectFiles, as_prompt
 from dirge_py.context.system_prompt import PromptEdit, Section, build, describe, standard_sections
 from dirge_py.errors import DirgeError
+from dirge_py.memory.base import MemoryProvider, Remembered
 from dirge_py.tools.registry import names
+from dirge_py.wiring.instructions import Instructions
+from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions
+
+_logger = logging.getLogger(__name__)
 
 
 class SystemPrompt:
-    """Its sections, from the settings, the flags and the project's own files."""
+    """Its sections, from the settings, the flags, the project's own files and memory."""
 
     def __init__(
-        self, config: Config, options: BuildOptions, cwd: Path, edits: Sequence[PromptEdit] = ()
+        self,
+        config: Config,
+        options: BuildOptions,
+        cwd: Path,
+        edits: Sequence[PromptEdit] = (),
+        *,
+        memory: MemoryProvider | None = None,
+        notify: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`edits` come before those of `options`.
+        """`edits` come before those of `options`. Without `memory` it is what the settings say.
+
+        `notify` hears what is wrong with memory, each thing once.
 
         Raises:
             UsageError: `options` name a prompt that does not exist.
             ConfigError: its file is not as it should be.
         """
-        self._config = config
         self._options = options
         self.prompts = open_prompts(config, options)
+        self.instructions = Instructions(config, options, cwd)
         self._edits = (*edits, *options.prompt_edits)
         self._cwd = cwd
-        self.project_files = _project_files(config, cwd)
+        self._memory = memory or open_memory(config, cwd)
+        self._notify = notify
+        self._told: set[str] = set()
+        self._remembered: Remembered | None = None
+
+    @property
+    def project_files(self) -> ProjectFiles:
+        """Those that are sent."""
+        return self.instructions.files
+
+    def begin_run(self) -> None:
+        """Let the text that is asked for next say what is remembered then, for the whole run."""
+        self._remembered = None
 
     def text(self, tool_names: Sequence[str]) -> str:
-        """What is sent. The same from one call to the next on the same day and branch."""
+        """What is sent. The same from one call to the next in a run, on the same day and branch."""
         return build(self._sections(tool_names), self._edits)
 
     def reread(self, tool_names: Sequence[str]) -> str:
-        """The text, with the project's files as they are now: they hold from here on."""
-        self.project_files = _project_files(self._config, self._cwd)
+        """The text, with the project's files as they are now: they hold from here on.
+
+        What is remembered stays as it was when the run began.
+        """
+        self.instructions.reread()
         return self.text(tool_names)
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
@@ -56,14 +87,34 @@ class SystemPrompt:
         return describe(self._sections(tool_names), self._edits)
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
+        remembered = self._recalled()
         return standard_sections(
             tool_names=tool_names,
             environment=describe_environment(self._cwd, today=datetime.date.today()),
             project_files=as_prompt(self.project_files.files),
+            memory=memory_section(remembered.project, remembered.user),
             replacement=self._options.system_prompt,
             named=as_section(self.prompts.current),
             addition=self._options.append_system_prompt or "",
         )
+
+    def _recalled(self) -> Remembered:
+        """What was remembered when the run began; a provider that fails costs no run."""
+        if self._memory is None:
+            return Remembered()
+        remembered = self._remembered
+        if remembered is None:
+            try:
+                remembered = self._memory.prefetch()
+            except Exception as error:
+                _logger.exception("memory could not be read")
+                remembered = Remembered(notices=(f"Memory was not read: {error!r}.",))
+            self._remembered = remembered
+            for notice in remembered.notices:
+                if notice not in self._told:
+                    self._told.add(notice)
+                    self._notify(notice)
+        return remembered
 
 
 def open_prompts(config: Config, options: BuildOptions) -> PromptBook:
@@ -127,14 +178,4 @@ def _brought(options: BuildOptions) -> list[PromptFile]:
     files = options.project.trusted("prompt")
     return prompts_in_bytes(
         {str(options.project.root / path): content for path, content in files.items()}
-    )
-
-
-def _project_files(config: Config, cwd: Path) -> ProjectFiles:
-    if not config.context.project_files:
-        return ProjectFiles()
-    return find_project_files(
-        cwd,
-        config_dir=config_dir(config.origin.environment),
-        max_bytes=config.context.project_file_max_bytes,
     )

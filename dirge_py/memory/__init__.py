@@ -1,0 +1,1 @@
+"""What is remembered from one session to the next."""

@@ -1,0 +1,71 @@
+"""Keep notes for later sessions."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dirge_py.calls import LoopToolResult, Preview, text_result
+from dirge_py.claims import Claim
+from dirge_py.errors import ToolFailed
+from dirge_py.lib.clean import clean
+from dirge_py.memory.base import MemoryUpdate
+from dirge_py.tools.base import Memory as Stores
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
+
+_FILES = {"memory": "MEMORY.md", "user": "USER.md"}
+_NAMES = {"target": "store", "text": "content", "old_text": "match", "substring": "match"}
+_LATER = "It is in your prompt from the next run on."
+
+
+class MemoryArgs(ToolArgs):
+    action: Literal["view", "add", "replace", "remove"]
+    store: Literal["memory", "user"] = "memory"
+    content: str = Field("", max_length=20_000)
+    match: str = Field("", max_length=2_000)
+
+
+class Memory(Tool[MemoryArgs]):
+    name = "memory"
+    label = "Memory"
+    args = MemoryArgs
+    mode = "sequential"
+    needs = ("memory",)
+
+    def prepare(self, arguments: Any) -> Any:
+        return renamed(arguments, _NAMES)
+
+    def claims(self, args: MemoryArgs, ctx: ToolContext) -> Sequence[Claim]:
+        return [Claim("memory", f"{args.action} {args.store}")]
+
+    def preview(self, args: MemoryArgs, ctx: ToolContext) -> Preview | None:
+        if args.action == "view":
+            return None
+        file = _FILES[args.store]
+        what = f"what holds `{args.match}` in {file}" if args.match else f"all of {file}"
+        if args.action == "remove":
+            return Preview(kind="text", text=f"remove {what}")
+        heading = f"add to {file}" if args.action == "add" else f"replace {what}"
+        return Preview(kind="text", text=f"{heading}:\n{args.content}")
+
+    async def run(self, args: MemoryArgs, ctx: ToolContext) -> LoopToolResult:
+        stores = _stores(ctx)
+        if args.action == "view":
+            text = clean(await stores.read(args.store)).strip()
+            return text_result(text or f"{_FILES[args.store]} is empty.", store=args.store)
+        if args.action != "remove" and not args.content.strip():
+            raise ToolFailed("`content` is missing. Nothing was changed.")
+        change = MemoryUpdate(
+            store=args.store, action=args.action, content=args.content, match=args.match
+        )
+        done = await stores.update(change)
+        return text_result(f"{done} {_LATER}", store=args.store, action=args.action)
+
+
+TOOL = Memory()
+
+
+def _stores(ctx: ToolContext) -> Stores:
+    if ctx.services.memory is None:
+        raise ToolFailed("Nothing is remembered beyond this session. Work without it.")
+    return ctx.services.memory
