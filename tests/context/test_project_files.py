@@ -1,8 +1,17 @@
 import os
+import tempfile
+from collections import deque
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dirge_py.context.project_files import as_prompt, find_project_files
+from dirge_py.context.project_files import (
+    as_prompt,
+    find_in_folders,
+    find_project_files,
+)
 
 
 @pytest.fixture
@@ -89,6 +98,171 @@ def test_odd_bytes_and_hidden_characters_are_shown(repository):
     (repository / "AGENTS.md").write_bytes("a\x1b[2J\u202eb\U000e0041".encode() + b"\xff")
 
     assert find_project_files(repository).files[0].text == "a<U+202E>b<U+E0041>\ufffd"
+
+
+def test_imports_come_after_what_names_them_each_once(repository):
+    (repository / "AGENTS.md").write_text("root @docs/style.md and @a/AGENTS.md")
+    (repository / "CLAUDE.md").write_text("@AGENTS.md @docs/style.md")
+    (repository / "docs").mkdir()
+    (repository / "docs" / "style.md").write_text("style, see @more/names.md and @../AGENTS.md")
+    (repository / "docs" / "more").mkdir()
+    (repository / "docs" / "more" / "names.md").write_text("names")
+    (repository / "a" / "AGENTS.md").write_text("a")
+
+    found = find_project_files(repository)
+
+    assert [(file.path, file.imported_by) for file in found.files] == [
+        ("AGENTS.md", ""),
+        ("CLAUDE.md", ""),
+        ("docs/style.md", "AGENTS.md"),
+        ("a/AGENTS.md", "AGENTS.md"),
+        ("docs/more/names.md", "docs/style.md"),
+    ]
+    assert found.notices == ()
+    assert "--- docs/style.md, imported by AGENTS.md (" in as_prompt(found.files)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("@missing.md", "missing.md, which was left out: No such file or directory."),
+        ("@../outside.md", "outside.md, which was left out: it lies outside of the repository."),
+        ("@/etc/hostname", "/etc/hostname, which was left out: it lies outside of the repository."),
+        ("@linked.md", "linked.md, which was left out: it lies outside of the repository."),
+        ("@through/outside.md", "it lies outside of the repository."),
+        ("@.env", ".env, which was left out: reading it needs your permission."),
+        ("@picture.md", "picture.md, which was left out: it is no text."),
+        ("@latin.txt", "latin.txt, which was left out: it is no text."),
+        ("@pipe.md", "pipe.md, which was left out: it is no regular file."),
+        ("@./a", "a, which was left out: Is a directory."),
+        ("@~/.bashrc.md", "only your own AGENTS.md may name your home folder."),
+    ],
+)
+def test_what_may_not_or_cannot_be_imported_is_a_notice(repository, tmp_path, word, reason):
+    (tmp_path / "outside.md").write_text("outside")
+    (repository / "linked.md").symlink_to(tmp_path / "outside.md")
+    (repository / "through").symlink_to(tmp_path)
+    (repository / ".env").write_text("KEY=1")
+    (repository / "picture.md").write_bytes(b"\x89PNG\0\0")
+    (repository / "latin.txt").write_bytes(b"caf\xe9")
+    os.mkfifo(repository / "pipe.md")
+    (repository / "AGENTS.md").write_text(f"see {word}")
+
+    found = find_project_files(repository, withholds=lambda real: real.endswith(".env"))
+
+    assert [file.path for file in found.files] == ["AGENTS.md"]
+    assert len(found.notices) == 1
+    assert found.notices[0].startswith("AGENTS.md imports ")
+    assert found.notices[0].endswith(reason)
+
+
+def test_words_that_only_look_like_imports_are_nobodys_business(repository):
+    (repository / "AGENTS.md").write_text("Ask @alice; @pytest.fixture, @types/node, @a")
+
+    assert find_project_files(repository).notices == ()
+
+
+def test_what_is_withheld_is_not_read_even_where_it_is_looked_for(repository):
+    (repository / "AGENTS.md").write_text("x")
+
+    found = find_project_files(repository, withholds=lambda real: True)
+
+    assert (found.files, len(found.notices)) == ((), 1)
+
+
+def test_the_persons_own_file_imports_from_its_own_folder_only(repository, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    config = tmp_path / "config"
+    config.mkdir()
+    (tmp_path / "private.md").write_text("private")
+    (config / "rules.md").write_text("rules")
+    (config / "more.md").write_text("more")
+    (config / "AGENTS.md").write_text("@rules.md @~/config/more.md @~/private.md @../repo/x.md")
+    (repository / "x.md").write_text("x")
+
+    found = find_project_files(repository, config_dir=config)
+
+    assert [file.text for file in found.files[1:]] == ["rules", "more"]
+    assert len(found.notices) == 2
+    assert all("outside of your settings folder" in notice for notice in found.notices)
+
+
+def test_a_chain_ends_after_five_imports(repository):
+    for number in range(7):
+        name = f"{number}.md" if number else "AGENTS.md"
+        (repository / name).write_text(f"{number} @{number + 1}.md")
+    (repository / "7.md").write_text("end")
+
+    found = find_project_files(repository)
+
+    assert [file.text[0] for file in found.files] == ["0", "1", "2", "3", "4", "5"]
+    assert found.notices == (
+        "5.md imports 6.md, which was left out: more than 5 imports lead to it.",
+    )
+
+
+GRAPHS = st.lists(st.lists(st.integers(0, 11), max_size=3), min_size=12, max_size=12)
+
+
+@given(GRAPHS)
+def test_of_any_graph_what_is_near_enough_is_sent_once(graph):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / ".git").mkdir()
+        for number, imports in enumerate(graph):
+            name = f"{number}.md" if number else "AGENTS.md"
+            named = " ".join("@AGENTS.md" if to == 0 else f"@{to}.md" for to in imports)
+            (root / name).write_text(f"<{number}> {named}")
+
+        sent = [file.text.split()[0] for file in find_project_files(root).files]
+
+    distance = {0: 0}
+    waiting = deque([0])
+    while waiting:
+        number = waiting.popleft()
+        for to in graph[number]:
+            if to not in distance:
+                distance[to] = distance[number] + 1
+                waiting.append(to)
+    near = [f"<{number}>" for number, steps in distance.items() if steps <= 5]
+    assert sorted(sent) == sorted(near)
+
+
+def test_a_hostile_file_costs_a_bounded_number_of_looks(repository):
+    (repository / "AGENTS.md").write_text("\n".join(f"@{n}.md" for n in range(2_000)))
+
+    found = find_project_files(repository)
+
+    assert len(found.notices) == 11
+    assert found.notices[-1] == "and 191 more about instruction files."
+
+
+def test_all_files_together_have_one_limit(repository):
+    for number in range(9):
+        (repository / f"{number}.md").write_text(str(number) * 30_000)
+    (repository / "AGENTS.md").write_text(" ".join(f"@{n}.md" for n in range(9)))
+
+    found = find_project_files(repository)
+
+    assert sum(len(file.text) for file in found.files) <= 128 * 1024
+    assert [file.text[0] for file in found.files] == ["@", "0", "1", "2", "3", "4"]
+    assert len([notice for notice in found.notices if "left off" in notice]) == 5
+
+
+def test_folders_further_down_have_what_was_not_sent_yet(repository):
+    (repository / "AGENTS.md").write_text("root @a/shared.md")
+    (repository / "a" / "shared.md").write_text("shared")
+    (repository / "a" / "AGENTS.md").write_text("a @shared.md @own.md")
+    (repository / "a" / "own.md").write_text("own")
+    (repository / "a" / "b" / "CLAUDE.md").write_text("b")
+    sent = find_project_files(repository)
+
+    folders = [repository, repository / "a", repository / "a" / "b"]
+    found = find_in_folders(folders, root=repository, sent=sent)
+
+    assert found.paths == ("a/AGENTS.md", "a/b/CLAUDE.md", "a/own.md")
+    assert find_in_folders(folders, root=repository, sent=found).files == ()
+    assert found.taken_bytes > sent.taken_bytes
 
 
 def test_the_prompt_says_that_files_grant_nothing(repository):
