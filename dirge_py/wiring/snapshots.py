@@ -69,8 +69,10 @@ class Note(Protocol):
 class RunSnapshots:
     """Takes the snapshots of one conversation's runs and records them.
 
-    They are taken in the background: only a call that may change something waits, until what was
-    there before it is kept. A snapshot that cannot be taken is told once, and stops nothing.
+    The first of a run is taken in the background: only a call that may change something waits for
+    it, and so a run that changes nothing waits for none. A snapshot that cannot be taken is told
+    once, and stops nothing.
+
     `tidy` is begun once, after the first of them; `close` lets go of the snapshots.
     """
 
@@ -142,16 +144,18 @@ class RunSnapshots:
             self._take("before_run")
         self._turn = info.turn
 
-    def _after_turn(self, info: TurnInfo) -> None:
+    async def _after_turn(self, info: TurnInfo) -> None:
+        """Waits: what is typed now shall stand behind the state of the files that it met."""
         self._turn = info.turn
         if self._has_changed:
-            self._take("turn")
+            await asyncio.wait({self._take("turn")})
 
-    def _take(self, at: SnapshotMoment) -> None:
+    def _take(self, at: SnapshotMoment) -> asyncio.Task[None]:
         self._has_changed = False
         before = self._taking
         work = self._taken(at, self._run_id, self._turn, before)
         self._taking = asyncio.get_running_loop().create_task(work)
+        return self._taking
 
     async def _taken(
         self, at: SnapshotMoment, run_id: str, turn: int, before: asyncio.Task[None] | None

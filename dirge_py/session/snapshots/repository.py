@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: install git."
 _FRESH_S = 10.0
-"""So long, a tree that was found whole is not looked through again: lists ask about the same ones."""
+"""So long, a tree found whole is not looked through again: lists ask about the same ones."""
 
 _ONLY = "`/undo` and `/rewind` bring back the conversation only"
 

@@ -24,7 +24,6 @@ from dirge_py.session.snapshots.candidates import Stamp, stamp_of
 from dirge_py.session.snapshots.ignoring import is_never_held
 from dirge_py.session.snapshots.trees import Contents, Entry, blob_id
 
-
 DAMAGED = "its content of then is damaged"
 
 

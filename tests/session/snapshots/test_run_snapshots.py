@@ -1,0 +1,238 @@
+"""When snapshots are taken, and what a run notices of that."""
+
+import asyncio
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.hooks import Context, TurnInfo
+from dirge_py.calls import ToolCall, text_result
+from dirge_py.events import AgentEnd, SystemNotice
+from dirge_py.outcomes import Cancelled, Done
+from dirge_py.session.journal import read_journal
+from dirge_py.session.snapshots.base import Snapshot
+from dirge_py.session.snapshots.repository import NO_GIT
+from dirge_py.wiring.snapshots import RunSnapshots
+from tests.conversation.room import Room
+
+ALLOWED = """
+[permission]
+mode = "yolo"
+"""
+
+
+@pytest.fixture
+def room(tmp_path, monkeypatch):
+    room = Room(tmp_path)
+    room.configure(ALLOWED)
+    monkeypatch.chdir(room.project)
+    return room
+
+
+def recorded(room):
+    records = read_journal(room.journal).records
+    return [record.data for record in records if record.type == "snapshot"]
+
+
+async def until(is_so):
+    deadline = asyncio.get_running_loop().time() + 20
+    while not is_so():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0)
+
+
+async def test_a_run_that_changes_files_is_between_two_snapshots(room):
+    room.model.will_call("bash", command="echo one > made").will_say("Made.")
+
+    async with room.open() as talk:
+        outcome = await talk.send("make it")
+
+    assert isinstance(outcome, Done)
+    before, after = recorded(room)
+    assert (before["at"], before["turn"], after["at"], after["turn"]) == (
+        "before_run",
+        1,
+        "turn",
+        1,
+    )
+    assert before["run_id"] == after["run_id"] != ""
+    assert before["tree"] != after["tree"]
+
+
+async def test_a_run_that_only_reads_takes_one(room):
+    (room.project / "f").write_text("one\n")
+    room.model.will_call("read", path="f").will_call("list_dir", path=".").will_say("Read.")
+
+    async with room.open() as talk:
+        await talk.send("read it")
+        await until(lambda: recorded(room))
+
+    assert [record["at"] for record in recorded(room)] == ["before_run"]
+
+
+async def test_a_command_that_changed_nothing_adds_no_record(room):
+    room.model.will_call("bash", command="true").will_say("Done.")
+    room.model.will_say("Again.")
+
+    async with room.open() as talk:
+        await talk.send("try")
+        await talk.send("again")
+        await until(lambda: len(recorded(room)) == 2)
+
+    first, second = recorded(room)
+    assert first["run_id"] != second["run_id"]
+    assert first["tree"] == second["tree"]
+
+
+async def test_what_a_stopped_command_changed_is_kept_too(room):
+    room.model.will_call("bash", command="echo one > made; exec sleep 60")
+
+    async with room.open() as talk:
+        run = talk.send("make it")
+        await until((room.project / "made").exists)
+        run.abort()
+        outcome = await run
+        await until(lambda: len(recorded(room)) == 2)
+
+    assert isinstance(outcome, Cancelled)
+    assert [record["at"] for record in recorded(room)] == ["before_run", "turn"]
+
+
+async def test_without_git_the_run_goes_on_and_one_notice_says_so(room, monkeypatch):
+    monkeypatch.setenv("PATH", str(room.project.parent))
+    room.model.will_call("bash", command="echo one > made").will_say("Made.").will_say("Yes.")
+
+    async with room.open() as talk:
+        seen = []
+        talk.subscribe(seen.append)
+        outcome = await talk.send("make it")
+        await talk.send("really?")
+
+    assert isinstance(outcome, Done)
+    told = [event.content for event in seen if isinstance(event, SystemNotice)]
+    assert told == [NO_GIT]
+    assert recorded(room) == []
+
+
+# -- with snapshots that take as long as they are told
+
+
+class Slow:
+    """Snapshots that are taken when `go` is set, and then are what `results` says."""
+
+    def __init__(self, *results):
+        self.results = list(results)
+        self.taken = 0
+        self.go = asyncio.Event()
+        self.unavailable = ""
+
+    async def take(self):
+        await self.go.wait()
+        self.taken += 1
+        result = self.results.pop(0) if self.results else Snapshot(tree=f"t{self.taken}")
+        if isinstance(result, Exception):
+            raise result
+        if result is None:
+            self.unavailable = "there is no room"
+        return result
+
+
+class Watched:
+    """Run snapshots, and what they noted and told."""
+
+    def __init__(self, snapshots):
+        self.notes, self.notices = [], []
+        self.taking = RunSnapshots(
+            snapshots,
+            note=lambda kind, data: self.notes.append((kind, data["at"], data["tree"])),
+            notice=self.notices.append,
+        )
+        self.hooks = self.taking.bundle()
+
+
+def turn(run_id="r", number=1):
+    return TurnInfo(
+        run_id=run_id,
+        outer_turn=1,
+        turn=number,
+        context=Context(),
+        new_messages=(),
+        signal=AbortSignal(),
+        emit=lambda event: None,
+    )
+
+
+CHANGING = ToolCall(id="c", name="unknown", arguments={})
+
+
+async def proceed():
+    return text_result("done")
+
+
+async def test_a_call_that_may_change_something_waits_for_what_was_before_it():
+    snapshots = Slow()
+    watched = Watched(snapshots)
+    watched.hooks.transform_context(turn())
+    call = asyncio.create_task(watched.taking.interceptor(CHANGING, proceed))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not call.done()
+
+    snapshots.go.set()
+    await call
+
+    assert watched.notes == [("snapshot", "before_run", "t1")]
+
+
+async def test_a_turn_that_changed_something_is_kept_before_the_next_begins():
+    snapshots = Slow()
+    snapshots.go.set()
+    watched = Watched(snapshots)
+    watched.hooks.transform_context(turn())
+    await watched.taking.interceptor(CHANGING, proceed)
+
+    await watched.hooks.prepare_next_turn(turn())
+    await watched.hooks.prepare_next_turn(turn(number=2))
+
+    assert watched.notes == [("snapshot", "before_run", "t1"), ("snapshot", "turn", "t2")]
+
+
+@pytest.mark.parametrize("result", [None, RuntimeError("broken")])
+async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
+    snapshots = Slow(result, result, result)
+    snapshots.go.set()
+    watched = Watched(snapshots)
+    for run_id in ("r1", "r2", "r3"):
+        watched.hooks.transform_context(turn(run_id))
+        assert await watched.taking.interceptor(CHANGING, proceed) == text_result("done")
+        watched.taking.sink(AgentEnd(messages=(), outcome=Done()))
+    await watched.taking.aclose()
+
+    assert len(watched.notices) == 1
+    assert snapshots.taken == 6
+
+
+async def test_the_end_does_not_wait_long_for_what_nobody_needs():
+    watched = Watched(Slow())
+    watched.hooks.transform_context(turn())
+
+    await asyncio.wait_for(watched.taking.aclose(), timeout=10)
+
+    assert watched.notes == []
+
+
+async def test_old_snapshots_are_pruned_once_in_the_background():
+    snapshots, pruned = Slow(), []
+    snapshots.go.set()
+
+    async def tidy():
+        pruned.append(True)
+        raise OSError("no room")
+
+    taking = RunSnapshots(snapshots, note=lambda kind, data: None, notice=pruned.append, tidy=tidy)
+    for run_id in ("r1", "r2"):
+        taking.bundle().transform_context(turn(run_id))
+        await taking.interceptor(CHANGING, proceed)
+    await taking.aclose()
+
+    assert pruned == [True]
