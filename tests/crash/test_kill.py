@@ -16,7 +16,7 @@ from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
 from tests.headless.product import Product, finish
 from tests.security.sizes import IS_WHOLE, count, size
 
-KILLS = 1000 if IS_WHOLE else size(6, 100)
+KILLS = 1000 if IS_WHOLE else size(4, 100)
 KILLS_OF_ONE_SESSION = 20
 LINES_OF_A_TURN = 13
 SETTINGS = """

@@ -7,7 +7,7 @@ from tests.headless.product import Held, Product, finish
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 
-STARTS = size(6, 100)
+STARTS = size(4, 100)
 AT_ONCE = 6
 
 
