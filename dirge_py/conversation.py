@@ -71,6 +71,8 @@ class Conversation(Choices):
         """The way to other points of the session, and back."""
         self.unsent = Unsent(parts.recorder, has_begun=bool(parts.history))
         """What was typed and is no message yet, kept for the next start."""
+        self.memory = parts.memory
+        """What is kept from one session to the next; None where nothing is."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
         parts.relay.sink = self.report

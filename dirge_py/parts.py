@@ -5,6 +5,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
@@ -13,6 +14,7 @@ from dirge_py.durable.base import DurableContext
 from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
+from dirge_py.memory.base import MemoryProvider
 from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.permission.decision import Decision
@@ -71,7 +73,8 @@ class RunSettings:
     `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
     conversation itself sees to; gates have nothing to say in it. `chosen_model` tells what is
     chosen now, which may change while the run goes on. `further` are hooks for this run alone: they
-    stand behind all others, but before those that take secrets out and judge calls.
+    stand behind all others, but before those that take secrets out and judge calls. `is_continued`:
+    no prompt opened it.
     """
 
     model: str
@@ -81,6 +84,7 @@ class RunSettings:
     max_turns: int | None = None
     is_recorded: bool = True
     single_turn: bool = False
+    is_continued: bool = False
     further: Sequence[Bundle] = ()
 
 
@@ -98,6 +102,9 @@ class SentView(Protocol):
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
     def undo(self, messages: Sequence[Message]) -> ContextCompacted | None: ...
 
+
+OnRunEnd: TypeAlias = Callable[[Sequence[Message], AbortSignal], Awaitable[None]]
+"""Hears what a run added, when it is over and nobody was told so; it never raises."""
 
 OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 """Makes the continuation of a conversation that waits for a decision."""
@@ -146,7 +153,8 @@ class Parts:
     `snapshots` are those of the project's files, None where none are kept. `for_fork` makes what a
     fork with this model (`alias/id`) needs of its own;
     without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
-    `durable` is the engine that model and tool calls go through.
+    `durable` is the engine that model and tool calls go through. `memory` is what is kept from one
+    session to the next; `on_run_end` is awaited before the end of a run is told.
     """
 
     cwd: Path
@@ -179,6 +187,7 @@ class Parts:
     view: SentView | None = None
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     on_waiting: OnWaiting | None = None
+    on_run_end: OnRunEnd | None = None
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     for_fork: Callable[[str], ForkParts] | None = None
     plugins: Plugins | None = None
@@ -186,6 +195,7 @@ class Parts:
     prompts: "PromptBook | None" = None
     sandbox: str = ""
     durable: DurableContext | None = None
+    memory: MemoryProvider | None = None
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
@@ -222,6 +232,7 @@ class Parts:
             view=None,
             context_report=None,
             on_waiting=None,
+            on_run_end=None,
             relay=Relay(),
             sinks=own.sinks,
             on_close=own.on_close,

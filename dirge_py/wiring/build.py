@@ -16,6 +16,7 @@ from dirge_py.durable.seams import durable_interceptor, durable_stream
 from dirge_py.events import Sink
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
+from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import ForkParts, Parts, PromptCheck, Relay
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.judging import judging_with
@@ -43,8 +44,10 @@ from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.gates import GateServices
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
+from dirge_py.wiring.instructions import TouchedFolders
 from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
 from dirge_py.wiring.machine import Machine
+from dirge_py.wiring.memory import at_run_end, open_memory
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins
@@ -72,10 +75,12 @@ def build(
     *,
     stream_fn: StreamFn | None = None,
     engine: Engine | None = None,
+    memory: MemoryProvider | None = None,
 ) -> Conversation:
     """A conversation in the current folder.
 
-    `stream_fn` stands in for the configured providers, `engine` for the one in this process.
+    `stream_fn` stands in for the configured providers, `engine` for the one in this process,
+    `memory` for what the settings keep.
 
     Raises:
         NoProvider: no model can be talked to.
@@ -86,7 +91,7 @@ def build(
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
-        site = _Site(config, asker, options or BuildOptions(), stream_fn, engine, undo)
+        site = _Site(config, asker, options or BuildOptions(), stream_fn, engine, memory, undo)
         conversation = site.conversation()
         undo.pop_all()
     return conversation
@@ -102,6 +107,7 @@ class _Site:
         options: BuildOptions,
         stream_fn: StreamFn | None,
         engine: Engine | None,
+        memory: MemoryProvider | None,
         undo: ExitStack,
     ) -> None:
         self.config = config
@@ -129,10 +135,20 @@ class _Site:
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
+        notify = self.late_notices.append
+        self.memory = memory or open_memory(config, self.cwd, self.redactor.redact)
         self.workshop = Workshop(
-            config, cwd=self.cwd, machine=self.machine, asker=asker, plugins=self.plugins
+            config,
+            cwd=self.cwd,
+            machine=self.machine,
+            asker=asker,
+            plugins=self.plugins,
+            memory=self.memory,
         )
-        self.prompt = SystemPrompt(config, options, self.cwd, self.plugins.prompt_edits)
+        edits = self.plugins.prompt_edits
+        self.prompt = SystemPrompt(
+            config, options, self.cwd, edits, memory=self.memory, notify=notify
+        )
         self.store = open_store(config, self.cwd)
 
     def conversation(self) -> Conversation:
@@ -182,6 +198,8 @@ class _Site:
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             for_fork=partial(self._for_fork, guards, room.folders),
             durable=room.durable,
+            memory=self.memory,
+            on_run_end=at_run_end(self.memory, self.late_notices.append),
             relay=self.relay,
             sinks=self._sinks(room, guards, log),
             on_close=(
@@ -195,7 +213,7 @@ class _Site:
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
         return (
-            guards.context.sink,
+            *guards.sinks,
             self.plugins.on_event,
             *(taking.sink for taking in room.run_snapshots),
             *((log.sink,) if log else ()),
@@ -282,6 +300,8 @@ class _Site:
                 durable_interceptor(room.durable, is_mutating=may_change_something),
             ],
             snapshots=[taking.bundle() for taking in room.run_snapshots],
+            touched=partial(TouchedFolders, self.prompt.instructions, self.late_notices.append),
+            on_run=self.prompt.begin_run,
             last=[scrub(self.redactor.redact), self._authorizer(room, judges).bundle()],
         )
         return Guards(parts, model=model)
@@ -343,7 +363,7 @@ class _Site:
         return ForkParts(
             configure=own.configure,
             tools=self.workshop.toolbox(folders, TodoList()).loop_tools,
-            sinks=(own.context.sink,),
+            sinks=own.sinks,
             on_close=(own.context.close,),
         )
 

@@ -23,6 +23,7 @@ from dirge_py.parts import RunSettings
 from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
 from dirge_py.wiring.gates import GateServices, gates
 from dirge_py.wiring.guardrails import Guardrails
+from dirge_py.wiring.instructions import TouchedFolders
 from dirge_py.wiring.judges import usable_model
 from dirge_py.wiring.plugins import Plugins
 
@@ -33,6 +34,8 @@ class GuardParts:
 
     `write_ahead` and `snapshots` are only for runs that are recorded. `last` are the bundles that
     nothing comes after: secrets are taken out, then permission has its word.
+    `touched` makes what tells of folders, once a conversation; `on_run` hears of each run that a
+    prompt opens.
     """
 
     config: Config
@@ -47,6 +50,8 @@ class GuardParts:
     write_ahead: Sequence[Interceptor] = ()
     snapshots: Sequence[Bundle] = ()
     last: Sequence[Bundle] = ()
+    touched: Callable[[], TouchedFolders]
+    on_run: Callable[[], None] = lambda: None
 
 
 class Guards:
@@ -66,9 +71,15 @@ class Guards:
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
         self._escalation_model = usable_model(config, "escalate") if config.roles.escalate else None
+        self._touched = parts.touched()
         self.context = ContextHooks(
-            replace(parts.context, on_compacted=self._storm.note_compaction), model=model
+            replace(parts.context, on_compacted=self._note_compaction), model=model
         )
+        self.sinks = (self.context.sink, self._touched.sink)
+
+    def _note_compaction(self) -> None:
+        self._storm.note_compaction()
+        self._touched.forget()
 
     def for_fork(self, model: str) -> "Guards":
         """Guards for a conversation that was forked off: its own memory, and no gates."""
@@ -79,6 +90,8 @@ class Guards:
     def configure(self, run: RunSettings) -> LoopConfig:
         """The loop's configuration for one run, its guards fresh."""
         config, plugins = self._parts.config, self._parts.plugins
+        if not self._is_fork and not run.is_continued:
+            self._parts.on_run()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
         written_ahead = self._parts.write_ahead if run.is_recorded else ()
         bundles = self._bundles(run)
@@ -116,6 +129,7 @@ class Guards:
             self._storm.bundle(),
             retries(parts.config.tools.retries),
             self.context.bundle(run.model),
+            self._touched.bundle(),
             recover(loop.recoveries),
             overflow(self.context.shrink),
             server_compaction(),

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.paths import config_dir, state_dir
@@ -16,15 +16,13 @@ from dirge_py.lib.late import late
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.memory.files import FileMemory
 from dirge_py.messages import Message
+from dirge_py.parts import OnRunEnd
 from dirge_py.session.names import project_id, project_root
 
 if TYPE_CHECKING:
     from dirge_py.files.atomic import atomic_write
 else:
     atomic_write = late("dirge_py.files.atomic", "atomic_write")
-
-OnRunEnd: TypeAlias = Callable[[Sequence[Message], AbortSignal], Awaitable[None]]
-"""Hears what a run added, when it is over and nobody was told so; never raises."""
 
 SYNC_S = 5.0
 ABORTED_SYNC_S = 2.0

@@ -12,6 +12,7 @@ from dirge_py.config.schema import Config
 from dirge_py.files.assets import AssetStore
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.memory.base import MemoryProvider
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.questions import AnswersForms, Asker
 from dirge_py.tools.base import Services, Tool
@@ -63,12 +64,14 @@ class Workshop:
         machine: Machine,
         asker: Asker,
         plugins: Plugins,
+        memory: MemoryProvider | None = None,
     ) -> None:
         self._config = config
         self._cwd = cwd
         self._machine = machine
         self._asker = asker
         self._plugins = plugins
+        self._memory = memory
 
     def toolbox(self, folders: Folders, todo: TodoList) -> Toolbox:
         """The tools that settings, flags and plugins leave."""
@@ -94,6 +97,7 @@ class Workshop:
             assets=AssetStore(folders.assets),
             todo=todo,
             syntax=check_syntax,
+            memory=self._memory,
             ask=asker.question if isinstance(asker, AnswersForms) else None,
             command_timeout_s=config.timeouts.bash_s,
             quiet_s=config.timeouts.quiet_s,
