@@ -54,6 +54,8 @@ class Desk:
             self.room.model.will_call("bash", command=command)
         self.room.model.will_say(f"did {text}")
         await self.talk.send(text)
+        # Behind the one of the last turn, which would hold what the person does at once as well.
+        await self.repository.take()
 
 
 @asynccontextmanager

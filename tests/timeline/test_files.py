@@ -1,6 +1,6 @@
 """Going back with the files: what the agent changed goes back, what the person changed is kept."""
 
-import shutil
+from pathlib import Path
 
 import pytest
 
@@ -137,11 +137,11 @@ async def test_a_file_that_cannot_be_put_back_is_told_with_its_reason(room: Room
         assert [why for _, why in moved.failed if not why] == []
 
 
-async def test_without_its_snapshot_the_conversation_goes_alone_and_says_so(room: Room) -> None:
+async def test_without_its_snapshot_the_conversation_goes_alone(room: Room, tmp_path: Path) -> None:
     async with desk(room) as d:
         d.edit(a="one\n")
         await d.prompt("work", "echo two > a")
-        shutil.rmtree(d.repository.store)
+        d.repository.store.rename(tmp_path / "elsewhere")
         with pytest.raises(DirgeError, match="the files cannot go there"):
             await d.timeline.rewind(what="both")
         assert len(d.talk.messages) == 4
