@@ -98,7 +98,7 @@ class Visit:
         self.journal = now
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_the_journal_only_grows_and_every_state_can_be_sent(story: list[tuple[str, int]]) -> None:
     async def visit(room: Room) -> None:
@@ -112,7 +112,7 @@ def test_the_journal_only_grows_and_every_state_can_be_sent(story: list[tuple[st
     in_a_room(visit)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(st.sampled_from(("agent", "person", *MOVES[:4])), st.integers(0, 9)),
@@ -155,6 +155,7 @@ def in_a_room(visit: Callable[[Room], Any]) -> None:
     left = os.getcwd()
     with tempfile.TemporaryDirectory() as base:
         room = Room(Path(base))
+        room.configure("\n[session]\nsnapshots = false\n")
         os.chdir(room.project)
         try:
             (room.project / "a.txt").write_text("one\n")
