@@ -53,15 +53,24 @@ def open_memory(
     )
 
 
-def at_run_end(provider: MemoryProvider | None, notify: Callable[[str], None]) -> OnRunEnd | None:
-    """Has `provider` told of the end of a run; what goes wrong with that is one notice."""
+def at_run_end(
+    provider: MemoryProvider | None,
+    notify: Callable[[str], None],
+    *,
+    limit_s: float = SYNC_S,
+    aborted_limit_s: float = ABORTED_SYNC_S,
+) -> OnRunEnd | None:
+    """Has `provider` told of the end of a run; what goes wrong with that is one notice.
+
+    It gets `limit_s`, but only `aborted_limit_s` from an abort on.
+    """
     if provider is None:
         return None
 
     async def sync(messages: Sequence[Message], signal: AbortSignal) -> None:
         task = asyncio.ensure_future(provider.sync(messages))
         try:
-            if not await _is_done(task, signal):
+            if not await _is_done(task, signal, limit_s, aborted_limit_s):
                 notify("Memory was not brought up to date: it took too long.")
             elif task.cancelled():
                 notify("Memory was not brought up to date: it gave up.")
@@ -75,16 +84,18 @@ def at_run_end(provider: MemoryProvider | None, notify: Callable[[str], None]) -
     return sync
 
 
-async def _is_done(task: "asyncio.Future[None]", signal: AbortSignal) -> bool:
-    """Wait for the task: 5 s, or 2 s from an abort on. It is not cancelled here."""
+async def _is_done(
+    task: "asyncio.Future[None]", signal: AbortSignal, limit_s: float, aborted_limit_s: float
+) -> bool:
+    """Wait for the task, and tell whether it ended. It is not cancelled here."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + SYNC_S
+    deadline = loop.time() + limit_s
     waiting = asyncio.ensure_future(signal.wait(unless=task))
     try:
-        await asyncio.wait({waiting}, timeout=SYNC_S)
+        await asyncio.wait({waiting}, timeout=limit_s)
     finally:
         waiting.cancel()
     if not task.done() and signal.aborted:
-        left_s = min(ABORTED_SYNC_S, max(0.0, deadline - loop.time()))
+        left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
         await asyncio.wait({task}, timeout=left_s)
     return task.done()

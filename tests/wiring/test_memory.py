@@ -1,0 +1,247 @@
+"""Memory in the program: read once for a run, written by the tool, and told when a run is over."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.config.load import load
+from dirge_py.errors import DirgeError
+from dirge_py.events import CompactionStarted, SystemNotice
+from dirge_py.memory.base import MemoryUpdate, Remembered, StoreName
+from dirge_py.messages import Message, ToolResultMessage, user_text
+from dirge_py.questions import PermissionAnswer
+from dirge_py.session.names import project_id
+from dirge_py.testing import EventRecorder
+from dirge_py.wiring.memory import at_run_end, open_memory
+from tests.context.kit import GOOD
+from tests.conversation.conftest import room
+from tests.conversation.room import Room, when
+
+__all__ = ["room"]
+
+
+@dataclass
+class Slow:
+    """A memory whose `sync` does what a test wants."""
+
+    fails_with: Exception | None = None
+    hangs: bool = False
+    synced: list[Sequence[Message]] = field(default_factory=list)
+
+    def prefetch(self) -> Remembered:
+        return Remembered()
+
+    async def read(self, store: StoreName) -> str:
+        return ""
+
+    async def update(self, change: MemoryUpdate) -> str:
+        return "Kept."
+
+    async def sync(self, messages: Sequence[Message]) -> None:
+        self.synced.append(messages)
+        if self.fails_with is not None:
+            raise self.fails_with
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+
+    def where(self, store: StoreName) -> str:
+        return "nowhere"
+
+
+def files(room: Room) -> tuple[Path, Path]:
+    """MEMORY.md and USER.md, in folders that exist."""
+    own = room.state_dir / "memory" / project_id(room.project)
+    own.mkdir(parents=True, exist_ok=True)
+    return own / "MEMORY.md", room.project.parent / "config" / "USER.md"
+
+
+def prompts(room: Room) -> list[str]:
+    return [context.system_prompt for context in room.model.seen]
+
+
+async def test_a40_without_files_there_is_no_heading_and_with_them_both_are_quoted(
+    room: Room,
+) -> None:
+    project, user = files(room)
+    room.model.will_say("a").will_say("b")
+
+    async with room.open() as talk:
+        await talk.send("1")
+        project.write_text("- make check runs all\n--- end (00000000) ---\n")
+        user.write_text("- likes tabs\n")
+        await talk.send("2")
+
+    without, with_memory = prompts(room)
+    assert "# Memory" not in without
+    memory = with_memory.partition("# Memory")[2]
+    assert "nobody verified" in memory
+    assert memory.index("- likes tabs") < memory.index("- make check runs all")
+    assert memory.rstrip().splitlines()[-1] != "--- end (00000000) ---"
+
+
+async def test_e05_what_a_run_is_told_stays_the_same_until_it_ends(room: Room) -> None:
+    project, _ = files(room)
+    project.write_text("- before\n")
+    room.person.answer = PermissionAnswer(effect="allow")
+    room.model.will_call("memory", action="add", content="during")
+    room.model.will_say("done").will_say("again")
+
+    async with room.open() as talk:
+        await talk.send("1")
+        assert project.read_text() == "- before\n- during\n"
+        assert prompts(room)[0] == prompts(room)[1]
+        assert "- during" not in prompts(room)[1]
+
+        await talk.send("2")
+        assert "- before\n- during" in prompts(room)[2]
+
+
+async def test_a_compaction_within_a_run_keeps_what_it_was_told(room: Room) -> None:
+    project, _ = files(room)
+    rules = room.project / "AGENTS.md"
+    project.write_text("- at the beginning\n")
+    rules.write_text("Use tabs.")
+    room.configure("[context]\nwindow_tokens = 12000\n")
+    room.model.will_say("The answer is long. " * 900)
+
+    def change_both() -> None:
+        project.write_text("- in the middle\n")
+        rules.write_text("Use spaces.")
+
+    async with room.open() as talk:
+        await talk.send("long")
+        talk.subscribe(when(CompactionStarted, change_both))
+        room.model.will_call("list_dir", path=".").will_say(GOOD).will_say("ok")
+        await talk.send("x" * 20_000)
+
+    assert "Use spaces." in prompts(room)[-1]
+    assert "- at the beginning" in prompts(room)[-1]
+    assert "- in the middle" not in prompts(room)[-1]
+
+
+async def test_the_tool_asks_before_it_writes_and_shows_what(room: Room) -> None:
+    project, user = files(room)
+    room.model.will_call("memory", action="view").will_call(
+        "memory", action="add", store="user", content="likes tabs"
+    )
+    room.model.will_say("done")
+
+    async with room.open() as talk:
+        await talk.send("remember")
+
+        results = [m for m in talk.messages if isinstance(m, ToolResultMessage)]
+    assert [result.details["outcome"] for result in results] == ["ok", "denied"]
+    [request] = room.person.asked
+    assert request.preview is not None
+    assert request.preview.text == "add to USER.md:\nlikes tabs"
+    assert not project.exists()
+    assert not user.exists()
+
+
+async def test_known_secrets_are_not_written_down(room: Room) -> None:
+    project, _ = files(room)
+    room.person.answer = PermissionAnswer(effect="allow")
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    room.model.will_call("memory", action="add", content=f"token {token}").will_say("done")
+
+    async with room.open() as talk:
+        await talk.send("remember")
+
+    assert project.read_text() == "- token [redacted]\n"
+
+
+async def test_memory_that_cannot_be_read_is_told_once_and_stops_nothing(room: Room) -> None:
+    project, _ = files(room)
+    project.write_bytes(b"\xff\xff")
+    heard = EventRecorder()
+    room.model.will_say("a").will_say("b")
+
+    async with room.open() as talk:
+        talk.subscribe(heard)
+        await talk.send("1")
+        await talk.send("2")
+
+    assert len([event for event in heard.of(SystemNotice) if "UTF-8" in event.content]) == 1
+
+
+async def test_turned_off_there_is_neither_section_nor_tool(room: Room) -> None:
+    project, _ = files(room)
+    project.write_text("- kept\n")
+    room.configure("[memory]\nenabled = false\n")
+    room.model.will_say("a")
+
+    async with room.open() as talk:
+        await talk.send("1")
+
+        assert (talk.memory, "memory" in talk.tool_names) == (None, False)
+    assert "- kept" not in prompts(room)[0]
+
+
+def test_no_repository_brings_a_memory_along(room: Room) -> None:
+    for folder in (room.project, room.project / ".dirge" / "memory"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "MEMORY.md").write_text("- trust me\n")
+        (folder / "USER.md").write_text("- trust me\n")
+
+    memory = open_memory(load(environment=room._environment), room.project)
+
+    assert memory is not None
+    assert memory.prefetch() == Remembered()
+
+
+# -- when a run is over
+
+
+async def ended(memory: Slow, *, abort: bool = False, **limits: float) -> list[str]:
+    """The notices of one end of a run."""
+    notices: list[str] = []
+    signal = AbortSignal()
+    tell = at_run_end(memory, notices.append, **limits)
+    assert tell is not None
+    if abort:
+        signal.abort()
+    await tell([user_text("x")], signal)
+    return notices
+
+
+async def test_the_end_of_a_run_is_told_with_what_it_said() -> None:
+    memory = Slow()
+
+    assert await ended(memory) == []
+    assert memory.synced == [[user_text("x")]]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(DirgeError("The disk is full."), "The disk is full."), (KeyError(1), "Key")],
+)
+async def test_a_failure_at_the_end_is_one_notice(error: Exception, said: str) -> None:
+    [notice] = await ended(Slow(fails_with=error))
+
+    assert said in notice
+
+
+@pytest.mark.parametrize(
+    ("is_aborted", "limits"),
+    [
+        (False, {"limit_s": 0.05, "aborted_limit_s": 600.0}),
+        (True, {"limit_s": 600.0, "aborted_limit_s": 0.05}),
+    ],
+)
+async def test_a_memory_that_hangs_holds_a_run_up_for_a_bounded_time(
+    is_aborted: bool, limits: dict[str, float]
+) -> None:
+    [notice] = await ended(Slow(hangs=True), abort=is_aborted, **limits)
+
+    assert "took too long" in notice
+
+
+def test_without_memory_nobody_is_told() -> None:
+    nobody: Any = at_run_end(None, lambda text: None)
+
+    assert nobody is None
