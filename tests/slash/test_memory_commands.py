@@ -1,0 +1,161 @@
+"""`/memory`, `/remember` and `/init`, as typed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py import slash
+from dirge_py.errors import UsageError
+from dirge_py.headless.front import PrintFront
+from dirge_py.memory.base import MemoryUpdate, StoreChanged
+from dirge_py.memory.files import FileMemory
+from dirge_py.slash.base import NeedsScreen
+from dirge_py.slash.registry import Registry, discover
+from tests.memory.test_files import add, kept_in
+
+COMMANDS = discover(slash)
+
+
+class Screen(PrintFront):
+    """A front end with an editor: what it is given becomes what `edited` says."""
+
+    def __init__(self, commands: Registry, edited: Any) -> None:
+        super().__init__(commands)
+        self.edited = edited
+        self.given: list[str] = []
+        self.input = ""
+
+    async def edit_text(self, text: str) -> str | None:
+        self.given.append(text)
+        edited: str | None = await self.edited(text)
+        return edited
+
+    def set_input(self, text: str) -> None:
+        self.input = text
+
+
+@dataclass
+class Talk:
+    memory: FileMemory | None = None
+    is_running: bool = False
+    is_compacting: bool = False
+    sent: list[str] = field(default_factory=list)
+
+    def send(self, prompt: str) -> None:
+        self.sent.append(prompt)
+
+
+async def typed(line: str, talk: Talk, front: PrintFront | None = None) -> Sequence[str]:
+    front = front or PrintFront(COMMANDS)
+    command = COMMANDS.read(line)
+    assert command is not None
+    await COMMANDS.run(command, talk, front)  # type: ignore[arg-type]
+    return front.shown
+
+
+async def test_what_is_remembered_is_shown_with_where_it_is(tmp_path: Path) -> None:
+    talk = Talk(kept_in(tmp_path))
+
+    [done] = await typed("/remember make check   runs all\ntwice", talk)
+    assert "Added to MEMORY.md" in done
+    assert "next run" in done
+    await typed("/remember --user likes tabs", talk)
+
+    [shown] = await typed("/memory", talk)
+    assert str(tmp_path / "state" / "MEMORY.md") in shown
+    assert "- make check   runs all\n  twice" in shown
+    assert str(tmp_path / "config" / "USER.md") in shown
+    assert "- likes tabs" in shown
+
+
+async def test_empty_stores_are_shown_as_such(tmp_path: Path) -> None:
+    [shown] = await typed("/memory", Talk(kept_in(tmp_path)))
+
+    assert shown.count("(nothing yet)") == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "name"), [("/memory edit", "memory"), ("/memory edit user", "user")]
+)
+async def test_a_store_is_edited_as_a_whole(tmp_path: Path, line: str, name: Any) -> None:
+    memory = kept_in(tmp_path)
+    await memory.update(MemoryUpdate(store=name, action="add", content="old"))
+
+    async def edited(text: str) -> str:
+        return f"{text}\n- new"
+
+    front = Screen(COMMANDS, edited)
+    [done] = await typed(line, Talk(memory), front)
+
+    assert front.given == ["- old"]
+    assert "was rewritten" in done
+    assert await memory.read(name) == "- old\n- new\n"
+
+
+async def test_an_editor_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    async def edited(text: str) -> None:
+        return None
+
+    [shown] = await typed("/memory edit", Talk(kept_in(tmp_path)), Screen(COMMANDS, edited))
+
+    assert shown == "Nothing was changed."
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_input(
+    tmp_path: Path,
+) -> None:
+    memory = kept_in(tmp_path)
+
+    async def edited(text: str) -> str:
+        await kept_in(tmp_path).update(add("of another process"))
+        return "- mine"
+
+    front = Screen(COMMANDS, edited)
+    with pytest.raises(StoreChanged):
+        await typed("/memory edit", Talk(memory), front)
+
+    assert front.input == "- mine"
+    assert await memory.read("memory") == "- of another process\n"
+
+
+@pytest.mark.parametrize("line", ["/memory x", "/memory edit all", "/remember", "/remember --user"])
+async def test_what_makes_no_sense_says_what_does(tmp_path: Path, line: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        await typed(line, Talk(kept_in(tmp_path)))
+
+    assert "/memory edit" in refused.value.hint or "/remember TEXT" in refused.value.hint
+
+
+async def test_without_memory_the_setting_is_named(tmp_path: Path) -> None:
+    for line in ("/memory", "/remember x"):
+        with pytest.raises(UsageError) as refused:
+            await typed(line, Talk())
+        assert "[memory]" in refused.value.hint
+
+
+async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> None:
+    with pytest.raises(NeedsScreen):
+        await typed("/memory edit", Talk(kept_in(tmp_path)))
+    for name in ("memory", "remember", "init"):
+        command = COMMANDS.find(name)
+        assert command is not None
+        assert command.headless
+
+
+async def test_init_sends_a_prompt_about_agents_md_with_the_wishes_behind_it() -> None:
+    talk = Talk()
+
+    await typed("/init mention the fixtures", talk)
+
+    [prompt] = talk.sent
+    assert prompt.startswith("Write AGENTS.md at the root of this project")
+    assert prompt.endswith("What matters to me in particular: mention the fixtures")
+
+
+async def test_init_waits_for_a_run_to_end() -> None:
+    with pytest.raises(UsageError, match="has to wait"):
+        await typed("/init", Talk(is_running=True))

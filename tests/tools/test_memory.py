@@ -1,0 +1,93 @@
+"""The `memory` tool, with files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dirge_py.claims import Claim
+from dirge_py.files.workspace import Workspace
+from dirge_py.tools.base import Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+from tests.memory.test_files import kept_in
+from tests.tools.conftest import Bench
+
+
+@pytest.fixture
+def remembering(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
+    services = Services(files=bench.workspace, memory=kept_in(tmp_path))
+    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    yield bench
+
+
+async def test_notes_are_added_shown_replaced_and_removed(remembering: Bench) -> None:
+    call = remembering.text
+    assert await call("memory", action="view") == "MEMORY.md is empty."
+    done = await call("memory", action="add", content="use make")
+    assert done == "Added to MEMORY.md. It is in your prompt from the next run on."
+    await call("memory", action="add", store="user", content="tabs")
+    await call("memory", action="replace", match="make", content="use ninja")
+    assert await call("memory", action="view") == "- use ninja"
+    await call("memory", action="remove", match="ninja")
+    assert await call("memory", action="view") == "MEMORY.md is empty."
+    assert await call("memory", action="view", store="user") == "- tabs"
+
+
+async def test_what_other_agents_call_it_is_understood(remembering: Bench) -> None:
+    await remembering.text("memory", action="add", target="user", text="tabs")
+    await remembering.text("memory", action="replace", target="user", old_text="tab", content="x")
+
+    assert await remembering.text("memory", action="view", store="user") == "- x"
+
+
+async def test_a_match_that_fits_nothing_names_what_is_near(remembering: Bench) -> None:
+    await remembering.text("memory", action="add", content="run the tests with make test")
+
+    refused = await remembering.refusal("memory", action="remove", match="tests by make")
+
+    assert "`- run the tests with make test`" in refused
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}],
+)
+async def test_what_is_missing_is_named(remembering: Bench, arguments: dict[str, str]) -> None:
+    refused = await remembering.refusal("memory", **arguments)
+
+    assert "is missing" in refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "resource", "shown"),
+    [
+        ({"action": "view"}, "view memory", None),
+        ({"action": "add", "content": "x"}, "add memory", "add to MEMORY.md:\nx"),
+        (
+            {"action": "replace", "store": "user", "match": "a", "content": "b"},
+            "replace user",
+            "replace what holds `a` in USER.md:\nb",
+        ),
+        ({"action": "replace", "content": "b"}, "replace memory", "replace all of MEMORY.md:\nb"),
+        ({"action": "remove", "match": "a"}, "remove memory", "remove what holds `a` in MEMORY.md"),
+    ],
+)
+def test_it_claims_and_shows_what_it_would_do(
+    remembering: Bench, arguments: dict[str, str], resource: str, shown: str | None
+) -> None:
+    tool = remembering.tool("memory")
+    preview = remembering.preview("memory", **arguments)
+
+    assert list(tool.claims(arguments)) == [Claim("memory", resource)]  # type: ignore[attr-defined]
+    assert (preview.text if preview else None) == shown
+
+
+def test_without_memory_it_is_not_offered(tmp_path: Path) -> None:
+    workspace = Workspace([tmp_path], tmp_path)
+    try:
+        offered = Toolbox(discover(), Services(files=workspace), str(tmp_path)).loop_tools
+    finally:
+        workspace.close()
+
+    assert "memory" not in [tool.name for tool in offered]
