@@ -158,15 +158,11 @@ def session_files(store: Store) -> list[Path]:
     return [store.folder / "s.jsonl", *sorted((store.folder / "s").glob("0*.jsonl"))]
 
 
-def intact(store: Store) -> set[int]:
-    """The numbers of the records that can still be read, each for itself."""
-    lines = [
-        line
-        for path in session_files(store)
-        if path.exists()
-        for line in path.read_bytes().split(b"\n")
-    ]
-    return {record.seq for record in map(decode, lines) if record is not None}
+def intact(whole: Store, store: Store) -> set[int]:
+    """The numbers of the records whose lines are still there, wherever they stand."""
+    left = b"\n".join(path.read_bytes() for path in session_files(store) if path.exists())
+    lines = [line for path in session_files(whole) for line in path.read_bytes().splitlines()]
+    return {record.seq for line in lines if line in left and (record := decode(line))}
 
 
 def next_request(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -189,7 +185,7 @@ def test_every_damaged_session_loads_and_loses_only_what_was_hit(
         for blob in (store.folder / "s/blobs").iterdir():
             if chance.random() < 0.3:
                 blob.write_bytes(chance.choice(HITS[:6])(blob.read_bytes(), chance))
-        survived = intact(store)
+        survived = intact(store_in(whole), store)
         is_damaged = bool(read_journal(store.folder / "s.jsonl").damage)
 
         recorder = Recorder(store.open("s"))

@@ -41,11 +41,17 @@ class FullDisk:
         real = os.write, os.fsync
 
         def write(fd: int, content: Any) -> int:
-            self.check(fd)
+            error = self.refusal(fd)
+            if error is not None:
+                # Half of it still fitted.
+                real[0](fd, bytes(content[: len(content) // 2]))
+                raise error
             return real[0](fd, content)
 
         def fsync(fd: int) -> None:
-            self.check(fd)
+            error = self.refusal(fd)
+            if error is not None:
+                raise error
             real[1](fd)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -53,13 +59,13 @@ class FullDisk:
             patch.setattr(os, "fsync", fsync)
             yield
 
-    def check(self, fd: int) -> None:
+    def refusal(self, fd: int) -> OSError | None:
         name = os.readlink(f"/proc/self/fd/{fd}")
         if not name.startswith(self.folder):
-            return
+            return None
         self.calls += 1
-        if self.first <= self.calls < self.first + self.length:
-            raise OSError(self.code, os.strerror(self.code))
+        is_full = self.first <= self.calls < self.first + self.length
+        return OSError(self.code, os.strerror(self.code)) if is_full else None
 
 
 class Again(Service):
