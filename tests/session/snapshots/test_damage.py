@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from dirge_py.errors import SessionError
+from tests.security.sizes import size
 from tests.session.snapshots.conftest import restore_all
 
 
@@ -52,16 +53,16 @@ def become_a_file(store):
 
 DAMAGES = (
     spoil_everything,
+    lose_head,
+    become_a_file,
     cut_packs,
     empty_objects,
-    lose_head,
     spoil_settings,
     lose_objects,
-    become_a_file,
 )
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES[: size(3, len(DAMAGES))])
 async def test_after_any_damage_snapshots_work_again(project, damage):
     for number in range(220):
         project.put(f"f{number}", f"{number}\n")

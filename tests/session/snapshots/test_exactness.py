@@ -70,7 +70,7 @@ def parents_of(root, path):
 
 
 # Each try takes a second: making a smaller one of what failed would take minutes.
-@settings(max_examples=size(6, 400), deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=size(3, 400), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(first=changes, second=changes)
 def test_each_of_two_states_comes_back_exactly(first, second):
     with tempfile.TemporaryDirectory() as base:

@@ -43,7 +43,7 @@ def kill_after(child, delay_s):
 
 async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project):
     chance = random.Random(7)
-    for _ in range(size(2, 40)):
+    for _ in range(size(1, 40)):
         child = await asyncio.to_thread(start, project, "take")
         taken = await asyncio.to_thread(lines_until, child, 3)
         taken += await asyncio.to_thread(kill_after, child, chance.uniform(0, 0.4))
@@ -63,7 +63,7 @@ async def test_a_process_killed_while_it_takes_leaves_a_store_that_works(project
 
 async def test_a_process_killed_while_it_restores_leaves_each_file_whole(project):
     chance = random.Random(8)
-    for _ in range(size(2, 40)):
+    for _ in range(size(1, 40)):
         child = await asyncio.to_thread(start, project, "restore")
         (_, then), (_, _now), _ = await asyncio.to_thread(lines_until, child, 3)
         await asyncio.to_thread(kill_after, child, chance.uniform(0, 0.4))
