@@ -120,13 +120,16 @@ class Gathering:
                 return None
             refusal = self._refusal(candidate, real)
             if refusal:
-                return self._left_out(candidate, refusal)
+                self._left_out(candidate, refusal)
+                return None
             self.marks.add(real)
             content = _read(candidate, real)
         except (OSError, ValueError) as error:
-            return self._unreadable(candidate, error)
+            self._unreadable(candidate, error)
+            return None
         if candidate.depth and not _is_text(content):
-            return self._left_out(candidate, "it is no text")
+            self._left_out(candidate, "it is no text")
+            return None
         return content
 
     def _refusal(self, candidate: Candidate, real: str) -> str:
