@@ -40,6 +40,9 @@ bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/loop.py
 	$(BIN)/python bench/tools.py
+	$(BIN)/python bench/sessions.py
+	$(BIN)/python bench/session_list.py
+	$(BIN)/python bench/snapshots.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

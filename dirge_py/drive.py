@@ -33,7 +33,7 @@ from dirge_py.events import (
     Sink,
     SystemNotice,
 )
-from dirge_py.interrupted import choices_in, closed_words, completed, passed_over
+from dirge_py.interrupted import choices_in, closed_words, completed, end_leftovers, passed_over
 from dirge_py.ledger import Ledger
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
@@ -209,6 +209,7 @@ class Drive:
         if choices:
             data = {"run_id": interruption.run_id, "choices": choices}
             recorder.note("interruption", data, sync=True)
+        end_leftovers(self._decisions, interruption)
 
     def _config(self) -> LoopConfig:
         parts, order = self._parts, self._order

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dirge_py.agent_loop.hooks import CallDecision
 from dirge_py.calls import LoopToolResult
 from dirge_py.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.processes.leftovers import end, leftovers_of
 from dirge_py.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.session.continuation import title_of_call
 from dirge_py.session.interruption import (
@@ -35,12 +36,14 @@ def decisions_for(
 ) -> Sequence[CallDecision]:
     """What is decided about the calls of unknown outcome, by call id; the others just run.
 
-    What nobody chose, now or earlier, is to be inspected: it never runs again by itself.
+    What nobody chose, now or earlier, is to be inspected: it never runs again by itself. A call
+    whose arguments held a secret never does: they were not kept.
     """
     chosen = choices or {}
     return [
         _decision(one, chosen.get(one.call.id) or one.chosen or "inspect")
-        for one in interruption.unknown
+        for one in interruption.calls
+        if one.state == "unknown" or not one.may_run
     ]
 
 
@@ -48,9 +51,18 @@ def completed(
     decisions: Sequence[CallDecision], interruption: Interruption
 ) -> Sequence[CallDecision]:
     """`decisions`, and those of `decisions_for` about the calls they leave out."""
-    decided = {decision.tool_call_id for decision in decisions}
+    cannot_run = {one.call.id for one in interruption.calls if not one.may_run}
+    kept = [one for one in decisions if not (one.allow and one.tool_call_id in cannot_run)]
+    decided = {decision.tool_call_id for decision in kept}
     further = decisions_for(interruption)
-    return [*decisions, *(one for one in further if one.tool_call_id not in decided)]
+    return [*kept, *(one for one in further if one.tool_call_id not in decided)]
+
+
+def end_leftovers(decisions: Sequence[CallDecision], interruption: Interruption) -> None:
+    """End what still runs of the killed program's commands before one of them is run again."""
+    again = {one.tool_call_id for one in decisions if one.allow}
+    if any(one.call.id in again for one in interruption.unknown):
+        end(leftovers_of(interruption.pid))
 
 
 def choices_in(
@@ -83,7 +95,11 @@ def questions_about(interruption: Interruption) -> Sequence[Question]:
     if not asked:
         options = (QuestionOption(label=_CARRY_ON), QuestionOption(label=_NOT_NOW))
         return [Question(question=_told(interruption), options=options, is_open=False)]
-    return [Question(question=words, options=_OPTIONS, is_open=False) for words in map(_cut, asked)]
+    still = _still_running(interruption)
+    return [
+        Question(question=_cut(one) + still, options=tuple(_options(one)), is_open=False)
+        for one in asked
+    ]
 
 
 def choices_from(
@@ -112,21 +128,30 @@ def _cut(one: InterruptedCall) -> str:
     return f"The last run was cut off while `{title_of_call(one.call)}` ran."
 
 
-def _options() -> Iterator[QuestionOption]:
+def _still_running(interruption: Interruption) -> str:
+    pids = [str(one.pid) for one in leftovers_of(interruption.pid)]
+    if not pids:
+        return ""
+    name = "process" if len(pids) == 1 else "processes"
+    return f" It still runs, as {name} {', '.join(pids)}; running it again ends that first."
+
+
+def _options(one: InterruptedCall) -> Iterator[QuestionOption]:
     for label, choice in _CHOICES.items():
+        if choice == "again" and not one.may_run:
+            continue
         yield QuestionOption(label=label, description=_DETAILS[choice])
     yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a prompt goes past it")
 
 
-_OPTIONS = tuple(_options())
-
-
 def _decision(one: InterruptedCall, choice: Choice) -> CallDecision:
-    answer = said_done(one.call) if choice == "done" else left_open(one.call, "unknown")
+    answer = said_done(one.call) if choice == "done" else left_open(one.call, one.state)
     result = LoopToolResult(
         content=answer.content, details=answer.details, is_error=answer.is_error
     )
-    return CallDecision(tool_call_id=one.call.id, allow=choice == "again", answer=result)
+    return CallDecision(
+        tool_call_id=one.call.id, allow=choice == "again" and one.may_run, answer=result
+    )
 
 
 def _choice_in(decision: CallDecision) -> Choice:

@@ -19,7 +19,6 @@ from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
-from dirge_py.session.interruption import Interruption
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
@@ -145,13 +144,11 @@ class Parts:
     emptied into events, and `relay` is where they tell events of their own.
 
     `prompt_checks` see every typed message before it becomes history; the first reason holds it
-    back, and so does a check that fails. `compact` does what `Conversation.compact` promises,
-    `view` takes it back;
-    `context_report` tells what would be sent of these messages. `on_waiting` is asked when the last
-    event of a run that waits was recorded. `bind_tools` makes tools ready for the loop that come
-    later than `tools`. `interruption` is what the session's last run left when it was killed;
-    `snapshots` are those of the project's files, None where none are kept. `for_fork` makes what a
-    fork with this model (`alias/id`) needs of its own;
+    back, and so does a check that fails. `compact` does what `Conversation.compact` promises, and
+    `view` takes it back; `context_report` tells what would be sent of these messages. `on_waiting`
+    is asked when the last event of a run that waits was recorded. `bind_tools` makes tools ready
+    for the loop that come later than `tools`. `snapshots` are those of the project's files, None
+    where none are kept. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
     without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
     `durable` is the engine that model and tool calls go through. `memory` is what is kept from one
     session to the next; `on_run_end` is awaited before the end of a run is told.
@@ -169,7 +166,6 @@ class Parts:
     explain: Callable[[str, str], Decision] | None = None
     gate: Gate | None = None
     recorder: Recorder | None = None
-    interruption: Interruption | None = None
     snapshots: Snapshots | None = None
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     instruction_files: Sequence[str] = ()
@@ -223,7 +219,6 @@ class Parts:
             configure=own.configure,
             history=tuple(history) if spec.history == "frozen" else (),
             recorder=None,
-            interruption=None,
             snapshots=None,
             max_turns=spec.max_turns or self.max_turns,
             usage=Usage(),

@@ -127,8 +127,6 @@ class _Assembly:
         gate = self._gate()
         recorder = self._recorder(thread)
         loaded = recorder.load() if recorder is not None else Loaded()
-        for rule in loaded.grants:
-            gate.add_grant(rule)
         services = Services(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:

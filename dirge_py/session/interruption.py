@@ -1,9 +1,11 @@
 """What a run left behind that was killed in the middle of its calls, and how those are answered."""
 
+import json
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import TextBlock, ToolCallBlock, ToolResultMessage
+from dirge_py.secrets.patterns import REDACTED
 
 CallState = Literal["not_started", "reads", "unknown"]
 """`reads`: it ran, and only reads, so it may run again. `unknown`: it may have done its work."""
@@ -45,18 +47,24 @@ class InterruptedCall:
     state: CallState
     chosen: Choice | None = None
 
+    @property
+    def may_run(self) -> bool:
+        """Whether it can be run again as it was."""
+        return not lacks_words(self.call)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
     """The run that never ended. `calls` in their order; none if it was cut between calls.
 
     Calls that finished are not among them: their results are history already. `since` is when the
-    last thing of it was recorded (ISO 8601).
+    last thing of it was recorded (ISO 8601), `pid` the process that was killed, 0 if unknown.
     """
 
     run_id: str
     since: str
     calls: tuple[InterruptedCall, ...] = ()
+    pid: int = 0
 
     @property
     def unknown(self) -> tuple[InterruptedCall, ...]:
@@ -66,6 +74,11 @@ class Interruption:
     def undecided(self) -> tuple[InterruptedCall, ...]:
         """The calls of unknown outcome that nobody has chosen about."""
         return tuple(one for one in self.unknown if one.chosen is None)
+
+
+def lacks_words(call: ToolCallBlock) -> bool:
+    """Whether a secret was taken out of its arguments: what is left is another call."""
+    return REDACTED in json.dumps(call.arguments, ensure_ascii=False, default=str)
 
 
 def left_open(call: ToolCallBlock, state: CallState) -> ToolResultMessage:

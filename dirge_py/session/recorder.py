@@ -1,6 +1,7 @@
 """The loop's events as records: a sink that watches and an interceptor that writes ahead."""
 
 import dataclasses
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -241,7 +242,8 @@ class Recorder:
                 self._save("context", {"messages": [encode_message(m) for m in messages]})
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
-                self._save("run_start", {"run_id": run_id})
+                # Who looks after a kill can tell by it what still runs.
+                self._save("run_start", {"run_id": run_id, "pid": os.getpid()})
             case AgentEnd(outcome=outcome):
                 self._record_end(outcome)
             case SystemNotice(content):

@@ -152,6 +152,7 @@ class _Reading:
         self._surplus_results = 0
         self._unreadable = 0
         self._run_id: str | None = None
+        self._pid = 0
         self._since = ""
 
     def take(self, record: Record) -> None:
@@ -178,8 +179,10 @@ class _Reading:
                         slot.is_deferred, slot.is_taken_up = True, False
             case "interruption", {"choices": dict(choices)}:
                 self._take_choices(choices)
-            case "run_start", {"run_id": str(run_id)}:
+            case "run_start", {"run_id": str(run_id), **rest}:
                 self._run_id = run_id
+                pid = rest.get("pid")
+                self._pid = pid if isinstance(pid, int) else 0
             case "run_end", _:
                 self._run_id = None
             case (("branch" | "move"), _):
@@ -314,7 +317,9 @@ class _Reading:
             InterruptedCall(call=slot.call, state=slot.state, chosen=slot.chosen)
             for slot in open_slots
         )
-        return Interruption(run_id=self._run_id or "", since=self._since, calls=calls)
+        return Interruption(
+            run_id=self._run_id or "", since=self._since, calls=calls, pid=self._pid
+        )
 
 
 def _result_of(encoded: Any, call: ToolCallBlock) -> ToolResultMessage | None:

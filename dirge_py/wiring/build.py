@@ -53,6 +53,7 @@ from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.remote_answers import RemotelyAnswered
+from dirge_py.wiring.restoring import queued_again, restore
 from dirge_py.wiring.room import Room, Site, open_room
 from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
@@ -209,7 +210,16 @@ class _Site:
                 self._let_go(recorder, log),
             ),
         )
-        return Conversation(parts)
+        conversation = Conversation(parts)
+        restore(
+            conversation,
+            loaded,
+            recorder=recorder,
+            todo=room.todo,
+            workspace=self.workspace,
+            cwd=self.cwd,
+        )
+        return conversation
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
         return (
@@ -263,6 +273,7 @@ class _Site:
             *self.options.notices,
             *of_session,
             *loaded.notices,
+            *queued_again(loaded),
             *changes_since(loaded, cwd=self.cwd),
             *self.models.notices,
             *self.machine.notices,

@@ -12,11 +12,6 @@ __all__ = ["product"]
 HERE = Path(__file__).parent
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    line = "crash: what a crash must not cost; `make crash` runs these in full size"
-    config.addinivalue_line("markers", line)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
