@@ -58,10 +58,12 @@ class FileMemory:
         told: list[str] = []
         for path in self._files.values():
             try:
-                text = self._redact(clean(self._text(path))).strip()
+                text = self._text(path)
             except FileError as error:
                 notices.append(f"{error.message} {error.hint}")
                 text = ""
+            # The patterns of secrets are compiled when they are first needed, which takes its time.
+            text = self._redact(clean(text)).strip() if text else ""
             told.append(kept_end(text, self._max_chars))
         return Remembered(project=told[0], user=told[1], notices=tuple(notices))
 
