@@ -9,8 +9,8 @@ def as_section(project: str, user: str) -> str:
     parts = [
         quoted(title, text.strip())
         for title, text in (
-            ("about the person: USER.md", user),
-            ("this project: MEMORY.md", project),
+            ("USER.md, about the person", user),
+            ("MEMORY.md, about this project", project),
         )
         if text.strip()
     ]

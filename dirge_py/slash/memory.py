@@ -55,9 +55,9 @@ async def _shown(provider: MemoryProvider, store: StoreName) -> str:
 
 async def _edit(provider: MemoryProvider, store: StoreName, front: FrontEnd) -> None:
     before = await provider.read(store)
-    # An editor ends the last line; that alone is no change.
-    after = await front.edit_text(before.removesuffix("\n"))
-    if after is None:
+    after = await front.edit_text(before)
+    # Whether the last line is ended is the editor's business.
+    if after is None or after.rstrip("\n") == before.rstrip("\n"):
         front.show("Nothing was changed.")
         return
     change = MemoryUpdate(store=store, action="replace", content=after, expected=before)
@@ -76,7 +76,8 @@ def _provider(conversation: "Conversation") -> MemoryProvider:
 
 
 def _words(conversation: "Conversation") -> list[str]:
-    return ["edit", "edit user"]
+    # One that goes on behind another would be taken in its place.
+    return ["edit"]
 
 
 COMMANDS = (

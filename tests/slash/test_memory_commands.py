@@ -85,24 +85,28 @@ async def test_a_store_is_edited_as_a_whole(tmp_path: Path, line: str, name: Any
     await memory.update(MemoryUpdate(store=name, action="add", content="old"))
 
     async def edited(text: str) -> str:
-        return f"{text}\n- new"
+        return f"{text}- new"
 
     front = Screen(COMMANDS, edited)
     [done] = await typed(line, Talk(memory), front)
 
-    assert front.given == ["- old"]
+    assert front.given == ["- old\n"]
     assert "was rewritten" in done
     assert await memory.read(name) == "- old\n- new\n"
 
 
 async def test_an_editor_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
-    async def edited(text: str) -> None:
-        return None
+    async def edited(text: str) -> str | None:
+        return None if not text else text.removesuffix("\n")
 
-    [shown] = await typed("/memory edit", Talk(kept_in(tmp_path)), Screen(COMMANDS, edited))
-
+    memory = kept_in(tmp_path)
+    [shown] = await typed("/memory edit", Talk(memory), Screen(COMMANDS, edited))
     assert shown == "Nothing was changed."
     assert list(tmp_path.iterdir()) == []
+
+    await memory.update(add("old"))
+    [shown] = await typed("/memory edit", Talk(memory), Screen(COMMANDS, edited))
+    assert shown == "Nothing was changed."
 
 
 async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_input(
