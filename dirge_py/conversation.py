@@ -18,7 +18,6 @@ from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
 from dirge_py.calls import LoopTool
 from dirge_py.choices import Choices
-from dirge_py.contributions import Plugins
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
 from dirge_py.events import (
@@ -41,9 +40,7 @@ from dirge_py.session.unsent import Unsent
 from dirge_py.timeline import Timeline
 
 if TYPE_CHECKING:
-    from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
-    from dirge_py.processes.shells import Shells
     from dirge_py.session.interruption import Interruption
 
 _logger = logging.getLogger(__name__)
@@ -73,6 +70,15 @@ class Conversation(Choices):
         """What was typed and is no message yet, kept for the next start."""
         self.memory = parts.memory
         """What is kept from one session to the next; None where nothing is."""
+        self.durable = parts.durable
+        """The engine that model and tool calls go through; signals are waited for here."""
+        self.plugins = parts.plugins
+        self.shells = parts.shells
+        """The commands that run in the background, and the way there for one that runs."""
+        self.sandbox = parts.sandbox
+        """The kind of sandbox that commands run in; "" for none."""
+        self.prompts = parts.prompts
+        """The prompts kept in files; one that is chosen holds from the next run on."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
         parts.relay.sink = self.report
@@ -140,25 +146,6 @@ class Conversation(Choices):
         """What would be sent now; None where nobody keeps count."""
         report = self._parts.context_report
         return report(tuple(self.messages)) if report is not None else None
-
-    @property
-    def plugins(self) -> Plugins | None:
-        return self._parts.plugins
-
-    @property
-    def shells(self) -> "Shells | None":
-        """The commands that run in the background, and the way there for one that runs."""
-        return self._parts.shells
-
-    @property
-    def sandbox(self) -> str:
-        """The kind of sandbox that commands run in; "" for none."""
-        return self._parts.sandbox
-
-    @property
-    def prompts(self) -> "PromptBook | None":
-        """The prompts kept in files; one that is chosen holds from the next run on."""
-        return self._parts.prompts
 
     @property
     def interruption(self) -> "Interruption | None":
@@ -298,12 +285,14 @@ class Conversation(Choices):
             return
         self._closed = True
         self.abort("closed")
-        if self.run is None and self._parts.recorder is not None:
-            # At once, before anything is waited for: who comes next may have the session.
-            self._parts.recorder.close()
         try:
-            if self._task is not None:
+            if self._task is not None and self.run is not None:
                 await asyncio.wait([self._task])
+            for settle in self._parts.before_close:
+                await settle()
+            if self._parts.recorder is not None:
+                # Before anything else is waited for: who comes next may have the session.
+                self._parts.recorder.close()
             for close in self._parts.on_close:
                 await close()
         finally:

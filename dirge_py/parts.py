@@ -151,7 +151,8 @@ class Parts:
     where none are kept. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
     without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
     `durable` is the engine that model and tool calls go through. `memory` is what is kept from one
-    session to the next; `on_run_end` is awaited before the end of a run is told.
+    session to the next; `on_run_end` is awaited before the end of a run is told. `before_close` may
+    still record something, `on_close` no longer.
     """
 
     cwd: Path
@@ -195,6 +196,7 @@ class Parts:
     relay: Relay = field(default_factory=Relay)
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
+    before_close: Sequence[Callable[[], Awaitable[None]]] = ()
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
 
     def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
@@ -230,6 +232,7 @@ class Parts:
             on_run_end=None,
             relay=Relay(),
             sinks=own.sinks,
+            before_close=(),
             on_close=own.on_close,
             notices=(),
         )

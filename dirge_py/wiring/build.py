@@ -15,10 +15,8 @@ from dirge_py.conversation import Conversation
 from dirge_py.durable.seams import durable_interceptor, durable_stream
 from dirge_py.events import Sink
 from dirge_py.lib.garbage import begin_collecting
-from dirge_py.lib.late import late
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import ForkParts, Parts, PromptCheck, Relay
-from dirge_py.permission.gate import Gate
 from dirge_py.permission.judging import judging_with
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.providers.client import HttpClient
@@ -41,7 +39,7 @@ from dirge_py.wiring.context_view import (
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.explain import Explainer
-from dirge_py.wiring.gates import GateServices
+from dirge_py.wiring.gates import GateServices, shown_diff
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
 from dirge_py.wiring.instructions import TouchedFolders
@@ -61,12 +59,8 @@ from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send
 from dirge_py.wiring.workshop import Folders, Workshop
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.guards.judge import Diff
     from dirge_py.context.report import ContextReport
     from dirge_py.messages import Message
-    from dirge_py.wiring.working_tree import WorkingTree
-else:
-    WorkingTree = late("dirge_py.wiring.working_tree", "WorkingTree")
 
 
 def build(
@@ -203,6 +197,7 @@ class _Site:
             on_run_end=at_run_end(self.memory, self.late_notices.append),
             relay=self.relay,
             sinks=self._sinks(room, guards, log),
+            before_close=[taking.aclose for taking in room.run_snapshots],
             on_close=(
                 self.plugins.aclose,
                 *self.on_close,
@@ -302,7 +297,16 @@ class _Site:
             context=self._context(room, judges),
             checks=self.checks,
             gates=GateServices(
-                judges=judges, diff=self._diff(gate), open_items=room.todo.open_items
+                judges=judges,
+                diff=shown_diff(
+                    config,
+                    runner=self.runner,
+                    workspace=self.workspace,
+                    cwd=str(self.cwd),
+                    withholds=gate.withholds,
+                    redact=self.redactor.redact,
+                ),
+                open_items=room.todo.open_items,
             ),
             spending=spending,
             plugins=self.plugins,
@@ -338,19 +342,6 @@ class _Site:
         if not self.config.permission.remote or room.recorder is None:
             return self.asker
         return RemotelyAnswered(self.asker, room.durable, room.recorder.note)
-
-    def _diff(self, gate: Gate) -> Callable[[], Awaitable["Diff | None"]] | None:
-        """What the critic is shown of the working tree; nothing where there is no critic."""
-        if not self.config.roles.critic:
-            return None
-        tree = WorkingTree(
-            runner=self.runner,
-            cwd=str(self.cwd),
-            roots=self.workspace.roots,
-            withholds=gate.withholds,
-            redact=self.redactor.redact,
-        )
-        return tree.diff
 
     def _context(self, room: Room, judges: Judges) -> ContextParts:
         config, recorder = self.config, room.recorder

@@ -12,16 +12,21 @@ from dirge_py.agent_loop.guards.verification import Verification, tracking
 from dirge_py.agent_loop.guards.verifier import verifier
 from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.config.loop_tables import Gates
+from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError
 from dirge_py.events import Sink, UsageReported
+from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.runner import Runner
 from dirge_py.wiring.judges import Judges
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.goal import goal
     from dirge_py.agent_loop.guards.judge import DiffOf, judge
+    from dirge_py.wiring.working_tree import WorkingTree
 else:
+    WorkingTree = late("dirge_py.wiring.working_tree", "WorkingTree")
     goal = late("dirge_py.agent_loop.guards.goal", "goal")
     judge = late("dirge_py.agent_loop.guards.judge", "judge")
 
@@ -100,3 +105,20 @@ class _Voice:
 
     def _listen(self, info: TurnInfo) -> None:
         self._emit = info.emit
+
+
+def shown_diff(
+    config: Config,
+    *,
+    runner: Runner,
+    workspace: Workspace,
+    cwd: str,
+    withholds: Callable[[str], bool],
+    redact: Callable[[str], str],
+) -> "DiffOf | None":
+    """What the critic is shown of the working tree; nothing where there is no critic."""
+    if not config.roles.critic:
+        return None
+    return WorkingTree(
+        runner=runner, cwd=cwd, roots=workspace.roots, withholds=withholds, redact=redact
+    ).diff

@@ -127,7 +127,6 @@ def _snapshots(
     if snapshots is None:
         return None, ()
     taking = make(snapshots, note=recorder.note, notice=site.late_notices.append)
-    site.on_close.append(taking.aclose)
     return snapshots, [taking]
 
 

@@ -15,6 +15,9 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 
+NO_SNAPSHOTS = "[session]\nsnapshots = false\n"
+"""Each takes a git command; tests of going back say `[session]` themselves."""
+
 CONFIG = """\
 type = "openai"
 model = "gpt-4o"
@@ -54,7 +57,8 @@ class Room:
 
     def configure(self, more: str = "", *, alias: str = "fake") -> None:
         folder = Path(self._environment["DIRGE_CONFIG_DIR"])
-        (folder / "config.toml").write_text(f"[providers.{alias}]\n{CONFIG}{more}")
+        kept = "" if "[session]" in more else NO_SNAPSHOTS
+        (folder / "config.toml").write_text(f"{kept}[providers.{alias}]\n{CONFIG}{more}")
 
     def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
         """A conversation whose questions `asker` answers."""

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -208,14 +209,25 @@ async def test_time_runs_out(room: Room) -> None:
     assert (outcome.name, outcome.max) == ("time", 0.05)
 
 
-async def test_the_clock_of_one_run_does_not_end_the_next(room: Room) -> None:
-    room.configure("[limits]\ntime_s = 0.2\n")
-    room.model.will_say("one").will_say("two")
+async def test_the_clock_of_a_run_stops_with_it(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.configure("[limits]\ntime_s = 1234.5\n")
+    room.model.will_say("one")
+    loop = asyncio.get_running_loop()
+    call_later, clocks = loop.call_later, []
 
+    def watched(delay: float, *call: Any, **more: Any) -> asyncio.TimerHandle:
+        handle = call_later(delay, *call, **more)
+        if delay == 1234.5:
+            clocks.append(handle)
+        return handle
+
+    monkeypatch.setattr(loop, "call_later", watched)
     async with room.open() as talk:
-        outcomes = [await talk.send("first"), await talk.send("second")]
+        assert isinstance(await talk.send("first"), Done)
 
-    assert [type(outcome) for outcome in outcomes] == [Done, Done]
+    assert [clock.cancelled() for clock in clocks] == [True]
 
 
 async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(room: Room) -> None:

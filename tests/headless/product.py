@@ -21,6 +21,8 @@ from tests.providers.server import FakeService, Raw, Say, Seen
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-canary-4f1d9b7a2c8e"
 PATIENCE_S = 30.0
+NO_SNAPSHOTS = "[session]\nsnapshots = false\n"
+"""Each takes a git command; tests of going back say `[session]` themselves."""
 Wire = Literal["openai", "anthropic"]
 
 
@@ -115,8 +117,9 @@ class Product:
     def configure(self, more: str = "", *, wire: Wire = "openai", model: str = "gpt-4o") -> None:
         """Write the settings: one provider, `fake`, and whatever else."""
         url = self.service.openai_url if wire == "openai" else self.service.anthropic_url
+        kept = "" if "[session]" in more else NO_SNAPSHOTS
         (self.config_dir / "config.toml").write_text(
-            f'[providers.fake]\ntype = "{wire}"\nmodel = "{model}"\n'
+            f'{kept}[providers.fake]\ntype = "{wire}"\nmodel = "{model}"\n'
             f'base_url = "{url}"\napi_key_env = "FAKE_KEY"\n{more}'
         )
 

@@ -24,7 +24,7 @@ mode = "yolo"
 @pytest.fixture
 def room(tmp_path, monkeypatch):
     room = Room(tmp_path)
-    room.configure(ALLOWED)
+    room.configure(f"\n[session]\nsnapshots = true\n{ALLOWED}")
     monkeypatch.chdir(room.project)
     return room
 
