@@ -25,6 +25,7 @@ class ProcessEntry:
     has_reaped: bool = False
 
 
+_LONGEST_LINE = 4096
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -37,8 +38,7 @@ def process_table() -> dict[int, ProcessEntry]:
 def read_entry(pid: int) -> ProcessEntry | None:
     """One row from /proc, None if there is none (any more)."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:
-            line = stat.read()
+        line = _read_line(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The program's name stands in parentheses and may itself hold parentheses and blanks.
@@ -53,6 +53,15 @@ def read_entry(pid: int) -> ProcessEntry | None:
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
         has_reaped=int(fields[8]) > 0,  # page faults of children waited for: none is without
     )
+
+
+def _read_line(path: str) -> bytes:
+    """One line of /proc. Hundreds are read for each command: a file object would cost more."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LONGEST_LINE)
+    finally:
+        os.close(fd)
 
 
 def has_in_environment(pid: int, setting: bytes) -> bool:

@@ -128,7 +128,7 @@ async def end(tree: CommandTree, *, grace_s: float) -> Ended:
     if running:
         await wait(tree, limit_s=grace_s)
     left = 0
-    for left in _killing(tree):
+    for left in _killing(tree, empty_scans=0 if running else 1):
         await asyncio.sleep(_RESCAN_S if left else 0)
     return Ended(running, left)
 
@@ -148,13 +148,13 @@ def _pauses(tree: CommandTree, limit_s: float) -> Iterator[float]:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _killing(tree: CommandTree) -> Iterator[int]:
+def _killing(tree: CommandTree, *, empty_scans: int = 0) -> Iterator[int]:
     """Kill until two scans in a row find nobody, yielding what each scan found.
 
     One empty scan proves nothing: a process may have forked behind it and ended before it.
+    `empty_scans` are those just made.
     """
     deadline = time.monotonic() + _KILL_LIMIT_S
-    empty_scans = 0
     while empty_scans < 2 and time.monotonic() < deadline:
         left = tree.send(signal.SIGKILL)
         empty_scans = 0 if left else empty_scans + 1
