@@ -37,7 +37,14 @@ from dirge_py.interrupted import choices_in, closed_words, completed, end_leftov
 from dirge_py.ledger import Ledger
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Failed, HookTerminated, Outcome
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Failed,
+    HookTerminated,
+    NeedsMoreTurns,
+    Outcome,
+)
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.runs import Run
 
@@ -98,32 +105,57 @@ class Drive:
             timer = loop.call_later(limit_s, self._run.signal.abort, TIMEOUT)
         try:
             early = await self._early_end()
-            if early is not None:
-                return self._close(early)
-            await self._loop()
-            ended = self._ended
-            return self._continuable(ended.outcome) if ended else self._close(_NO_END)
+            if early is None:
+                await self._loop()
+            ended = self._close(early or _NO_END)
         except Exception as error:
             _logger.exception("a run failed outside the loop")
-            return self._close(_failure(error))
+            ended = self._close(_failure(error))
+        except asyncio.CancelledError:
+            self._run.signal.abort("cancelled")
+            await self._tell_end(self._close(Cancelled(reason="cancelled")))
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
+        await self._tell_end(ended)
+        return self._continuable(ended.outcome)
 
     def emit(self, event: LoopEvent) -> None:
         self._has_begun = True
         if isinstance(event, AgentEnd):
             outcome = self._run.judge(event, self._parts.time_limit_s)
-            event = self._ended = replace(event, outcome=outcome)
+            # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
+            self._ended = replace(event, outcome=outcome)
+            return
         self._tell(event)
 
-    def _close(self, outcome: Outcome) -> Outcome:
+    def _close(self, outcome: Outcome) -> AgentEnd:
         """Whoever watches was promised a beginning and an end, whatever lies between."""
         if not self._has_begun:
             self.emit(AgentStart(run_id=self._run.id))
         if self._ended is None:
             self.emit(AgentEnd(messages=(), outcome=outcome))
-        return self._ended.outcome if self._ended else outcome
+        return self._ended or AgentEnd(messages=(), outcome=outcome)
+
+    async def _tell_end(self, ended: AgentEnd) -> None:
+        """Tell that the run is over, after whoever keeps what it said. One that rests is not."""
+        on_run_end = self._parts.on_run_end
+        try:
+            if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
+                await on_run_end(self._said(ended), self._run.signal)
+        except Exception:
+            _logger.exception("what a run said was not taken in")
+        finally:
+            self._tell(ended)
+
+    def _said(self, ended: AgentEnd) -> Sequence[Message]:
+        """What was said since the prompt, also by the parts of the run before this one."""
+        if self._order.prompts is not None:
+            return ended.messages
+        messages = self._ledger.messages
+        opened = [at for at, message in enumerate(messages) if _opens(message)]
+        return tuple(messages[opened[-1] :]) if opened else ended.messages
 
     async def _early_end(self) -> Outcome | None:
         """Why the prompts do not become history, if they do not."""
@@ -222,6 +254,7 @@ class Drive:
                 max_turns=parts.max_turns,
                 is_recorded=parts.recorder is not None,
                 single_turn=order.single_turn,
+                is_continued=order.prompts is None,
                 further=order.bundles,
             )
         )
@@ -325,7 +358,14 @@ class Drive:
         return outcome
 
 
+_RESTING = (NeedsMoreTurns, AwaitingConfirmation)
+"""Ends of what goes on later: a turn that was asked for alone, a call that waits for a yes."""
+
 _NO_END = Failed(kind="bug", message="The loop ended without saying so.")
+
+
+def _opens(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
 
 
 def _failure(error: Exception) -> Failed:

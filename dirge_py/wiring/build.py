@@ -24,7 +24,7 @@ from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder, may_change_something
-from dirge_py.streams import StreamFn
+from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.wiring.attach import GuardedAttacher
@@ -148,13 +148,31 @@ class _Site:
 
     def conversation(self) -> Conversation:
         room = self._room()
+        conversation = Conversation(self._parts(room))
+        restore(
+            conversation,
+            room.loaded,
+            recorder=room.recorder,
+            todo=room.todo,
+            workspace=self.workspace,
+            cwd=self.cwd,
+        )
+        return conversation
+
+    def _model(self, room: Room) -> tuple[str, ThinkingLevel]:
+        """The model to begin with; noted, where the session had another."""
         loaded, recorder = room.loaded, room.recorder
-        model, thinking = self.models.start_with(loaded)
-        if recorder is not None and (model, thinking) != (loaded.model, loaded.thinking):
-            recorder.note_model(model, thinking=thinking)
+        chosen = self.models.start_with(loaded)
+        if recorder is not None and chosen != (loaded.model, loaded.thinking):
+            recorder.note_model(chosen[0], thinking=chosen[1])
+        return chosen
+
+    def _parts(self, room: Room) -> Parts:
+        loaded, recorder = room.loaded, room.recorder
+        model, thinking = self._model(room)
         guards = self._guards(room, model)
         log = self._log(recorder)
-        parts = Parts(
+        return Parts(
             cwd=self.cwd,
             model=model,
             thinking=thinking,
@@ -205,16 +223,6 @@ class _Site:
                 self._let_go(recorder, log),
             ),
         )
-        conversation = Conversation(parts)
-        restore(
-            conversation,
-            loaded,
-            recorder=recorder,
-            todo=room.todo,
-            workspace=self.workspace,
-            cwd=self.cwd,
-        )
-        return conversation
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
         return (

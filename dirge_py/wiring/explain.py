@@ -19,6 +19,7 @@ from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import open_prompts
 from dirge_py.wiring.rules import open_gate
@@ -89,6 +90,7 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         todo=TodoList(),
         web=web_access(config, lambda key: None),
         ask=_nobody,
+        memory=open_memory(config, folder),
     )
     toolbox = Toolbox(discover(), services, str(folder))
     return Explainer(gate=gate, toolbox=toolbox, workspace=workspace, cwd=str(folder))

@@ -30,6 +30,7 @@ WRITERS = {
     "session/": "journals",
     "secrets/": "a key that a person typed",
     "telemetry/": "the log",
+    "memory/": "MEMORY.md and USER.md",
     "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written",
