@@ -21,6 +21,7 @@ from dirge_py.session.destinations import (
     behind_node,
 )
 from dirge_py.session.file_states import FileState, file_states, state_before
+from dirge_py.session.hidden import hidden_then
 from dirge_py.session.history import replay
 from dirge_py.session.points import MOVE, Point, SessionTree, points, tree_of
 from dirge_py.session.record import Record
@@ -40,8 +41,9 @@ class Preview:
     """What going there would do to the files, and to the conversation.
 
     `changes` would be made; `yours` would be made only if they are chosen: the person changed these
-    files since. `left_out` were too large to be kept, so they stay as they are. `unavailable` says
-    why the files cannot go there. `left_behind` messages would no longer be sent.
+    files since. `left_out` stay as they are, as no snapshot knows what they were: they are or were
+    too large to be kept, or ignored then. `unavailable` says why the files cannot go there.
+    `left_behind` messages would no longer be sent.
     """
 
     destination: Destination
@@ -278,11 +280,16 @@ class Timeline:
                 destination=destination, left_behind=len(left), unavailable=unavailable or _OFF
             )
         state = destination.state
-        later = [known for known in file_states(records) if known.seq > state.seq]
-        changes = await _changes(self._snapshots, now.tree, state.tree)
+        states = file_states(records)
+        later = [known for known in states if known.seq > state.seq]
+        all_changes = await _changes(self._snapshots, now.tree, state.tree)
+        hidden = await hidden_then(
+            self._snapshots, all_changes, state=state, states=states, now=now
+        )
+        changes = [change for change in all_changes if change.path not in hidden]
         theirs = await self._changed_by_person(state.tree, later, now) if changes else set()
         is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
-        lists = (state.left_out, now.left_out, *(known.left_out for known in later))
+        lists = (hidden, state.left_out, now.left_out, *(known.left_out for known in later))
         return Preview(
             destination=destination,
             changes=tuple(c for c in changes if not is_theirs[c.path]),

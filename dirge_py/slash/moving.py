@@ -100,8 +100,12 @@ def as_lines(preview: "Preview") -> str:
     if preview.yours:
         lines += ["Changed by you since, and kept unless you choose them:", *_listed(preview.yours)]
     if preview.left_out:
-        lines.append(f"Too large for a snapshot, so left as they are: {_names(preview.left_out)}")
+        lines.append(_as_they_are(preview.left_out))
     return "\n".join(lines)
+
+
+def _as_they_are(paths: Sequence[str]) -> str:
+    return f"Too large for a snapshot or ignored then, so left as they are: {_names(paths)}"
 
 
 def told(moved: "Moved") -> str:
@@ -117,7 +121,7 @@ def told(moved: "Moved") -> str:
     if moved.kept:
         lines.append(f"Changed by you since, and kept: {_names(moved.kept)}")
     if moved.left_out:
-        lines.append(f"Too large for a snapshot, so left as they are: {_names(moved.left_out)}")
+        lines.append(_as_they_are(moved.left_out))
     if moved.what == "conversation" and moved.unavailable:
         lines.append(f"The files stay as they are: {moved.unavailable}.")
     return "\n".join([*lines, *moved.notices])

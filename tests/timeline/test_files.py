@@ -1,5 +1,6 @@
 """Going back with the files: what the agent changed goes back, what the person changed is kept."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,38 @@ async def test_g13_a_file_too_large_for_a_snapshot_is_named(room: Room) -> None:
         assert moved.left_out == ("big",)
         assert moved.done == ("a",)
         assert (room.project / "big").stat().st_size == LARGE + 6
+
+
+async def test_what_was_ignored_or_too_large_or_anothers_then_is_not_removed(room: Room) -> None:
+    async with desk(room) as d:
+        (room.project / "big").write_bytes(b"x" * (LARGE + 1))
+        d.edit(**{".env": "KEY=1\n", ".gitignore": ".env\nlog/\n"})
+        inner = room.project / "inner"
+        subprocess.run(["git", "init", "-q", str(inner)], check=True)
+        (inner / "f").write_text("theirs\n")
+        commands = ["rm .gitignore", "echo 2 >> .env", "echo small > big", "rm -rf inner/.git"]
+        await d.prompt("work", "; ".join([*commands, "mkdir log", "echo x > log/x", "echo > a"]))
+        assert await changed(d) == {".gitignore": "added", "a": "removed"}
+
+        moved = await d.timeline.undo()
+
+        assert (moved.done, moved.failed) == ((".gitignore", "a"), ())
+        # Nobody knows of the one in the folder that was ignored.
+        assert moved.left_out == (".env", "big", "inner/", "inner/f", "log/x")
+        assert sorted(d.files) == [".env", ".gitignore", "big", "inner/f", "log/x"]
+
+
+async def test_a_file_that_went_when_it_was_ignored_goes_again_by_redo(room: Room) -> None:
+    async with desk(room) as d:
+        d.edit(made="one\n")
+        await d.prompt("work", "rm made; echo made > .gitignore")
+        await d.timeline.undo()
+        assert d.files == {"made": "one\n"}
+
+        moved = await d.timeline.redo()
+
+        assert (moved.done, moved.left_out) == ((".gitignore", "made"), ())
+        assert d.files == {".gitignore": "made\n"}
 
 
 async def test_a_file_that_cannot_be_put_back_is_told_with_its_reason(room: Room) -> None:

@@ -1,6 +1,6 @@
 """What the rest of the program knows about snapshots of the working tree."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -14,7 +14,11 @@ SnapshotMoment = Literal["before_run", "turn", "before_move"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The tree at one moment. `left_out` are changed files that it does not hold, as too large."""
+    """The tree at one moment.
+
+    `left_out` are changed files that it, or the one before, does not hold, as too large; and the
+    folders (with a `/`) of other repositories.
+    """
 
     tree: str
     left_out: tuple[str, ...] = ()
@@ -58,6 +62,13 @@ class Snapshots(Protocol):
 
         Raises:
             SessionError: one of them is gone.
+        """
+
+    async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
+        """Of paths that the tree lacks, those that it ignores: they may have been there.
+
+        Raises:
+            SessionError: the tree is gone.
         """
 
     async def restore(self, tree: str, paths: Sequence[str]) -> Restored:

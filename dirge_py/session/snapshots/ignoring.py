@@ -3,11 +3,12 @@
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.snapshots.git import Git, GitFailed
+from dirge_py.session.snapshots.git import Git, GitFailed, settings
+from dirge_py.session.snapshots.trees import Entry
 
 _READ_S = 10.0
 _OUR_FILES = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|old)")
@@ -87,6 +88,50 @@ def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str
         quoted = re.sub(r"([\\*?\[\]! ])", r"\\\1", own_folder)
         options.append(f"--exclude=/{quoted}")
     return options
+
+
+def rules_in(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The files of rules among those of a tree. Git follows no link to one."""
+    return {
+        path: entry
+        for path, entry in entries.items()
+        if path.rpartition("/")[2] == ".gitignore" and not entry.is_link
+    }
+
+
+async def ignored_by(
+    git: Git,
+    paths: Sequence[str],
+    *,
+    rules: Mapping[str, bytes],
+    files: Sequence[Path | None],
+    store: Path,
+    scratch: Path,
+) -> frozenset[str]:
+    """Those of the paths that are ignored where a work tree has these files of rules.
+
+    `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
+    """
+    tree, asked, found = scratch / "tree", scratch / "asked", scratch / "found"
+    for path, text in rules.items():
+        file = tree / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text)
+    tree.mkdir(exist_ok=True)
+    outside = scratch / "rules"
+    outside.write_bytes(
+        b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
+    )
+    # This command takes no literal names, and without the dot one with a colon would be none.
+    asked.write_bytes(b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths))
+    words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
+    # It says 1 where none is ignored.
+    line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
+    extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
+    extra |= settings(("core.excludesFile", str(outside)))
+    await git.run(line, store=store, timeout_s=_READ_S, extra=extra)
+    named = found.read_bytes().split(b"\0")
+    return frozenset(os.fsdecode(path.removeprefix(b"./")) for path in named if path)
 
 
 def _is_file(path: Path) -> bool:

@@ -1,12 +1,13 @@
 """Looking into stores: the one in use, and behind it those that were moved aside."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.errors import SessionError
 from dirge_py.session.snapshots.base import TreeChange
 from dirge_py.session.snapshots.git import Git, GitFailed
+from dirge_py.session.snapshots.ignoring import ignored_by
 from dirge_py.session.snapshots.store_folder import StoreFolder
 from dirge_py.session.snapshots.trees import TREE, Contents, Entry, changes_in, entries_of
 
@@ -118,6 +119,23 @@ class Reading:
                 await self._run(check)
             lines = found.read_text(encoding="ascii").splitlines()
         return frozenset(line for line in lines if " " not in line)
+
+    async def ignored(
+        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
+    ) -> Collection[str]:
+        """See `ignored_by`. What cannot be told counts as ignored."""
+        with self._folder.scratch() as scratch:
+            try:
+                return await ignored_by(
+                    self._git,
+                    paths,
+                    rules=rules,
+                    files=files,
+                    store=self._stores[0],
+                    scratch=scratch,
+                )
+            except (GitFailed, OSError):
+                return frozenset(paths)
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[Contents]:

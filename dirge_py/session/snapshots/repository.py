@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.names import project_id, project_root
 from dirge_py.session.snapshots.base import Restored, Snapshot, TreeChange
 from dirge_py.session.snapshots.git import GitFailed, find_git, private_git
-from dirge_py.session.snapshots.ignoring import personal_excludes, project_git
+from dirge_py.session.snapshots.ignoring import personal_excludes, project_git, rules_in
 from dirge_py.session.snapshots.pruning import Pruning
 from dirge_py.session.snapshots.reading import Reading
 from dirge_py.session.snapshots.restoring import DAMAGED, Wanted, look_at, put_back
@@ -73,6 +73,7 @@ class Repository:
         self._failure = ""
         self._taking: Taking | None = None
         self._seat: Seat | None = None
+        self._personal: Path | None = None
         self._whole: dict[str, float] = {}
         self._turn = asyncio.Lock()
         self._is_closed = False
@@ -99,6 +100,10 @@ class Repository:
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         self._check_there()
         return await self._alone(self._reading().changes(before, after))
+
+    async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
+        self._check_there()
+        return await self._alone(self._ignored_then(tree, paths)) if paths else ()
 
     async def restore(self, tree: str, paths: Sequence[str]) -> Restored:
         self._check_there()
@@ -188,13 +193,13 @@ class Repository:
                 await self._folder.make(self._git)
             self._seat = await asyncio.to_thread(take_seat, self._folder.path, self._session)
         project = project_git(self._root)
-        personal = await personal_excludes(self._git, project, self._seat.file("personal"))
+        self._personal = await personal_excludes(self._git, project, self._seat.file("personal"))
         own = os.path.relpath(self._state, self._root)
         self._taking = Taking(
             self._git,
             self._seat,
             project=project,
-            personal=personal,
+            personal=self._personal,
             own_folder="" if own.startswith("..") else own,
             ref=f"refs/dirge/{self._session}",
             terms=self._terms,
@@ -273,6 +278,14 @@ class Repository:
             return False
         await self._set_aside()
         return await self._reading().holds(tree)
+
+    async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
+        reading = self._reading()
+        rules = rules_in(await reading.entries(tree))
+        async with reading.contents(entry.oid for entry in rules.values()) as contents:
+            texts = {path: contents.read(entry.oid) or b"" for path, entry in rules.items()}
+        files = (self._personal, project_git(self._root).exclude)
+        return await reading.ignored(paths, rules=texts, files=files)
 
     async def _restore(self, tree: str, paths: Sequence[str]) -> Restored:
         reading = self._reading()

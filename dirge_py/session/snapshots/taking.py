@@ -224,21 +224,21 @@ class Taking:
     def _keep(self, date: int) -> str:
         """Write the tree, and a commit whose ref keeps it from being pruned and dates it."""
         git, tree = shlex.quote(self._git.program), shlex.quote(str(self._seat.file("tree")))
+        # Without the sign git takes a number of few digits, or of too many, for no date at all.
+        when = f"@{max(0, date)} +0000"
         return (
             f"{git} write-tree >{tree} && "
-            f'commit=$(GIT_AUTHOR_DATE="{date} +0000" GIT_COMMITTER_DATE="{date} +0000" '
+            f'commit=$(GIT_AUTHOR_DATE="{when}" GIT_COMMITTER_DATE="{when}" '
             f'{git} commit-tree -m snapshot "$(<{tree})") && '
             f'{git} update-ref "{self._ref}/$(<{tree})" "$commit"'
         )
 
     def _left_out(self, found: Candidates) -> tuple[str, ...]:
-        """Large files that changed since the last snapshot; once, what is never held."""
+        """Files that changed and are or were too large to be held; once, what is never held."""
         before = load_stamps(self._seat.large)
         if found.large != before:
             save_stamps(self._seat.large, found.large)
         named = differing(before, found.large) if before is not None else []
-        # One that shrank, so that it is held now, is not left out.
-        held = set(found.present)
         once = {*found.nested, *found.unreadable} - self._named
         self._named |= once
-        return tuple(path for path in [*named, *sorted(once)] if path not in held)
+        return (*named, *sorted(once))

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -152,3 +153,15 @@ async def test_a_folder_that_was_not_there_goes_with_its_last_file(project):
     await restore_all(repository, before, (await repository.take()).tree)
 
     assert sorted(os.listdir(project.root)) == ["kept"]
+
+
+@pytest.mark.parametrize("now", [-5.0, 0.0, 86_400.0, 4_102_444_800.0])
+async def test_whatever_the_clock_says_a_snapshot_is_taken(project, now):
+    project.put("f", "then\n")
+    repository = project.open(clock=lambda: now)
+    before = (await repository.take()).tree
+    project.put("f", "now\n")
+
+    restored = await restore_all(repository, before, (await repository.take()).tree)
+
+    assert restored.done == ("f",)
