@@ -296,6 +296,8 @@ class Conversation(Choices):
             for close in self._parts.on_close:
                 await close()
         finally:
+            # What could not be saved is known only now.
+            self._tell_notices(None)
             self._is_gone.set()
 
     # -- inside

@@ -37,6 +37,7 @@ def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product
         assert ran.exit_code == 0
         assert ran.json["result"] == "I could not."
         assert "memory" in ran.stderr
+        assert "of session kept were not saved." in ran.stderr
         assert (product.project / "a.txt").read_text() == "one\n"
         (product.state_dir / "filler").unlink()
         product.will(Say(text="again"))
