@@ -65,7 +65,11 @@ class SessionError(DirgeError):
 
 
 class SessionBusy(SessionError):
-    """Another process holds the writer's lock of this session."""
+    """Another process holds the writer's lock of the session `session_id`."""
+
+    def __init__(self, message: str, *, session_id: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.session_id = session_id
 
 
 class FileError(DirgeError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dirge_py.config import paths
 from dirge_py.errors import ConfigError
 from dirge_py.questions import Asker
+from dirge_py.ui.busy import Way
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.ui.start import Looks, SetupService, TuiStart
 
@@ -52,11 +53,14 @@ def start_of(
         config, wanted = with_project(load(), wanted, project().project)
         return build(config, asker, wanted)
 
-    def open_other(asker: Asker, session_id: str | None) -> "Conversation":
+    def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":
         from dirge_py.wiring.options import SessionChoice
 
-        kind = SessionChoice(kind="resume", id=session_id) if session_id else SessionChoice()
-        return opened(asker, replace(options(), session=kind))
+        choice = SessionChoice()
+        if session_id:
+            kind = "view" if way == "view" else "resume"
+            choice = SessionChoice(kind=kind, id=session_id, fork=way == "fork")
+        return opened(asker, replace(options(), session=choice))
 
     def setup() -> SetupService:
         from dirge_py.wiring.setup import ProviderSetup
@@ -81,7 +85,7 @@ def start_of_demo(demo: "Demo") -> TuiStart:
 
     return TuiStart(
         open_first=lambda asker: demo.conversation(asker, paced=True),
-        open_other=lambda asker, session_id: demo.conversation(asker, paced=True),
+        open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
         first_prompt=PROMPT,
         is_kept=False,
     )

@@ -79,6 +79,7 @@ def _open_locked(path: Path) -> int:
         who = f"process {holder}" if holder else "another process"
         raise SessionBusy(
             f"Session {path.stem} is busy: it is in use by {who}.",
+            session_id=path.stem,
             hint="Use `--fork-session` to branch off, or close the other one first.",
         ) from error
     except OSError as error:

@@ -101,7 +101,7 @@ class Store:
         session_id = self.find(name)
         writer = writer_of(self._path(session_id).with_suffix(".lock"))
         why = f"because process {writer} writes it" if writer else "as it was opened to look at"
-        return f"Session {session_id} is read-only {why}; `--fork-session` or /fork goes on."
+        return f"Session {session_id} is read-only {why}; `--fork-session` or /sessions goes on."
 
     def paths_of(self, session_id: str) -> Sequence[Path]:
         """Every file and folder that belongs to the session, the one that lists it first.

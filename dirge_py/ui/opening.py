@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
-from dirge_py.errors import DirgeError, NoProvider
+from dirge_py.errors import DirgeError, NoProvider, SessionBusy
+from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.questions import AnswersTrust
 from dirge_py.ui.asker import DockedAsker
+from dirge_py.ui.busy import question_about, way_from
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of, prompt_in_use
@@ -48,11 +50,23 @@ class Opening:
         return self._app.talk.conversation is not None
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
-        """Go on in another session, or a new one; the one before is closed."""
+        """Go on in another session, or a new one; the one before is closed.
+
+        Where the other one is busy and the person wants nothing of it, the one before goes on.
+        """
         before = self._app.talk.conversation
-        conversation = self._start.open_other(self.asker, session_id)
+        try:
+            conversation = self._start.open_other(self.asker, session_id)
+        except SessionBusy as error:
+            other = await self._open_busy(error)
+            if other is None and before is not None:
+                return before
+            if other is None:
+                raise
+            conversation = other
         self._take_up(conversation)
         if before is not None:
+            before.subscribe(self._hear_last_words)
             await before.close()
         if conversation.interruption is not None:
             # Whoever asked for the session has to get it first.
@@ -72,7 +86,7 @@ class Opening:
             try:
                 warnings = self._take_looks(await asyncio.to_thread(self._start.prepare))
                 warnings += await self._ask_for_trust()
-                conversation = self._start.open_first(self.asker)
+                conversation = await self._open_first()
                 break
             except NoProvider as error:
                 if not await self._set_up(error):
@@ -87,6 +101,27 @@ class Opening:
             await self._app.talk.say("/sessions", "now")
         else:
             await self._offer_to_carry_on(conversation)
+
+    def _hear_last_words(self, event: LoopEvent) -> None:
+        """What a conversation that is left tells while it is closed."""
+        if isinstance(event, SystemNotice):
+            self._app.say(event.content, tone="warning")
+
+    async def _open_first(self) -> "Conversation":
+        try:
+            return self._start.open_first(self.asker)
+        except SessionBusy as error:
+            conversation = await self._open_busy(error)
+            if conversation is None:
+                raise
+            return conversation
+
+    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
+        """What the person wants of a session that is in use: a copy, a look at it, or None."""
+        way = way_from(await self.asker.question([question_about(error)]))
+        if way is None:
+            return None
+        return self._start.open_other(self.asker, error.session_id, way)
 
     async def _offer_to_carry_on(self, conversation: "Conversation") -> None:
         """Ask what becomes of a run that was cut off; the command knows how to go on with it."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.questions import Asker, TrustOffer
+from dirge_py.ui.busy import Way
 from dirge_py.wiring.offers import Draft, Offer
 
 if TYPE_CHECKING:
@@ -20,7 +21,9 @@ class OpenFirst(Protocol):
 class OpenOther(Protocol):
     """Opens a stored session by its id, or a new one for None. Raises SessionError, …"""
 
-    def __call__(self, asker: Asker, session_id: str | None) -> "Conversation": ...
+    def __call__(
+        self, asker: Asker, session_id: str | None, way: Way = "write"
+    ) -> "Conversation": ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from dirge_py.messages import UserMessage
 from dirge_py.permission.rules import Mode
 from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.ui.app import DirgeApp
+from dirge_py.ui.busy import Way
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart
@@ -56,8 +57,11 @@ class Desk:
             raise self._refusals.pop(0)
         return self._open(asker, self._resumes or None)
 
-    def _open(self, asker: Asker, session_id: str | None) -> Conversation:
-        choice = SessionChoice(kind="resume", id=session_id) if session_id else SessionChoice()
+    def _open(self, asker: Asker, session_id: str | None, way: Way = "write") -> Conversation:
+        choice = SessionChoice()
+        if session_id:
+            kind = "view" if way == "view" else "resume"
+            choice = SessionChoice(kind=kind, id=session_id, fork=way == "fork")
         self.asker = asker
         self.opened.append(self.room.build(asker, choice))
         self.opened[-1].set_mode(self._mode)
