@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.errors import SessionError
@@ -126,11 +126,14 @@ class Taking:
         # What a killed command left would stop every one that comes.
         seat.file("index.lock").unlink(missing_ok=True)
         changed, others = seat.file("changed"), seat.file("others")
+        listing, learn = self._tracked_listing()
+        # All in one: beside starting a command, what it does costs little.
         await self._run(
             git.command("diff-files", "-z", "--name-only", "--no-renames", stdout=changed),
             git.command("ls-files", "-z", "--others", *self._ignores(), stdout=others),
+            *listing,
         )
-        tracked = await self._tracked_though_ignored()
+        tracked = learn()
         return await asyncio.to_thread(
             lambda: candidates(
                 git.root,
@@ -140,31 +143,33 @@ class Taking:
             )
         )
 
-    async def _tracked_though_ignored(self) -> Sequence[str]:
+    def _tracked_listing(self) -> tuple[Sequence[str], Callable[[], Sequence[str]]]:
         """What the project's git has although a rule ignores it, as far as it changed.
 
-        From then on it is in our index, and the rules say nothing about it any more.
+        Commands to run, if its index changed, and then a function that tells. From then on it is in
+        our index, and the rules say nothing about it any more.
         """
         index = self._project.index
         if index is None:
-            return ()
+            return (), lambda: ()
         now = stamps("", [str(index)])
-        if now != self._tracked_of:
-            listed = self._seat.file("tracked")
-            ask = self._git.command(
-                "ls-files", "-z", "--cached", "--ignored", *self._ignores(), stdout=listed
-            )
-            # One of a kind that cannot be read alone names nothing.
-            quoted = shlex.quote(str(index))
-            await self._run(
-                f"{{ GIT_INDEX_FILE={quoted} {ask} || : >{shlex.quote(str(listed))}; }}"
-            )
-            self._tracked, self._tracked_of = tuple(names_in(listed)), now
-        before, self._tracked_stamps = (
-            self._tracked_stamps,
-            stamps(self._git.root, self._tracked),
+        listed = self._seat.file("tracked")
+        is_known = now == self._tracked_of
+
+        def learn() -> Sequence[str]:
+            if not is_known:
+                self._tracked, self._tracked_of = tuple(names_in(listed)), now
+            before = self._tracked_stamps
+            self._tracked_stamps = stamps(self._git.root, self._tracked)
+            return [p for p, stamp in self._tracked_stamps.items() if before.get(p) != stamp]
+
+        ask = self._git.command(
+            "ls-files", "-z", "--cached", "--ignored", *self._ignores(), stdout=listed
         )
-        return [path for path, stamp in self._tracked_stamps.items() if before.get(path) != stamp]
+        # One of a kind that cannot be read alone names nothing.
+        quoted = shlex.quote(str(listed))
+        command = f"{{ GIT_INDEX_FILE={shlex.quote(str(index))} {ask} || : >{quoted}; }}"
+        return (() if is_known else (command,)), learn
 
     async def _check_count(self, found: Candidates) -> None:
         """Raises TooLarge for an index of too many files, also without those ignored by now."""
