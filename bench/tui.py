@@ -1,8 +1,9 @@
-"""What the terminal UI costs on a 120 x 40 pty: starting, idling, streaming.
+"""What the terminal UI costs on a 120 x 40 pty: starting, idling, streaming, resuming.
 
-    python bench/tui.py stream | 2000 | 10000
+    python bench/tui.py stream | 2000 | 10000 | resume
 
-The model is the scripted provider in the same process, so its own cost is included.
+The model is the scripted provider in the same process, so its own cost is included. `resume` goes
+on in a session of 5,000 messages and 20 MB.
 """
 
 import fcntl
@@ -17,6 +18,11 @@ import tempfile
 import termios
 import time
 from pathlib import Path
+
+from sessions import write
+
+from dirge_py.session.segments import Limits
+from dirge_py.session.store import Store
 
 _END = "END-OF-ANSWER"
 
@@ -52,7 +58,7 @@ def configure(folder: Path, kind: str) -> Path:
 class Program:
     """dirge on a pty: what it wrote, and what it has cost so far."""
 
-    def __init__(self, folder: Path, config: Path) -> None:
+    def __init__(self, folder: Path, config: Path, *words: str) -> None:
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         root = Path(__file__).resolve().parent.parent
@@ -62,7 +68,7 @@ class Program:
             "DIRGE_STATE_DIR": str(folder / "state"),
             "PYTHONPATH": str(root),
         }
-        command = [sys.executable, "-m", "dirge_py", "--config", str(config)]
+        command = [sys.executable, "-m", "dirge_py", "--config", str(config), *words]
         self.child = subprocess.Popen(
             command,
             stdin=slave,
@@ -104,8 +110,29 @@ class Program:
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def resume() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        config = configure(folder, "stream")
+        sessions = Store(folder / "state", folder).folder
+        sessions.mkdir(parents=True)
+        limits = Limits(records=10**9, size=10**12)
+        write(sessions / "long.jsonl", turns=1250, result_chars=12_000, limits=limits)
+        program = Program(folder, config, "-r", "long")
+        first_s = program.read_until("hat shall be done", 20)
+        whole_s = first_s + program.read_until("Back in this session", 60)
+        print(f"5,000 messages: input on screen {first_s:.2f} s, all of it {whole_s:.2f} s,")
+        program.read_for(1.0)
+        print(f"{program.cpu_s():.2f} s CPU, {program.rss_mb():.0f} MB")
+        program.child.terminate()
+        program.child.wait(10)
+
+
 def main() -> None:
     kind = sys.argv[1] if len(sys.argv) > 1 else "stream"
+    if kind == "resume":
+        resume()
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = Program(folder, configure(folder, kind))

@@ -92,6 +92,13 @@ class Layout:
                 return index
         raise ValueError("the block is not in the transcript")
 
+    def is_above(self, block: Block, other: Block) -> bool:
+        """Whether `block` comes before `other`; looked for from the end, to the first of both."""
+        for known in reversed(self._blocks):
+            if known is block or known is other:
+                return known is other and block is not other
+        raise ValueError("neither block is in the transcript")
+
     # -- what changes all of it
 
     def resize(self, width: int) -> bool:

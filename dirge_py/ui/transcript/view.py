@@ -210,8 +210,8 @@ class Transcript(ScrollView, can_focus=False):
 
     def _note_change(self, block: Block) -> None:
         """Remember the highest block that changed: only what is below it is drawn again."""
-        layout = self._blocks
-        if self._changed_from is None or layout.index(block) < layout.index(self._changed_from):
+        changed = self._changed_from
+        if changed is None or self._blocks.is_above(block, changed):
             self._changed_from = block
 
     def _refresh_changed(self, *, has_scrolled: bool) -> None:
