@@ -1,6 +1,7 @@
 """`dirge sessions import`: one file of another program at a time."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Literal
 from dirge_py import __version__
 from dirge_py.config.paths import state_dir
 from dirge_py.lib.clean import clean
+from dirge_py.lib.home_path import from_home
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.names import project_root
 from dirge_py.session.store import Store
@@ -23,10 +25,10 @@ def take_over_file(name: str, program: Literal["claude", "codex", "auto"], store
     Raises:
         SessionError: it holds no session, or cannot be read or stored.
     """
-    found = read_foreign(Path(name).expanduser(), program)
+    found = read_foreign(from_home(name), program)
     target = _project_of(found.cwd, store)
     taken = take_over(found, target, redact=_redactor())
-    elsewhere = "" if target.folder == store.folder else f" -C {found.cwd}"
+    elsewhere = "" if target.folder == store.folder else f" -C {shlex.quote(found.cwd)}"
     if taken.is_known:
         told = [f"{taken.session_id}  was imported before; nothing was done"]
     else:

@@ -12,6 +12,7 @@ from dirge_py.config.entries import entry_of
 from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.services import SERVICE_OF
 from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.lib.home_path import from_home
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.secrets.keys import read_key, resolve_key
 
@@ -124,7 +125,7 @@ def _accepted(url: str, source: str, allow_insecure: bool) -> str:
 def _chosen_key(config: Config) -> str | None:
     chosen = config.origin.chosen
     if chosen.api_key_file:
-        return read_key(Path(chosen.api_key_file).expanduser())
+        return read_key(from_home(chosen.api_key_file))
     return chosen.api_key
 
 

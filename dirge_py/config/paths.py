@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dirge_py.errors import ConfigError
+from dirge_py.lib.home_path import from_home
 
 
 def config_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -24,7 +25,7 @@ def config_file(environment: Mapping[str, str] = os.environ) -> Path:
 def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) -> Path:
     named = environment.get(own)
     if named:
-        return Path(named).expanduser().absolute()
+        return from_home(named).absolute()
     # The XDG specification: a relative value is invalid and to be ignored.
     base = environment.get(xdg, "")
     if os.path.isabs(base):

@@ -51,6 +51,15 @@ class Unsent:
         self._keep_title()
         return name
 
+    @property
+    def title(self) -> str:
+        """What the session is called by now; "" if it has no name, or keeps nothing."""
+        if self._title or self._recorder is None:
+            return self._title
+        named = [r.data for r in self._recorder.records() if r.type == "title"]
+        newest = named[-1].get("title") if named and isinstance(named[-1], Mapping) else ""
+        return newest if isinstance(newest, str) else ""
+
     def message_came(self) -> None:
         """There is a message now: what waited for one can be kept."""
         self._has_begun = True

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
+from dirge_py.lib.home_path import from_home
 from dirge_py.lib.late import late
 from dirge_py.messages import UserMessage
 from dirge_py.session.history import title_of
@@ -32,7 +33,7 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
     document = _document(conversation)
     text = written(document, cast("Form", form))
     if name:
-        path = write_new(conversation.cwd / Path(name).expanduser(), text)
+        path = write_new(conversation.cwd / from_home(name), text)
     else:
         default = file_name(document.title, document.id, form)
         path = write_new(conversation.cwd / default, text, other_name=True)
@@ -59,7 +60,7 @@ def _document(conversation: "Conversation") -> "Document":
     prompts = (m for m in messages if isinstance(m, UserMessage) and m.origin == "user")
     return Document(
         id=conversation.session_id or "",
-        title=next(map(title_of, prompts), ""),
+        title=conversation.unsent.title or next(map(title_of, prompts), ""),
         cwd=str(conversation.cwd),
         model=conversation.model,
         usage=conversation.usage,

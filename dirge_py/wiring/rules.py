@@ -10,6 +10,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.home_path import from_home
 from dirge_py.lib.late import late
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.gate import Gate
@@ -115,4 +116,4 @@ def _key_files(config: Config) -> list[Path]:
     named = [entry.api_key_file for entry in all_entries(config).values() if entry.api_key_file]
     if config.origin.chosen.api_key_file:
         named.append(config.origin.chosen.api_key_file)
-    return [folder / Path(name).expanduser() for name in named]
+    return [folder / from_home(name) for name in named]

@@ -26,7 +26,7 @@ async def typed(line: str, **conversation: Any) -> str:
     return front.shown[0]
 
 
-async def exported(line: str, folder: Path, messages: Any = SAID) -> str:
+async def exported(line: str, folder: Path, messages: Any = SAID, title: str = "") -> str:
     return await typed(
         line,
         cwd=folder,
@@ -35,6 +35,7 @@ async def exported(line: str, folder: Path, messages: Any = SAID) -> str:
         model="work/m",
         usage=Usage(input=7),
         cost_usd=None,
+        unsent=SimpleNamespace(title=title),
     )
 
 
@@ -48,6 +49,13 @@ async def test_it_goes_to_a_new_file_named_after_the_session(tmp_path: Path) -> 
     first, second = (tmp_path / f"{name}{end}.md" for end in ("", "-2"))
     assert first.read_bytes() == second.read_bytes()
     assert "> Fix the parser, please" in first.read_text()
+
+
+async def test_a_session_that_was_renamed_is_exported_under_its_name(tmp_path: Path) -> None:
+    assert "dirge-the-lexer-20261120" in await exported("/export", tmp_path, title="The lexer")
+
+    [file] = tmp_path.iterdir()
+    assert file.read_text().startswith("# The lexer\n")
 
 
 async def test_the_ending_of_a_file_tells_its_form(tmp_path: Path) -> None:
@@ -65,8 +73,11 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     for name in ("notes.md", "link.md"):
         with pytest.raises(FileError, match="is there already"):
             await exported(f"/export {name}", tmp_path)
-    with pytest.raises(FileError, match="No such file"):
-        await exported("/export no/such/folder.md", tmp_path)
+    for name in ("no/such/folder.md", "~nobody-of-that-name/talk.md"):
+        with pytest.raises(FileError, match="No such file"):
+            await exported(f"/export {name}", tmp_path)
+    with pytest.raises(FileError, match="null byte"):
+        await exported("/export a\0b.md", tmp_path)
 
     assert (tmp_path / "notes.md").read_text() == "mine"
     assert not (tmp_path / "elsewhere.md").exists()

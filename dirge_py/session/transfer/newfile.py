@@ -30,8 +30,9 @@ def write_new(path: Path, text: str, *, other_name: bool = False) -> Path:
                 raise FileError(
                     f"{str(path)!r} is there already.", hint="Name another file."
                 ) from error
-        except OSError as error:
-            raise FileError(f"{str(path)!r} cannot be written: {error.strerror}.") from error
+        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+            why = getattr(error, "strerror", None) or error
+            raise FileError(f"{str(path)!r} cannot be written: {why}.") from error
         number += 1
 
 
