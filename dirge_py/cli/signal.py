@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +53,15 @@ def signal(rest: Sequence[str]) -> int:
     store = _store(Path(flags.cwd) if flags.cwd else Path.cwd())
     session_id = store.find(flags.session)
     if flags.name is None:
-        sys.stdout.write(_waiting(store.events_since(session_id, 0)))
+        sys.stdout.write(_told(_waiting(store.events_since(session_id, 0))))
         return 0
     from dirge_py.durable.signals import SignalBox
 
+    payload = _payload(flags)
+    if flags.name == "answer":
+        _check_answer(payload, _waiting(store.events_since(session_id, 0)))
     try:
-        SignalBox(store.folder / session_id / "signals").send(flags.name, _payload(flags))
+        SignalBox(store.folder / session_id / "signals").send(flags.name, payload)
     except OSError as error:
         raise SessionError(
             f"The signal cannot be left for session {session_id}: {error.strerror}.",
@@ -81,14 +84,34 @@ def _payload(flags: Namespace) -> Any:
         return {}
     try:
         return json.loads(flags.payload)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
             f"the payload is no JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
         ) from error
 
 
-def _waiting(records: Sequence[Any]) -> str:
-    """The calls that were asked about and not answered yet, one on a line."""
+def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
+    """Refuse what would be left unheard: nobody else tells who sent it.
+
+    Raises:
+        UsageError: it is no answer.
+        SessionError: nobody asked about that call.
+    """
+    match payload:
+        case {"call_id": str(call_id), "effect": "allow" | "deny"}:
+            if call_id in waiting:
+                return
+            raise SessionError(
+                f"No call {call_id!r} waits for an answer.",
+                hint="`dirge signal SESSION` lists those that do, if `[permission] remote` is on.",
+            )
+    raise UsageError(
+        "that is no answer.", hint='As in \'{"call_id": "call_1", "effect": "allow"}\', or "deny".'
+    )
+
+
+def _waiting(records: Sequence[Any]) -> Mapping[str, str]:
+    """The calls that were asked about and not answered yet, each in a line, by id."""
     waiting: dict[str, str] = {}
     for record in records:
         match record.type, record.data:
@@ -96,6 +119,10 @@ def _waiting(records: Sequence[Any]) -> str:
                 waiting = {call["call_id"]: _line(call) for call in calls if isinstance(call, dict)}
             case (("answered" | "run_end" | "run_start"), _):
                 waiting = {}
+    return waiting
+
+
+def _told(waiting: Mapping[str, str]) -> str:
     if not waiting:
         return "Nothing waits for an answer.\n"
     return "".join(f"{visible(call_id)}  {visible(line)}\n" for call_id, line in waiting.items())

@@ -57,7 +57,9 @@ class SignalBox:
                 f"The payload of a signal may have {MOST_BYTES} bytes; this has {len(content)}."
             )
         signal_id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self._folder.parent, self._folder):
+            # Each by itself: what `parents` makes is open to others.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"{signal_id}-{name}.json"
         draft = path.with_suffix(".new")
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -21,8 +21,22 @@ def test_mistakes_are_named(product: Product) -> None:
     assert (unknown.exit_code, "no session 'yours'" in unknown.stderr) == (1, True)
     broken = product.run("signal", "mine", "answer", "{effect")
     assert (broken.exit_code, "no JSON" in broken.stderr) == (2, True)
+    deep = product.run("signal", "mine", "go", "[" * 50_000)
+    assert (deep.exit_code, "no JSON" in deep.stderr) == (2, True)
     odd = product.run("signal", "mine", "../x", "{}")
     assert (odd.exit_code, "cannot be the name" in odd.stderr) == (2, True)
+
+
+def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
+    product.will(Say(text="Fine."))
+    assert product.run("-p", "--session", "mine", "hello").exit_code == 0
+
+    for payload in ("{}", '{"call_id": "c", "effect": "alow"}', "3"):
+        none = product.run("signal", "mine", "answer", payload)
+        assert (none.exit_code, "that is no answer" in none.stderr) == (2, True)
+    late = product.run("signal", "mine", "answer", '{"call_id": "c", "effect": "allow"}')
+    assert (late.exit_code, "No call 'c' waits" in late.stderr) == (1, True)
+    assert not list(product.state_dir.glob("sessions/*/mine/signals/*"))
 
 
 def test_what_waits_is_shown_and_what_is_sent_is_kept(product: Product) -> None:
@@ -35,3 +49,4 @@ def test_what_waits_is_shown_and_what_is_sent_is_kept(product: Product) -> None:
     assert (sent.exit_code, sent.stdout) == (0, "Sent go to mine.\n")
     [left] = product.state_dir.glob("sessions/*/mine/signals/*-go.json")
     assert left.read_text() == '{"n": 1}'
+    assert {at.stat().st_mode & 0o077 for at in (left, *left.parents[:2])} == {0}
