@@ -40,6 +40,19 @@ def _body(message: Message) -> Iterator[str]:
             yield f"*{text}*"
         else:
             yield text
+            yield from _left_open(text)
+
+
+def _left_open(text: str) -> Iterator[str]:
+    """What ends the fence that `text` left open, so that it swallows nothing that follows."""
+    fence = ""
+    for found in re.finditer(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$", text, re.MULTILINE):
+        if not fence:
+            fence = found[1]
+        elif found[1].startswith(fence) and not found[2].strip():
+            fence = ""
+    if fence:
+        yield fence
 
 
 def _fenced(text: str) -> Iterator[str]:

@@ -35,18 +35,27 @@ class Taken:
     is_known: bool = False
 
 
-def read_foreign(path: Path, program: Literal["claude", "codex", "auto"] = "auto") -> Foreign:
+def read_foreign(
+    path: Path,
+    program: Literal["claude", "codex", "auto"] = "auto",
+    *,
+    most_bytes: int = _MOST_BYTES,
+) -> Foreign:
     """The session in a file of another program.
 
     Raises:
         SessionError: it cannot be read, or holds no session of that program.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise SessionError(f"{str(path)!r} is too large to be a session.")
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+        with path.open("rb") as file:
+            # Whatever size it is said to have: a pipe or a device has none, and may be endless.
+            content = file.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise SessionError(f"{str(path)!r} cannot be read: {why}.") from error
+    if len(content) > most_bytes:
+        raise SessionError(f"{str(path)!r} is too large to be a session.")
+    text = content.decode("utf-8", "replace")
     found = _reader(text, path, program)
     if found is None or not any(True for _ in found.messages()):
         names = {"claude": "Claude Code", "codex": "Codex"}.get(program, "Claude Code or Codex")

@@ -111,6 +111,24 @@ def test_results_stay_within_their_fence(text):
     assert lines[closing[0] + 1 :] == [""]
 
 
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("```py\nx = 1", "```"),
+        ("~~~~\n~~~\n```", "~~~~"),
+        ("```\n```\n  ```sh", "```"),
+        ("```\n```", ""),
+        ("``` one `line`", ""),
+    ],
+)
+def test_a_fence_that_a_model_left_open_ends_with_its_answer(text: str, end: str):
+    said = AssistantMessage(content=(TextBlock(text),))
+
+    page = written(Document(id="s", messages=[said, user_text("and then?")]), "md")
+
+    assert f"{text}\n{end and end + chr(10)}\n## You\n\n> and then?\n" in page
+
+
 def test_what_a_person_said_is_quoted_line_by_line():
     page = written(Document(id="s", messages=[user_text("# not a heading\n\nand more")]), "md")
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -218,6 +219,11 @@ def test_a_file_that_is_no_session_is_refused(store, tmp_path, text):
         with pytest.raises(SessionError, match="holds no session"):
             taken_over(store, tmp_path, text, program=program)
     assert store.list() == []
+
+
+def test_an_endless_file_is_refused_without_being_read_to_its_end():
+    with pytest.raises(SessionError, match="too large"):
+        read_foreign(Path("/dev/zero"), most_bytes=1000)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path):
