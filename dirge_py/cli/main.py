@@ -4,6 +4,7 @@ Imports that cost something stand at the top of the branch that needs them: in t
 nowhere else.
 """
 
+import errno
 import os
 import sys
 from argparse import Namespace
@@ -18,6 +19,8 @@ from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.streams import prepare_streams
 from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.errors import ConfigError, DirgeError, UsageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 CONFIG_VERBS = ("init", "check", "show", "path", "prompt")
 
@@ -46,6 +49,11 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         # Nobody reads our output any more; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            return _complain_of_bug(error)
+        _complain(DirgeError(f"the output could not be written: {error.strerror}."))
         return 1
     except Exception as error:
         return _complain_of_bug(error)

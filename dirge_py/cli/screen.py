@@ -57,9 +57,10 @@ def start_of(
         from dirge_py.wiring.options import SessionChoice
 
         choice = SessionChoice()
-        if session_id:
-            kind = "view" if way == "view" else "resume"
-            choice = SessionChoice(kind=kind, id=session_id, fork=way == "fork")
+        if session_id and way == "view":
+            choice = SessionChoice(kind="view", id=session_id)
+        elif session_id:
+            choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
         return opened(asker, replace(options(), session=choice))
 
     def setup() -> SetupService:

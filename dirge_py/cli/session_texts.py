@@ -109,7 +109,7 @@ class Shown:
             ("model", loaded.model),
             ("begun", _moment(loaded.created)),
             ("last used", _moment(loaded.updated)),
-            ("messages", f"{len(loaded.messages)}, {loaded.turns} turns"),
+            ("messages", f"{len(loaded.messages)}, turns: {loaded.turns}"),
             ("tokens", _tokens(loaded.usage)),
             ("cost", _cost(loaded.cost_usd, known=True)),
             ("forked from", loaded.forked_from),

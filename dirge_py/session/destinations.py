@@ -53,7 +53,10 @@ def behind_message(records: Sequence[Record], message: str) -> Destination:
     Raises:
         DirgeError: there is no such message.
     """
-    point = _chosen(points(records), message)
+    found = points(records)
+    if not found:
+        raise DirgeError("there is nothing to go back to: nothing was said on this branch.")
+    point = _chosen(found, message)
     return _at(records, point.after, why="clone", point=point.id)
 
 

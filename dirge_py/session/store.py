@@ -187,7 +187,7 @@ class Store:
         if not fitting:
             raise SessionError(
                 f"This project has no session {name!r}.",
-                hint="`dirge -r` lists those it has.",
+                hint="`dirge sessions` lists those it has.",
             )
         if len(fitting) > 1:
             shown = ", ".join(fitting[-_SHOWN_CANDIDATES:])

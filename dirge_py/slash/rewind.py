@@ -57,6 +57,8 @@ async def _back(args: str, conversation: "Conversation", front: FrontEnd, *, why
 async def _chosen(args: str, conversation: "Conversation", front: FrontEnd) -> "Point | None":
     """The prompt to go back before: by its number from the end, or picked."""
     prompts = conversation.timeline.prompts(None if args else 20)
+    if not prompts:
+        raise UsageError("There is nothing to go back to.", hint="Nothing was said yet.")
     if args:
         if not args.isdecimal() or not 1 <= int(args) <= len(prompts):
             raise UsageError(
@@ -64,8 +66,6 @@ async def _chosen(args: str, conversation: "Conversation", front: FrontEnd) -> "
                 hint="/rewind alone lets you pick.",
             )
         return prompts[int(args) - 1]
-    if not prompts:
-        raise UsageError("There is nothing to go back to.", hint="Nothing was said yet.")
     changed = await conversation.timeline.changed_since(prompts)
     choices = [Choice(id=_HERE, label="(current)", detail="stay here")]
     for prompt in prompts:

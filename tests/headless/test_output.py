@@ -243,10 +243,11 @@ def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output
 def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
     to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
 
-    ran = finish(product.start("--help", prefix=to_full))
+    for command in ("--help", "sessions"):
+        ran = finish(product.start(command, prefix=to_full))
 
-    assert ran.exit_code == 1
-    assert "No space left on device" in ran.stderr
+        assert ran.exit_code == 1
+        assert "could not be written: No space left on device" in ran.stderr
 
 
 def test_a_slow_reader_gets_everything(product: Product) -> None:

@@ -130,6 +130,13 @@ async def test_n_goes_back_so_many_prompts(room: Room) -> None:
         assert (screen.input, len(talk.messages)) == ("two", 2)
 
 
+@pytest.mark.parametrize("line", ["/rewind", "/rewind 7", "/undo", "/retry", "/fork", "/clone"])
+async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(room: Room, line: str) -> None:
+    async with room.open() as talk:
+        with pytest.raises(DirgeError, match="here is nothing to go back to"):
+            await run(line, talk)
+
+
 async def test_fork_and_clone_take_an_id_or_let_pick(room: Room) -> None:
     async with room.open() as talk:
         for prompt in ("one", "two"):

@@ -59,9 +59,10 @@ class Desk:
 
     def _open(self, asker: Asker, session_id: str | None, way: Way = "write") -> Conversation:
         choice = SessionChoice()
-        if session_id:
-            kind = "view" if way == "view" else "resume"
-            choice = SessionChoice(kind=kind, id=session_id, fork=way == "fork")
+        if session_id and way == "view":
+            choice = SessionChoice(kind="view", id=session_id)
+        elif session_id:
+            choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
         self.asker = asker
         self.opened.append(self.room.build(asker, choice))
         self.opened[-1].set_mode(self._mode)
