@@ -78,6 +78,11 @@ class Hostile:
             file(program, f"#!/bin/sh\n{touch}/program\n").chmod(0o755)
         self._spoil_git()
 
+    def keep_no_snapshots(self) -> None:
+        """Those start git; without them nothing at all is to be started."""
+        with (self.product.config_dir / "config.toml").open("a", encoding="utf-8") as settings:
+            settings.write("\n[session]\nsnapshots = false\n")
+
     def _spoil_git(self) -> None:
         git = self.product.project / ".git"
         run = f"touch {self.marks}/git; true"
@@ -151,6 +156,7 @@ def worktree(product: Product) -> Path:
 
 def test_i07_no_headless_start_lets_anything_act(hostile: Hostile) -> None:
     product, log = hostile.product, hostile.product.base / "trace"
+    hostile.keep_no_snapshots()
     deep = product.file("src/deep/x").parent
     places = [product.project, deep, worktree(product)]
     starts = [(words, product.project) for words in HEADLESS]
@@ -169,6 +175,25 @@ def test_i07_no_headless_start_lets_anything_act(hostile: Hostile) -> None:
         found += len(caused(log))
         assert (caused(log), hostile.marked) == ([], []), words
     count("trust", len(starts), found, "processes or connections")
+
+
+def test_the_snapshots_of_a_hostile_project_start_git_and_nothing_of_the_project(
+    hostile: Hostile,
+) -> None:
+    product, log = hostile.product, hostile.product.base / "trace"
+    subprocess.run(
+        traced(log, "-p", "hello"),
+        cwd=product.project,
+        env=product.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
+
+    started = re.findall(r'execve\("([^"]+)".* = 0$', "\n".join(caused(log)), re.MULTILINE)
+    assert hostile.marked == []
+    assert {"bash", "git"} >= {Path(program).name for program in started} >= {"git"}
+    assert [program for program in started if program.startswith(str(product.base))] == []
 
 
 @pytest.mark.parametrize("words", HEADLESS, ids=" ".join)
