@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dirge_py.errors import DirgeError, SessionError
+from dirge_py.errors import DirgeError
 from dirge_py.events import HistoryMoved, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.destinations import (
@@ -20,9 +20,10 @@ from dirge_py.session.destinations import (
     behind_message,
     behind_node,
 )
-from dirge_py.session.file_states import FileState, file_states, state_before
+from dirge_py.session.file_states import cut_move, file_states, state_before
 from dirge_py.session.hidden import hidden_then
 from dirge_py.session.history import replay
+from dirge_py.session.ownership import changed_by_person, changes_between
 from dirge_py.session.points import MOVE, Point, SessionTree, points, tree_of
 from dirge_py.session.record import Record
 from dirge_py.session.recorder import Recorder
@@ -179,8 +180,10 @@ class Timeline:
                     f"the files cannot go there: {plan.unavailable}.",
                     hint="Nothing has changed. The conversation can go there alone.",
                 )
+            # What a move that was killed had begun is taken back with this one.
+            cut = cut_move(self._records())
             if before is not None:
-                self._note_snapshot(before)
+                self._note_snapshot(before, destination if what != "conversation" else None)
             left = self._records()[-1].id
             if not self._kept.is_saving:
                 raise DirgeError("the session cannot be saved, so nothing goes anywhere now.")
@@ -192,7 +195,7 @@ class Timeline:
                 what,
                 {
                     "from": left,
-                    "tree_before": before.tree if before else None,
+                    "tree_before": (cut or before).tree if before else None,
                     "tree_after": after.tree if after else None,
                     "kept": _as_text(kept),
                 },
@@ -252,7 +255,7 @@ class Timeline:
         if self._recorder is None:
             raise DirgeError(
                 "this conversation keeps no session, so there is nothing to go back in.",
-                hint="Start without --no-session.",
+                hint="Start without --no-session, or open the session with /sessions.",
             )
         return self._recorder
 
@@ -282,12 +285,12 @@ class Timeline:
         state = destination.state
         states = file_states(records)
         later = [known for known in states if known.seq > state.seq]
-        all_changes = await _changes(self._snapshots, now.tree, state.tree)
+        all_changes = await changes_between(self._snapshots, now.tree, state.tree)
         hidden = await hidden_then(
             self._snapshots, all_changes, state=state, states=states, now=now
         )
         changes = [change for change in all_changes if change.path not in hidden]
-        theirs = await self._changed_by_person(state.tree, later, now) if changes else set()
+        theirs = await changed_by_person(self._snapshots, state, later, now) if changes else set()
         is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
         lists = (hidden, state.left_out, now.left_out, *(known.left_out for known in later))
         return Preview(
@@ -307,22 +310,6 @@ class Timeline:
             return _NONE_THEN
         return "" if await self._snapshots.holds(destination.state.tree) else _GONE
 
-    async def _changed_by_person(
-        self, tree: str, later: Sequence[FileState], now: Snapshot
-    ) -> set[str] | None:
-        """The paths that changed since while no run went on; None where that cannot be told."""
-        assert self._snapshots is not None
-        found: set[str] = set()
-        try:
-            for state in (*later, FileState(seq=0, tree=now.tree, by="person")):
-                if state.by == "person":
-                    changes = await _changes(self._snapshots, tree, state.tree)
-                    found.update(change.path for change in changes)
-                tree = state.tree
-        except SessionError:
-            return None
-        return found
-
     async def _restored(
         self, plan: Preview, before: Snapshot | None, what: What, also: Sequence[str]
     ) -> tuple[Restored, Snapshot | None]:
@@ -337,17 +324,13 @@ class Timeline:
         restored = await self._snapshots.restore(state.tree, wanted)
         return restored, await self._taken()
 
-    def _note_snapshot(self, taken: Snapshot) -> None:
-        self._kept.note(
-            RECORD,
-            {
-                "run_id": "",
-                "turn": 0,
-                "at": "before_move",
-                "tree": taken.tree,
-                "left_out": _as_text(taken.left_out),
-            },
-        )
+    def _note_snapshot(self, taken: Snapshot, to: Destination | None) -> None:
+        """Keep how the files are; `to` says how they will be."""
+        facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": taken.tree}
+        if to is not None and to.state is not None:
+            facts["toward"] = to.state.tree
+        # On the disk before any file is touched: it leads back if this is killed.
+        self._kept.note(RECORD, {**facts, "left_out": _as_text(taken.left_out)}, sync=True)
 
     def _record(
         self, destination: Destination, what: What, facts: Mapping[str, Any]
@@ -384,7 +367,3 @@ class Timeline:
 def _as_text(paths: Sequence[str]) -> list[str]:
     """Names of files need not be text, and a journal is."""
     return [os.fsencode(path).decode("utf-8", "replace") for path in paths]
-
-
-async def _changes(snapshots: Snapshots, before: str, after: str) -> Sequence[TreeChange]:
-    return await snapshots.changes(before, after) if before != after else ()

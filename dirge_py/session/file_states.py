@@ -13,13 +13,17 @@ ChangedBy = Literal["agent", "person", "move"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A snapshot, and who made the changes between it and the one before."""
+    """A snapshot, and who made the changes between it and the one before.
+
+    `toward` is the tree that a move was about to put back then.
+    """
 
     seq: int
     tree: str
     by: ChangedBy
     at: str = ""
     run_id: str = ""
+    toward: str = ""
     left_out: tuple[str, ...] = ()
 
 
@@ -30,6 +34,16 @@ def file_states(records: Sequence[Record]) -> list[FileState]:
     the conversation is on.
     """
     return [state for record in records if (state := _state(record)) is not None]
+
+
+def cut_move(records: Sequence[Record]) -> FileState | None:
+    """The files before a move that was killed while it put them back, if that is the last thing."""
+    states = file_states(records)
+    last = states[-1] if states else None
+    if last is None or not last.toward:
+        return None
+    is_over = any(record.type == MOVE and record.seq > last.seq for record in records)
+    return None if is_over else last
 
 
 def state_before(states: Sequence[FileState], point: Point) -> FileState | None:
@@ -58,6 +72,7 @@ def _state(record: Record) -> FileState | None:
                 by="agent" if at == "turn" else "person",
                 at=at,
                 run_id=_text(rest, "run_id"),
+                toward=_text(rest, "toward"),
                 left_out=_texts(rest.get("left_out")),
             )
         case str(kind), {"tree_after": str(tree)} if kind == MOVE and tree:

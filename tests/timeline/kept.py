@@ -59,7 +59,9 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(room: Room, kind: Any = "new") -> AsyncIterator[Desk]:
+async def desk(
+    room: Room, kind: Any = "new", *, keeping: type[Repository] = Repository
+) -> AsyncIterator[Desk]:
     """A conversation in yolo mode in the session of that kind, its files kept."""
     # The test holds the snapshots itself.
     room.configure("\n[session]\nsnapshots = false\n")
@@ -67,7 +69,7 @@ async def desk(room: Room, kind: Any = "new") -> AsyncIterator[Desk]:
     talk.set_mode("yolo")
     parts = talk._parts
     assert parts.recorder is not None
-    repository = Repository(
+    repository = keeping(
         room.state_dir,
         room.project,
         session=talk.session_id or "",

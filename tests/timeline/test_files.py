@@ -1,10 +1,14 @@
 """Going back with the files: what the agent changed goes back, what the person changed is kept."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from dirge_py.errors import DirgeError
+from dirge_py.session.snapshots.base import Restored
+from dirge_py.session.snapshots.repository import Repository
 from tests.conversation.room import Room
 from tests.timeline.kept import LARGE, Desk, desk
 
@@ -154,6 +158,33 @@ async def test_a_file_that_went_when_it_was_ignored_goes_again_by_redo(room: Roo
 
         assert (moved.done, moved.left_out) == ((".gitignore", "made"), ())
         assert d.files == {".gitignore": "made\n"}
+
+
+class Cut(Repository):
+    """Puts one file back, and is cut off."""
+
+    async def restore(self, tree: str, paths: Sequence[str]) -> Restored:
+        await super().restore(tree, paths[-1:])
+        raise asyncio.CancelledError
+
+
+async def test_redo_brings_back_what_a_move_that_was_cut_off_had_put_back(room: Room) -> None:
+    async with desk(room, keeping=Cut) as d:
+        d.edit(a="one\n", b="one\n", c="one\n")
+        await d.prompt("work", "echo two > b; echo two > c")
+        d.edit(a="mine\n")
+        with pytest.raises(asyncio.CancelledError):
+            await d.timeline.undo(also=["a"])
+    async with desk(room, "newest") as d:
+        half = d.files
+        d.edit(c="mine, too\n")
+
+        assert (await d.timeline.undo()).kept == ("c",)
+        moved = await d.timeline.redo()
+
+        assert half == {"a": "one\n", "b": "two\n", "c": "two\n"}
+        assert moved.kept == ("c",)
+        assert d.files == {"a": "mine\n", "b": "two\n", "c": "mine, too\n"}
 
 
 async def test_a_file_that_cannot_be_put_back_is_told_with_its_reason(room: Room) -> None:

@@ -6,7 +6,8 @@ from typing import Literal, Protocol
 from dirge_py.lib.lean_dataclass import dataclass
 
 RECORD = "snapshot"
-"""The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"}."""
+"""The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},
+with "toward", the tree that is put back next, before a move of the files."""
 
 SnapshotMoment = Literal["before_run", "turn", "before_move"]
 """Before a run began; after a turn that changed something; before the person went elsewhere."""
