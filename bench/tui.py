@@ -1,9 +1,10 @@
-"""What the terminal UI costs on a 120 x 40 pty: starting, idling, streaming, resuming.
+"""What the terminal UI costs on a 120 x 40 pty: starting, idling, streaming, resuming, flooded.
 
-    python bench/tui.py stream | 2000 | 10000 | resume
+    python bench/tui.py stream | 2000 | 10000 | resume | flood
 
 The model is the scripted provider in the same process, so its own cost is included. `resume` goes
-on in a session of 5,000 messages and 20 MB.
+on in a session of 5,000 messages and 20 MB; `flood` presses keys while a command writes 10,000
+lines a second.
 """
 
 import fcntl
@@ -128,10 +129,41 @@ def resume() -> None:
         program.child.wait(10)
 
 
+def flood() -> None:
+    lines = "import time\nfor n in range(2000):\n print('line of output\\n' * 100, flush=True)\n"
+    lines += " time.sleep(0.01)\n"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "lines.py").write_text(lines)
+        config = configure(folder, "stream")
+        call = {"name": "bash", "arguments": {"command": f"{sys.executable} lines.py"}}
+        replies = [{"calls": [call]}, {"text": _END}]
+        (folder / "script.json").write_text(json.dumps({"replies": replies}))
+        program = Program(folder, config, "--yolo")
+        program.read_until("ready", 20)
+        rss = program.rss_mb()
+        program.write("go\r")
+        program.read_for(2.0)
+        took = []
+        for _ in range(100):
+            began = time.monotonic()
+            program.write("Z")
+            program.read_until("Z", 5)
+            took.append(1000 * (time.monotonic() - began))
+            program.read_for(0.1)
+        took.sort()
+        print(
+            f"flood: a key {took[50]:.0f} ms, p95 {took[95]:.0f} ms, worst {took[-1]:.0f} ms;"
+            f" +{program.rss_mb() - rss:.0f} MB"
+        )
+        program.child.terminate()
+        program.child.wait(10)
+
+
 def main() -> None:
     kind = sys.argv[1] if len(sys.argv) > 1 else "stream"
-    if kind == "resume":
-        resume()
+    if kind in ("resume", "flood"):
+        resume() if kind == "resume" else flood()
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
