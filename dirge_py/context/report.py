@@ -66,7 +66,7 @@ def report(
     parts = [part for part in (*fixed, *kinds) if part.tokens]
     return ContextReport(
         parts=tuple(parts),
-        sections=tuple(sections),
+        sections=tuple((name, counter.corrected(tokens)) for name, tokens in sections),
         tokens=sum(part.tokens for part in parts),
         window=effective_window(request.window_tokens, view.settings.target_tokens),
         model_window=request.window_tokens,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dirge_py.events import ContextCompacted
 
 _BAR_CELLS = 20
+_MOST_DIGITS = 9
 
 
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -30,10 +31,30 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
         _undo(conversation, front)
     elif word == "show" and not rest:
         front.show("\n".join(_dropped_lines(conversation.folded.dropped())))
-    elif word == "restore" and rest.strip().isdecimal():
+    elif word == "restore" and _is_number(rest.strip()):
         _show_again(int(rest), conversation, front)
+    elif _is_slip(args.split()):
+        # A fold costs a model call, so it had better be meant.
+        raise UsageError(
+            f"/compact has no {args!r}.",
+            hint="There are: show, restore N, --undo, and words for what to keep above all.",
+        )
     else:
         await _fold(args, conversation, front)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _is_slip(words: Sequence[str]) -> bool:
+    """Whether it looks like one of the other forms gone wrong, and not like a focus."""
+    match words:
+        case ["undo" | "restore"] | ["show" | "restore", _]:
+            return True
+        case [first, *_]:
+            return first.startswith("-")
+    return False
 
 
 def _undo(conversation: "Conversation", front: FrontEnd) -> None:

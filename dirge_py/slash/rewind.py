@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dirge_py.session.points import Point
 
 _HERE = "here"
+_MOST_DIGITS = 9
 
 
 async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -60,7 +61,7 @@ async def _chosen(args: str, conversation: "Conversation", front: FrontEnd) -> "
     if not prompts:
         raise UsageError("There is nothing to go back to.", hint="Nothing was said yet.")
     if args:
-        if not args.isdecimal() or not 1 <= int(args) <= len(prompts):
+        if not args.isdecimal() or len(args) > _MOST_DIGITS or not 1 <= int(args) <= len(prompts):
             raise UsageError(
                 f"/rewind goes back by a number of prompts, 1 to {len(prompts)}, not {args!r}.",
                 hint="/rewind alone lets you pick.",

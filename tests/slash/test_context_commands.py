@@ -57,6 +57,21 @@ async def test_compact_hands_its_focus_on_and_tells_the_saving():
     assert not front.failed
 
 
+async def test_the_sections_of_the_prompt_are_estimated_like_the_whole():
+    view = ContextView()
+    view.counter.factor = 0.5
+
+    assert report(view, Request(messages=()), [("tools", 300)]).sections == (("tools", 150),)
+
+
+@pytest.mark.parametrize(
+    "words", ["undo", "--unod", "show 1", "restore", "restore one", f"restore {'9' * 5000}"]
+)
+async def test_a_slip_does_not_fold_anything(words: str):
+    with pytest.raises(UsageError, match="has no"):
+        await shown(f"/compact {words}")
+
+
 async def test_compact_says_when_nothing_came_of_it():
     async def nothing(focus: str) -> None:
         return None

@@ -137,6 +137,16 @@ async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(room: Room,
             await run(line, talk)
 
 
+@pytest.mark.parametrize("number", ["0", "3", "one", "9" * 5000])
+async def test_there_are_only_so_many_prompts_to_go_back(room: Room, number: str) -> None:
+    room.model.will_say("a").will_say("b")
+    async with room.open() as talk:
+        for prompt in ("one", "two"):
+            await talk.send(prompt)
+        with pytest.raises(UsageError, match="1 to 2"):
+            await run(f"/rewind {number}", talk)
+
+
 async def test_fork_and_clone_take_an_id_or_let_pick(room: Room) -> None:
     async with room.open() as talk:
         for prompt in ("one", "two"):
