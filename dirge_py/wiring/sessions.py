@@ -77,7 +77,7 @@ def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ..
         return ()
 
     async def refuse(_prompt: UserMessage) -> str:
-        return store.why_only_to_look(choice.id)
+        return store.why_only_to_look(choice.id).removesuffix(".")
 
     return (refuse,)
 
