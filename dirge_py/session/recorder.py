@@ -218,7 +218,9 @@ class Recorder:
         return self.load()
 
     def close(self) -> None:
-        """Save what can be saved and let the next writer in."""
+        """Save what can be saved and let the next writer in. A second call changes nothing."""
+        if self._is_closed:
+            return
         self._is_closed = True
         if self._has_messages and not self._flush():
             self._on_notice(

@@ -185,6 +185,8 @@ class _Reading:
                 self._pid = pid if isinstance(pid, int) else 0
             case "run_end", _:
                 self._run_id = None
+            case "move", {"what": "files"}:
+                pass
             case (("branch" | "move"), _):
                 self.leave_run()
 

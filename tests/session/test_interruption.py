@@ -90,6 +90,12 @@ def test_nothing_was_cut_off(whole):
     assert states(*whole) is None
 
 
+def test_putting_the_files_back_leaves_what_was_cut_off_as_it_is():
+    cut = [RUN, asks("a"), started("a"), ("move", {"what": "files"})]
+
+    assert states(*cut) == [("a", "unknown", None)]
+
+
 def test_calls_beside_one_that_was_decided_are_carried_on_with_it():
     waiting = [RUN, asks("a", "b"), deferred("a", "b"), END, RUN]
 
