@@ -308,7 +308,9 @@ class Timeline:
             return self._snapshots.unavailable or _OFF
         if destination.state is None:
             return _NONE_THEN
-        return "" if await self._snapshots.holds(destination.state.tree) else _GONE
+        if await self._snapshots.holds(destination.state.tree):
+            return ""
+        return self._snapshots.unavailable or _GONE
 
     async def _restored(
         self, plan: Preview, before: Snapshot | None, what: What, also: Sequence[str]

@@ -60,7 +60,14 @@ _VARIABLES: Mapping[str, str] = {
     },
 }
 
-_NO_ROOM = ("No space left on device", "Disk quota exceeded", "Read-only file system")
+_NO_ROOM = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "File too large",
+    "File size limit exceeded",
+    "write failure on standard output",
+)
 
 
 class GitFailed(Exception):
@@ -73,6 +80,11 @@ class GitFailed(Exception):
     @property
     def has_no_room(self) -> bool:
         return any(words in str(self) for words in _NO_ROOM)
+
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether it says nothing about what it was asked: it could not finish the answer."""
+        return self.timed_out or self.has_no_room
 
 
 def find_git(path: str, root: str) -> str:

@@ -31,7 +31,10 @@ class Reading:
         await self._git.run(*commands, store=store, alternates=others, timeout_s=_READ_S)
 
     async def holds(self, tree: str) -> bool:
-        """Whether all that the tree consists of is there. Contents are looked at when needed."""
+        """Whether all that the tree consists of is there. Contents are looked at when needed.
+
+        Raises GitFailed: that cannot be told now.
+        """
         if not TREE.fullmatch(tree):
             return False
         with self._folder.scratch() as scratch:
@@ -40,12 +43,14 @@ class Reading:
             check = self._git.command("cat-file", "--batch-check", "--buffer", stdout=found)
             try:
                 await self._run(f"{everything} | {check}")
-            except GitFailed:
+            except GitFailed as error:
+                if error.tells_nothing:
+                    raise
                 return False
             return b" missing\n" not in found.read_bytes()
 
     async def should_hold(self, tree: str) -> bool:
-        """Whether a ref of the store in use says that the tree is kept."""
+        """Whether a ref of the store in use says that it is kept. Raises as `holds`."""
         if not TREE.fullmatch(tree):
             return False
         with self._folder.scratch() as scratch:
@@ -55,7 +60,9 @@ class Reading:
             )
             try:
                 await self._run(listed)
-            except GitFailed:
+            except GitFailed as error:
+                if error.tells_nothing:
+                    raise
                 return True
             return f"/{tree}\n".encode() in refs.read_bytes()
 
@@ -67,7 +74,7 @@ class Reading:
         try:
             await self._git.run(check, store=self._folder.path, timeout_s=_READ_S)
         except GitFailed as error:
-            return not error.timed_out
+            return not error.tells_nothing
         return False
 
     async def entries(self, tree: str) -> dict[str, Entry]:
@@ -161,15 +168,16 @@ class Reading:
         try:
             await self._run(command)
         except GitFailed as error:
-            if error.timed_out or error.has_no_room:
+            if error.tells_nothing:
                 raise SessionError(f"The files of then could not be read: {error}") from error
             return False
         return True
 
 
 def _gone(tree: str, error: GitFailed | None = None) -> SessionError:
-    said = f" ({error})" if error is not None and error.timed_out else ""
+    if error is not None and error.tells_nothing:
+        return SessionError(f"The files of then could not be read: {error}")
     return SessionError(
-        f"The files of then are no longer kept{said}.",
+        "The files of then are no longer kept.",
         hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
     )

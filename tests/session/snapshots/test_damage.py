@@ -1,6 +1,7 @@
 """A damaged store is found when it is used, moved aside, and followed by a new one."""
 
 import os
+import resource
 import shutil
 
 import pytest
@@ -176,3 +177,20 @@ async def test_a_tree_that_nobody_has_is_not_held(project):
     assert project.notices == []
     with pytest.raises(SessionError):
         await repository.restore("1" * 40, ["f"])
+
+
+async def test_a_disk_without_room_is_not_taken_for_damage(project):
+    project.put("f", "then\n")
+    repository = project.open()
+    tree = (await repository.take()).tree
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        held, why = await repository.holds(tree), repository.unavailable
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert not held
+    assert why.startswith("The snapshots of the files cannot be read: ")
+    assert project.notices == []
+    assert await repository.holds(tree)
