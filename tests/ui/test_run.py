@@ -78,8 +78,8 @@ async def test_tab_during_a_run_queues_for_after_it(room: Room):
         await d.until(lambda: "when done: then write a test" in d.screen)
         d.let_go()
         await d.idle()
+        await d.until(lambda: "queued, delivered when the agent was done" in d.text)
 
-        assert "queued, delivered when the agent was done" in d.text
         assert d.text.index("All done.") < d.text.index("then write a test")
         assert room.heard()[-1] == "then write a test"
 
