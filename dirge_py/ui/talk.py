@@ -1,6 +1,7 @@
 """The conversation as the screen drives it: sending, steering, queueing, interrupting."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from dirge_py.runs import Run
 
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
+
+_logger = logging.getLogger(__name__)
 
 
 class Stage(Protocol):
@@ -97,6 +100,11 @@ class Talk:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
             self._stage.say("\n".join(p for p in (error.message, error.hint) if p), tone="error")
+            self._stage.give_back(text)
+        except Exception as error:
+            # A command may come from a plugin; what it gets wrong must not end the program.
+            _logger.exception("a command failed: %s", text.split()[0])
+            self._stage.say(f"It failed: {type(error).__name__}: {error}", tone="error")
             self._stage.give_back(text)
         finally:
             self._stage.standing_changed()

@@ -31,11 +31,17 @@ class RemotelyAnswered:
         """One answer per request, in order."""
         await self._forget_early_answers()
         self._note("asked", {"calls": [_as_asked(request) for request in requests]})
+        sent: dict[str, PermissionAnswer] = {}
         here = asyncio.ensure_future(self._asker.permission(requests))
-        elsewhere = asyncio.ensure_future(self._from_elsewhere(requests))
+        elsewhere = asyncio.ensure_future(self._from_elsewhere(requests, sent))
         try:
             await asyncio.wait({here, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
-            answers = here.result() if here.done() else elsewhere.result()
+            given = here.result() if here.done() else [sent[one.call_id] for one in requests]
+            # A no that came for one of several calls counts, whoever answers the others.
+            answers = [
+                _refused(sent.get(request.call_id)) or answer
+                for request, answer in zip(requests, given, strict=True)
+            ]
         finally:
             for task in (here, elsewhere):
                 task.cancel()
@@ -53,19 +59,22 @@ class RemotelyAnswered:
             pass
 
     async def _from_elsewhere(
-        self, requests: Sequence[PermissionRequest]
-    ) -> Sequence[PermissionAnswer]:
-        answers: dict[str, PermissionAnswer] = {}
-        wanted = [request.call_id for request in requests]
-        while any(call_id not in answers for call_id in wanted):
+        self, requests: Sequence[PermissionRequest], sent: dict[str, PermissionAnswer]
+    ) -> None:
+        """Take answers until each call has one."""
+        wanted = {request.call_id for request in requests}
+        while not wanted <= sent.keys():
             payload = await self._durable.wait_for_signal(SIGNAL)
             match payload:
                 case {"call_id": str(call_id), "effect": "allow" | "deny" as effect, **rest}:
                     comment = rest.get("comment", "")
-                    answers[call_id] = PermissionAnswer(
+                    sent[call_id] = PermissionAnswer(
                         effect=effect, comment=comment if isinstance(comment, str) else ""
                     )
-        return [answers[call_id] for call_id in wanted]
+
+
+def _refused(answer: PermissionAnswer | None) -> PermissionAnswer | None:
+    return answer if answer is not None and answer.effect == "deny" else None
 
 
 def _won(task: "asyncio.Future[Any]") -> bool:

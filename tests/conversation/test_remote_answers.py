@@ -13,6 +13,7 @@ from dirge_py.outcomes import Done
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.session.record import Record
 from dirge_py.session.scan import scan
+from dirge_py.testing import ScriptedModel
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 
@@ -117,3 +118,39 @@ async def test_a_person_who_answers_first_is_heard(answered_remotely: Room) -> N
     assert (room.project / "made").exists()
     [told] = [record.data for record in records(room) if record.type == "answered"]
     assert told["remotely"] is False
+
+
+async def test_a_no_for_one_call_counts_though_the_person_answers_the_rest(
+    answered_remotely: Room,
+) -> None:
+    room = answered_remotely
+    answer = asyncio.Event()
+
+    class Late(Absent):
+        async def permission(
+            self, requests: Sequence[PermissionRequest]
+        ) -> Sequence[PermissionAnswer]:
+            self.asked.set()
+            await answer.wait()
+            return [PermissionAnswer(effect="allow") for _ in requests]
+
+    late = Late()
+    calls = [("bash", {"command": "touch first"}), ("bash", {"command": "touch second"})]
+    room.model = ScriptedModel().will_call_all(*calls).will_say("Done.")
+    talk = room.build(late, SessionChoice())
+    try:
+        assert talk.session_id
+        run = talk.send("make them")
+        await late.asked.wait()
+        await signal(room, talk.session_id, "answer", '{"call_id": "bash#0", "effect": "deny"}')
+        folder = next(room.state_dir.glob("sessions/*")) / talk.session_id / "signals"
+        async with asyncio.timeout(20):
+            while list(folder.glob("*.json")):  # noqa: ASYNC110 - a folder tells no events
+                await asyncio.sleep(0)
+        answer.set()
+        assert isinstance(await run.outcome, Done)
+    finally:
+        await talk.close()
+
+    assert not (room.project / "first").exists()
+    assert (room.project / "second").exists()

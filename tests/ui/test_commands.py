@@ -36,6 +36,18 @@ async def test_an_unknown_command_stays_in_the_input_with_a_suggestion(room: Roo
         assert d.app.composer.text == "/modell gpt-4.1"
 
 
+async def test_a_command_that_breaks_is_told_and_ends_nothing(room: Room, monkeypatch):
+    def broken() -> None:
+        raise RuntimeError("no such luck")
+
+    async with desk(room) as d:
+        monkeypatch.setattr(d.talk, "context_report", broken)
+        await d.send("/context")
+        await d.until(lambda: "RuntimeError: no such luck" in d.text)
+        assert d.app.composer.text == "/context"
+        assert d.app.is_running
+
+
 async def test_a_path_is_a_prompt_and_two_slashes_escape(room: Room):
     async with desk(room) as d:
         await d.send("/usr/bin/env is missing")
