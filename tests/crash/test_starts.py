@@ -13,7 +13,8 @@ AT_ONCE = 6
 
 def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> None:
     gate = threading.Event()
-    product.will(Say(text="first"), *[Held(reply=Say(text="mine"), gate=gate)] * STARTS)
+    mine = Held(reply=Say(text="mine"), gate=gate, patience_s=10.0 * STARTS)
+    product.will(Say(text="first"), *[mine] * STARTS)
     assert product.run("-p", "--session", "s", "begin").exit_code == 0
     before = read_journal(product.journals[0]).records
 

@@ -32,6 +32,7 @@ class Held:
 
     reply: Say | Raw
     gate: threading.Event = field(default_factory=threading.Event)
+    patience_s: float = PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Service(FakeService):
         if len(self.requests) > len(self.replies):
             reply = _EXHAUSTED
         if isinstance(reply, Held):
-            await asyncio.to_thread(reply.gate.wait, PATIENCE_S)
+            await asyncio.to_thread(reply.gate.wait, reply.patience_s)
             reply = reply.reply
         if isinstance(reply, Answered):
             reply = reply.make(request)
