@@ -47,13 +47,15 @@ def start(product: Product, number: int) -> "subprocess.Popen[str]":
 
 
 def wait_for_one(started: "list[subprocess.Popen[str]]") -> int:
-    """Take one that has ended out of the list; 1 if it was told that the session is busy."""
+    """Take one that has ended out of the list, told that the session is busy; returns 1."""
     while True:
         for process in started:
             if process.poll() is not None:
                 started.remove(process)
                 ran = finish(process)
-                assert ran.exit_code == 1
-                return int("Session s is busy: it is in use by process" in ran.stderr)
+                # Which process it is cannot be told in the instant before it has written its name.
+                busy = "Session s is busy: it is in use by"
+                assert (ran.exit_code, busy in ran.stderr) == (1, True), ran.stderr
+                return 1
         with contextlib.suppress(subprocess.TimeoutExpired):
             started[0].wait(0.02)
