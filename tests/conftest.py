@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["pytester"]
 
@@ -31,6 +32,12 @@ _FOREIGN = frozenset({"OLLAMA_HOST", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "VI
 # programs: byte code is kept even where the machine says not to.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+# Half of hypothesis' own number in every run; the long runs try more.
+settings.register_profile("every run", max_examples=50)
+settings.register_profile("long run", max_examples=300)
+settings.load_profile("long run" if os.environ.get("SECURITY_SIZE") else "every run")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

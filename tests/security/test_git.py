@@ -23,7 +23,7 @@ COMMANDS = [
     "git log --format=%G?", "git status --no-renames | head -3", "git diff --output=out",
     "git grep -O x", "git ls-remote", "git fetch --dry-run", "git stash show", "git add -n .",
 ]  # fmt: skip
-FEW = COMMANDS if ASKED else [*COMMANDS[:10], "cd src && git status", "git log -p --textconv"]
+FEW = COMMANDS if ASKED else [*COMMANDS[:4], "cd src && git status", "git log -p --textconv"]
 
 
 @pytest.fixture

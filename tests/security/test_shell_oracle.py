@@ -150,7 +150,7 @@ def differences(most: int, seed: int, folder: Path) -> list[str]:
 
 
 def test_bash_sees_the_words_that_the_lexer_saw(tmp_path: Path) -> None:
-    most = size(3_000, 1_000_000)
+    most = size(1_500, 1_000_000)
 
     found = differences(most, 7, tmp_path)
 

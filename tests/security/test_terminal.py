@@ -156,7 +156,7 @@ PIECES = st.lists(
 def test_nor_does_it_when_sequences_are_mixed() -> None:
     drawn: list[str] = []
 
-    @settings(max_examples=size(60, 5000), deadline=None)
+    @settings(max_examples=size(20, 5000), deadline=None)
     @given(PIECES)
     def mix(pieces: list[str]) -> None:
         page = Page(INK, 20)
@@ -197,7 +197,7 @@ def request(text: str) -> PermissionRequest:
 
 
 async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> None:
-    some = CORPUS[:: size(40, 1)]
+    some = CORPUS[:: size(80, 1)]
     options = tuple(QuestionOption(label=text, description=text) for text in some)
     form = [Question(question="\n".join(CORPUS), header=CORPUS[0], options=options)]
     files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
@@ -356,7 +356,7 @@ def spelled(command: str) -> str:
 def test_a_question_shows_the_command_that_would_run() -> None:
     tried: list[str] = []
 
-    @settings(max_examples=size(80, 10_000), deadline=None)
+    @settings(max_examples=size(30, 10_000), deadline=None)
     @given(commands())
     def show(command: str) -> None:
         asked = PermissionRequest(

@@ -10,9 +10,10 @@ from dirge_py.messages import ToolResultMessage, user_text
 from dirge_py.session.journal import read_journal
 from dirge_py.session.store import Store
 from tests.agent_loop.strict import faults
+from tests.security.sizes import size
 
 ROOT = Path(__file__).parents[2]
-KILLS = 24
+KILLS = size(6, 24)
 
 WRITER = """
 import sys

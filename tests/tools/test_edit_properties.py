@@ -24,7 +24,7 @@ def lf(content: bytes) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(mark, lines, st.data())
 def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
     content = mark + "".join(lines).encode()
@@ -43,7 +43,7 @@ def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
     assert lf(changed) == document.view[:start] + b"<NEW>" + document.view[end:]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(mark, plain_lines, plain_lines, st.data())
 def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, new, data):
     content = mark + "".join(lines).encode()
@@ -80,7 +80,7 @@ blanks = st.sampled_from(["", "", " ", "\t "])
 line_ends = st.sampled_from(["\n", "\n", "\r\n"])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(indents, bodies, blanks, line_ends), min_size=3, max_size=12), st.data())
 def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched(parts, data):
     content = "".join(map("".join, parts)).encode()
