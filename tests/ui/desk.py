@@ -132,7 +132,9 @@ class Desk:
         await self.pilot.pause()
 
     async def idle(self) -> None:
+        """Until nothing runs, and the screen has been told what there was to tell."""
         await self.until(lambda: self.app.talk.state == "ready")
+        await self.pilot.pause()
 
     async def asked(self) -> None:
         """Until there is a question that can be answered."""
