@@ -18,8 +18,9 @@ with the same history: such a turn is not final, and is not counted (`UNFINISHED
 
 UNFINISHED: frozenset[StopReason] = frozenset({"compaction", "pause_turn"})
 
-Origin = Literal["user", "steering", "follow_up", "harness", "plugin"]
-"""Who put a user message into history; only `user` opens a run. See `UserMessage.origin`."""
+Origin = Literal["user", "steering", "follow_up", "shell", "harness", "plugin"]
+"""Who put a user message into history; only `user` opens a run. `shell`: a command that the person
+ran with `!`, and what it wrote. See `UserMessage.origin`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,7 @@ def start_of(
 
     def prepare() -> Looks:
         import_module("dirge_py.wiring.build")
-        config = load()
-        return Looks(
-            show_thinking=config.ui.show_thinking, keys=config.keys, aliases=config.aliases
-        )
+        return looks_of(load())
 
     @cache
     def project() -> "ProjectDoor":
@@ -89,6 +86,28 @@ def start_of_demo(demo: "Demo") -> TuiStart:
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
         first_prompt=PROMPT,
         is_kept=False,
+    )
+
+
+def looks_of(config: "Config") -> Looks:
+    """What the screen needs to know of the settings."""
+    ui = config.ui
+    return Looks(
+        show_thinking=ui.show_thinking,
+        keys=config.keys,
+        aliases=config.aliases,
+        keymap=ui.keymap,
+        enter=ui.enter,
+        chord_timeout_s=ui.chord_timeout_ms / 1000,
+        has_mouse=ui.mouse,
+        clipboard=ui.clipboard,
+        notify=ui.notify,
+        reduced_motion=ui.reduced_motion,
+        has_avatar=ui.avatar,
+        panel=ui.panel,
+        display=ui.display,
+        diff=ui.diff,
+        editor_open_command=ui.editor_open_command,
     )
 
 

@@ -247,8 +247,38 @@ class Memory(Table):
 class Ui(Table):
     """How the terminal UI looks."""
 
-    theme: str = Field(default="dark", description="The name of a theme.")
+    theme: str = Field(default="phosphor", description="The name of a theme.")
     show_thinking: bool = Field(default=False, description="Show what models say to themselves.")
+    keymap: Literal["default", "emacs", "vim"] = Field(
+        default="default", description="How the input is edited; `[keys]` changes single keys."
+    )
+    enter: Literal["steer", "queue"] = Field(
+        default="steer", description="What Enter does during a run; Tab does the other."
+    )
+    chord_timeout_ms: Annotated[int, Field(ge=100, le=10_000)] = Field(
+        default=1_000, description="How long the second key of two may take."
+    )
+    mouse: bool = Field(default=True, description="Take the mouse: wheel, clicks and selecting.")
+    clipboard: Literal["auto", "native", "tmux", "osc52"] = Field(
+        default="auto", description="How text gets onto the clipboard."
+    )
+    notify: Literal["off", "bell", "desktop", "both"] = Field(
+        default="bell", description="How to call when the terminal has not the focus."
+    )
+    reduced_motion: bool = Field(default=False, description="Nothing moves by itself.")
+    avatar: bool = Field(default=True, description="A small face that shows what goes on.")
+    panel: Literal["auto", "on", "off"] = Field(
+        default="auto", description="The panels at the sides; auto: from 152 columns on."
+    )
+    display: tuple[Literal["left", "main", "right"], ...] = Field(
+        default=("left", "main", "right"), description="Which panels there are."
+    )
+    diff: Literal["auto", "unified", "split"] = Field(
+        default="auto", description="How changes are drawn; auto: side by side from 140 columns on."
+    )
+    editor_open_command: str = Field(
+        default="", description="Run for each file the agent changed; `{path}` and `{line}`."
+    )
 
 
 class PluginEntry(Table):

@@ -50,8 +50,14 @@ class PrintFront:
     def theme(self, name: str) -> None:
         raise NeedsScreen("a theme")
 
-    def copy(self, text: str) -> None:
+    def copy(self, text: str) -> str:
         raise NeedsScreen("the clipboard")
+
+    def show_diff(self, diff: str) -> None:
+        self.show(diff)
+
+    async def read_on(self, text: str) -> None:
+        self.show(text)
 
 
 def _line(choice: Choice, current: str) -> str:

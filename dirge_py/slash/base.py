@@ -67,5 +67,11 @@ class FrontEnd(Protocol):
     def theme(self, name: str) -> None:
         """Use another colour theme."""
 
-    def copy(self, text: str) -> None:
-        """Put `text` on the clipboard, as far as the terminal allows."""
+    def copy(self, text: str) -> str:
+        """Put `text` on the clipboard; returns what can truthfully be said of that."""
+
+    def show_diff(self, diff: str) -> None:
+        """Show a unified diff as such."""
+
+    async def read_on(self, text: str) -> None:
+        """Let the person read a long text in their pager."""

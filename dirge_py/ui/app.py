@@ -1,25 +1,21 @@
 """The terminal UI: which widgets there are and how they are joined; what they do is elsewhere."""
 
 import importlib
-import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, work
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.driver import Driver
-from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import Static, TextArea
-from textual.worker import WorkerFailed
 
 from dirge_py import slash
 from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
 from dirge_py.ui import commands
-from dirge_py.ui.actions import Actions
+from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
 from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
@@ -38,7 +34,7 @@ from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.start import TuiStart
 from dirge_py.ui.talk import Talk
-from dirge_py.ui.terminal import TerminalDriver
+from dirge_py.ui.terminal_app import TerminalApp
 from dirge_py.ui.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -50,11 +46,9 @@ _MOST_INPUT_ROWS = 8
 """Rows that a long draft takes; never more than half of the screen."""
 
 
-class DirgeApp(App[int]):
+class DirgeApp(TerminalApp):
     """One screen: the transcript, and below it what waits, the input and the status line."""
 
-    ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar = []
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
     #prompt { height: auto; padding: 0 1; background: $surface; }
@@ -71,12 +65,8 @@ class DirgeApp(App[int]):
         no_color: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ansi_color=True if no_color else None)
-        self.animation_level = "none"
-        self.scroll_sensitivity_y = 3.0
-        self.failure: BaseException | None = None
+        super().__init__(no_color=no_color)
         self._clock = clock
-        self.is_handed_over = False
         self.keymap = Keymap()
         self.front = TuiFront(self, discover(slash, commands))
         self.talk = Talk(self, self.front.commands, self.front)
@@ -135,7 +125,7 @@ class DirgeApp(App[int]):
         if self._chronicle is None:
             module = importlib.import_module("dirge_py.ui.transcript.chronicle")
             self._chronicle = module.Chronicle(
-                self.transcript, show_thinking=self.opening.show_thinking, clock=self._clock
+                self.transcript, show_thinking=self.opening.looks.show_thinking, clock=self._clock
             )
         assert self._chronicle is not None
         return self._chronicle
@@ -283,36 +273,7 @@ class DirgeApp(App[int]):
         for list_widget in (self.proposals, self.picker):
             list_widget.set_ink(self.panel_ink)
 
-    def draw_anew(self) -> None:
-        """Draw the whole screen: something else was on it."""
-        self.refresh(layout=True, repaint=True)
-
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
         self.drafts.keep()
-        self.exit(code, return_code=code)
-
-    def leave_by_signal(self, number: int) -> None:
-        """What a signal asks for; Ctrl+C in an editor that has the screen is not for us."""
-        if not (self.is_handed_over and number == signal.SIGINT):
-            self.leave(128 + number)
-
-    def fail(self, error: Exception) -> None:
-        """End the program because of `error`, which whoever runs the app raises then."""
-        self.failure = self.failure or error
-        self.leave(1)
-
-    # -- instead of Textual's own
-
-    def get_driver_class(self) -> type[Driver]:
-        found = super().get_driver_class()
-        return TerminalDriver if found is LinuxDriver else found
-
-    def _handle_exception(self, error: Exception) -> None:
-        cause = error.error if isinstance(error, WorkerFailed) else error
-        self.failure = self.failure or cause
-        super()._handle_exception(error)
-
-    def _fatal_error(self) -> None:
-        # Textual would print the values of all local variables: prompts, files, keys.
-        self._close_messages_no_wait()
+        super().leave(code)

@@ -58,5 +58,12 @@ class TuiFront:
             )
         self._app.set_colors(name)
 
-    def copy(self, text: str) -> None:
+    def copy(self, text: str) -> str:
         self._app.copy_to_clipboard(text)
+        return "Sent to the terminal's clipboard, unverified."
+
+    def show_diff(self, diff: str) -> None:
+        self._app.say(diff)
+
+    async def read_on(self, text: str) -> None:
+        self._app.say(text)

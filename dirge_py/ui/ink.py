@@ -11,7 +11,7 @@ from rich.style import Style
 
 from dirge_py.contributions import Theme
 
-DEFAULT_THEME = "dark"
+DEFAULT_THEME = "phosphor"
 _FOLDER = Path(__file__).with_name("themes")
 
 

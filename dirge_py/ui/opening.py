@@ -32,7 +32,7 @@ class Opening:
         self._start = start
         self.asker = DockedAsker(app.dock)
         self._is_over = asyncio.Event()
-        self.show_thinking = False
+        self.looks = Looks()
 
     def begin(self) -> None:
         """Open the first conversation; nothing waits for it."""
@@ -161,7 +161,7 @@ class Opening:
     def _take_looks(self, looks: Looks) -> list[str]:
         """Take over what the settings say; returns what is wrong with it."""
         app = self._app
-        self.show_thinking = looks.show_thinking
+        self.looks = looks
         unknown = app.keymap.change(looks.keys)
         odd_names = app.front.commands.use_own_names(looks.aliases)
         warnings = [f"[keys]: there is no action {name!r}." for name in unknown]

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.questions import Asker, TrustOffer
 from dirge_py.ui.busy import Way
+from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.wiring.offers import Draft, Offer
 
 if TYPE_CHECKING:
@@ -28,11 +29,26 @@ class OpenOther(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looks:
-    """What the settings say about the screen. `aliases`: own names for slash commands."""
+    """What the settings say about the screen, as `[ui]` has it in docs/config.md.
+
+    `keys`: actions with keys of their own; `aliases`: own names for slash commands.
+    """
 
     show_thinking: bool = False
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict)
+    keymap: Literal["default", "emacs", "vim"] = "default"
+    enter: Literal["steer", "queue"] = "steer"
+    chord_timeout_s: float = 1.0
+    has_mouse: bool = True
+    clipboard: Literal["auto", "native", "tmux", "osc52"] = "auto"
+    notify: Literal["off", "bell", "desktop", "both"] = "bell"
+    reduced_motion: bool = False
+    has_avatar: bool = True
+    panel: Literal["auto", "on", "off"] = "auto"
+    display: Sequence[str] = ("left", "main", "right")
+    diff: Literal["auto", "unified", "split"] = "auto"
+    editor_open_command: str = ""
 
 
 class SetupService(Protocol):
@@ -81,5 +97,5 @@ class TuiStart:
     setup: Callable[[], SetupService] | None = None
     first_prompt: str = ""
     pick_session: bool = False
-    theme: str = "dark"
+    theme: str = DEFAULT_THEME
     is_kept: bool = True

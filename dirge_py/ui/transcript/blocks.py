@@ -21,13 +21,17 @@ class Block(Protocol):
 
     `gap`: a blank line stands before it, unless it and the one above are of one kind and both
     `gathers`. `is_open` overrides the transcript's "expand all" once the
-    person has clicked on this block; None until then.
+    person has clicked on this block; None until then. `is_wide`: it is painted with all columns
+    there are, not only with those that prose can be read in. `landmarks`: lines of what was painted
+    last at which a keyboard may stop, such as where hunks begin; at least the first.
     """
 
     version: int
     gap: bool
     gathers: bool
+    is_wide: bool
     is_open: bool | None
+    landmarks: Sequence[int]
 
     @property
     def can_expand(self) -> bool:
@@ -45,10 +49,12 @@ class BlockBase:
 
     gap = True
     gathers = False
+    is_wide = False
 
     def __init__(self) -> None:
         self.version = 0
         self.is_open: bool | None = None
+        self.landmarks: Sequence[int] = (0,)
 
     @property
     def can_expand(self) -> bool:

@@ -1,13 +1,9 @@
-"""What the keys of the screen do, one method per action of the keymap."""
+"""Ending something: a run, a command's hold on the turn, the program."""
 
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
-
-from dirge_py.errors import DirgeError
-from dirge_py.slash.base import Choice
-from dirge_py.ui.editor import edit_in_editor
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -18,24 +14,14 @@ QUIT_WITHIN_S = 2.0
 BACK_WITHIN_S = 1.5
 """A second Esc on an empty input within this time goes back in the session."""
 
-_MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
 
-
-class Actions:
-    """Looked up by name: the action `interrupt` is the method `interrupt`."""
+class Stopping:
+    """Interrupting, quitting, suspending, sending to the background."""
 
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
         self._stopped_at = -QUIT_WITHIN_S
         self._rested_at = -BACK_WITHIN_S
-
-    async def run(self, action: str) -> None:
-        """Do what a key asks for; an action that is not ours is passed over."""
-        method = getattr(self, action, None)
-        if method is not None:
-            await method()
-
-    # -- stopping
 
     async def interrupt(self) -> None:
         """Interrupt; where nothing goes on and nothing is typed, the second press goes back."""
@@ -89,61 +75,4 @@ class Actions:
             self._app.composer.action_cursor_left()
             return
         self._app.say(f"The command goes on in the background as {shell_id}; /tasks lists it.")
-        self._app.standing_changed()
-
-    # -- looking
-
-    async def toggle_all(self) -> None:
-        self._app.transcript.toggle_all()
-
-    async def page_up(self) -> None:
-        self._app.transcript.page(-1)
-
-    async def page_down(self) -> None:
-        self._app.transcript.page(1)
-
-    async def go_to_start(self) -> None:
-        self._app.transcript.go_to_start()
-
-    async def go_to_end(self) -> None:
-        self._app.transcript.go_to_end()
-
-    async def redraw(self) -> None:
-        self._app.draw_anew()
-
-    # -- writing
-
-    async def up_on_empty(self) -> None:
-        """The queue comes back first; only then the earlier prompts."""
-        if not self._app.talk.take_queue_back():
-            self._app.composer.key_action_history_older()
-
-    async def take_queue_back(self) -> None:
-        self._app.talk.take_queue_back()
-
-    async def search_history(self) -> None:
-        prompts = list(dict.fromkeys(reversed(self._app.composer.prompts.prompts)))
-        choices = [Choice(id=prompt, label=prompt) for prompt in prompts]
-        chosen = await self._app.dock.pick("Earlier prompts", choices, "")
-        if chosen is not None:
-            self._app.composer.put(chosen)
-
-    async def edit_outside(self) -> None:
-        composer = self._app.composer
-        try:
-            edited = await edit_in_editor(self._app, composer.pastes.expand(composer.text))
-        except DirgeError as error:
-            self._app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
-            return
-        if edited is not None:
-            composer.put(edited)
-
-    # -- permission
-
-    async def cycle_mode(self) -> None:
-        conversation = self._app.talk.conversation
-        if conversation is None:
-            return
-        at = _MODES.index(conversation.mode) + 1 if conversation.mode in _MODES else 0
-        conversation.set_mode(_MODES[at % len(_MODES)])
         self._app.standing_changed()

@@ -1,0 +1,59 @@
+"""What our app does in the place of Textual: leaving, failing, the driver of the terminal."""
+
+import signal
+from typing import ClassVar
+
+from textual.app import App
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.worker import WorkerFailed
+
+from dirge_py.ui.terminal import TerminalDriver
+
+
+class TerminalApp(App[int]):
+    """An app that ends in good order, whatever ends it. `failure` is what it failed of, if it did.
+
+    `is_handed_over`: another program has the screen for a while.
+    """
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar = []
+
+    def __init__(self, *, no_color: bool) -> None:
+        super().__init__(ansi_color=True if no_color else None)
+        self.animation_level = "none"
+        self.scroll_sensitivity_y = 3.0
+        self.failure: BaseException | None = None
+        self.is_handed_over = False
+
+    def draw_anew(self) -> None:
+        """Draw the whole screen: something else was on it."""
+        self.refresh(layout=True, repaint=True)
+
+    def leave(self, code: int) -> None:
+        """End the program; the terminal is restored first."""
+        self.exit(code, return_code=code)
+
+    def leave_by_signal(self, number: int) -> None:
+        """What a signal asks for; Ctrl+C in an editor that has the screen is not for us."""
+        if not (self.is_handed_over and number == signal.SIGINT):
+            self.leave(128 + number)
+
+    def fail(self, error: Exception) -> None:
+        """End the program because of `error`, which whoever runs the app raises then."""
+        self.failure = self.failure or error
+        self.leave(1)
+
+    def get_driver_class(self) -> type[Driver]:
+        found = super().get_driver_class()
+        return TerminalDriver if found is LinuxDriver else found
+
+    def _handle_exception(self, error: Exception) -> None:
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        self.failure = self.failure or cause
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print the values of all local variables: prompts, files, keys.
+        self._close_messages_no_wait()
