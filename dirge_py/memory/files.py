@@ -1,16 +1,12 @@
 """Memory in two Markdown files that a person can read and edit."""
 
 import asyncio
-import contextlib
-import errno
-import fcntl
-import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dirge_py.errors import DirgeError, FileError
 from dirge_py.lib.clean import clean
+from dirge_py.lib.file_lock import held
 from dirge_py.memory.base import (
     ENTRY_CHARS,
     MemoryUpdate,
@@ -25,8 +21,7 @@ MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
 """A file that is larger is neither read nor written: nobody keeps that many notes by hand."""
 
-_LOCK_WAIT_S = 5.0
-_LOCK_LOOK_S = 0.01
+_PATIENCE_S = 5.0
 
 
 class FileMemory:
@@ -86,7 +81,8 @@ class FileMemory:
         _check(change, content)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _locked(path):
+            # A lock of its own: the file is replaced.
+            with held(path.with_name(f".{path.name}.lock"), _PATIENCE_S):
                 old = self._text(path)
                 if change.expected is not None and old != change.expected:
                     raise StoreChanged(
@@ -183,28 +179,3 @@ def _unusable(path: Path, error: OSError, done: str) -> FileError:
     reason = error.strerror or str(error)
     hint = f"Make {path.parent} yours to read and write, or set `enabled = false` under [memory]."
     return FileError(f"{path} was not {done}: {reason}.", hint=hint)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time, also across processes. A lock of its own: the file is replaced."""
-    lock = path.with_name(f".{path.name}.lock")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        _take(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _take(descriptor: int) -> None:
-    """Lock it; looked at again and again, as a wait in the kernel would have no end."""
-    deadline = time.monotonic() + _LOCK_WAIT_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise OSError(errno.EBUSY, "another process holds it") from None
-        time.sleep(_LOCK_LOOK_S)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import reduce
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
-from dirge_py.session.codec import decode_usage
+from dirge_py.messages import Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.interruption import Interruption
 from dirge_py.session.record import Record
+from dirge_py.session.spending import Spending
 from dirge_py.session.transcript import Healing, Transcript, read_transcript
 from dirge_py.session.tree import branch
 
@@ -60,7 +61,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
     copied_to = _text(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
     choices = _choices(records)
-    usage, cost_usd, turns = _spending(records)
+    spending = reduce(Spending.after, records, Spending())
     told = {record.data.get("content") for record in _of_type(records, "notice")}
     return Loaded(
         messages=transcript.messages,
@@ -71,9 +72,9 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
         interruption=transcript.interruption,
         compactions=transcript.compactions,
         **choices,
-        usage=usage,
-        cost_usd=cost_usd,
-        turns=turns,
+        usage=spending.whole_usage,
+        cost_usd=spending.whole_cost_usd,
+        turns=spending.turns,
         title=_text(_newest(records, "title"), "title") or _first_title(transcript.messages),
         cwd=_text(header, "cwd"),
         created=_text(header, "created"),
@@ -115,49 +116,6 @@ def _choices(records: Sequence[Record]) -> dict[str, Any]:
         "decisions": tuple(record.data for record in _of_type(records, "decision")[-_DECISIONS:]),
         "settings": settings,
     }
-
-
-def _spending(records: Iterable[Record]) -> tuple[Usage, float | None, int]:
-    """Tokens, cost and model turns.
-
-    The `usage` record behind a message repeats its tokens and adds the price; a crash between the
-    two leaves a message whose tokens are counted and whose price stays unknown, as it does where
-    the service told no tokens. Other `usage` records tell of models that were asked on the side:
-    paid for, but no turns.
-    """
-    usage = Usage()
-    cost: float | None = 0.0
-    turns = 0
-    unpriced = Usage()
-    for record in records:
-        if record.type == "message" and _is_from_model(record.data):
-            turns += _is_turn(record.data)
-            usage, cost = usage + unpriced, None if unpriced else cost
-            unpriced = decode_usage(record.data.get("usage"))
-            if record.data.get("content") and not unpriced:
-                cost = None
-        elif record.type == "usage" and isinstance(record.data, dict):
-            told = decode_usage(record.data.get("usage"))
-            usage += told
-            price = record.data.get("cost_usd")
-            known = price if isinstance(price, int | float) else None
-            cost = None if cost is None or known is None else cost + known
-            unpriced = Usage() if told == unpriced else unpriced
-    return usage + unpriced, None if unpriced else cost, turns
-
-
-def _is_turn(answer: Mapping[str, Any]) -> bool:
-    """Whether it counts: not if it was broken off to be asked again, or asked again, smaller."""
-    is_final = answer.get("stop_reason") not in (*UNFINISHED,)
-    return is_final and answer.get("error_kind") != "context_length"
-
-
-def _is_from_model(data: Any) -> bool:
-    return (
-        isinstance(data, dict)
-        and data.get("role") == "assistant"
-        and data.get("origin") != "harness"
-    )
 
 
 def _remarks(transcript: Transcript) -> Iterable[str]:

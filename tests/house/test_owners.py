@@ -36,6 +36,7 @@ WRITERS = {
     "config/": "settings that a person asked to have written",
     "demo/": "the copy the demo works in",
     "headless/print_mode.py": "the file of `-o`",
+    "lib/file_lock.py": "lock files, which stay empty",
     "tools/searching/": "file lists for ripgrep, gone when it ends",
     "ui/editor.py": "the draft for the person's editor",
     "wiring/trust_file.py": "what a person trusted",

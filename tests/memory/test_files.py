@@ -11,6 +11,8 @@ import pytest
 from dirge_py.errors import DirgeError, FileError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.regular_file import read_regular
+from dirge_py.lib.file_lock import held
+from dirge_py.memory import files
 from dirge_py.memory.base import MemoryUpdate, Remembered, StoreChanged
 from dirge_py.memory.files import FileMemory
 
@@ -200,6 +202,19 @@ async def test_a_link_to_the_persons_own_files_is_kept(tmp_path: Path, project: 
 
     assert project.is_symlink()
     assert (tmp_path / "dotfiles" / "notes").read_text() == "- a\n- b\n"
+
+
+async def test_who_cannot_wait_for_another_process_any_longer_is_told_so(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.write_text("- a\n")
+    monkeypatch.setattr(files, "_PATIENCE_S", 0.0)
+
+    with held(project.with_name(".MEMORY.md.lock"), 0.0), pytest.raises(FileError) as refused:
+        await kept_in(tmp_path).update(add("b"))
+
+    assert refused.value.message == f"{project} was not written: another process holds it."
+    assert project.read_text() == "- a\n"
 
 
 def test_two_processes_that_write_at_once_lose_nothing(tmp_path: Path, project: Path) -> None:

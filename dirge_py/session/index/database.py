@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 NAME = "index.sqlite"
-_VERSION = 1
+_VERSION = 2
 _BESIDE = ("", "-wal", "-shm", "-journal", ".sum")
 _PIECE = 1 << 20
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from dirge_py.lib.file_lock import held
 from dirge_py.session.index import database
 from dirge_py.session.index.content import Content
-from dirge_py.session.index.lock import alone
 from dirge_py.session.index.results import (
     PER_SESSION,
     Found,
@@ -22,6 +22,9 @@ from dirge_py.session.listing import list_sessions
 
 Answer = TypeVar("Answer")
 Ask = Callable[[Content], Answer]
+
+_PATIENCE_S = 10.0
+"""How long the others are waited for: nobody keeps the index for longer than one answer takes."""
 
 
 class SessionIndex:
@@ -64,7 +67,7 @@ class SessionIndex:
         """Make it anew, for all projects; how many sessions it has, None if it cannot be made."""
         projects = self._projects(everywhere=True)
         try:
-            with alone(self._lock):
+            with held(self._lock, _PATIENCE_S):
                 database.remove(self._path)
                 return self._answer(projects, lambda content: len(content.sessions(projects)))
         except (OSError, ImportError):
@@ -82,7 +85,7 @@ class SessionIndex:
         if not any((self._folder / project).is_dir() for project in projects):
             return None
         try:
-            with alone(self._lock):
+            with held(self._lock, _PATIENCE_S):
                 try:
                     return self._answer(projects, ask)
                 except database.errors():

@@ -62,8 +62,8 @@ def from_tally(project: str, session_id: str, tally: Tally, marks: Marks) -> Ind
         messages=tally.messages,
         cwd=tally.cwd,
         model=tally.model,
-        usage=tally.whole_usage,
-        cost_usd=tally.whole_cost_usd,
+        usage=tally.spending.whole_usage,
+        cost_usd=tally.spending.whole_cost_usd,
     )
 
 

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dirge_py.messages import Usage, UserMessage
-from dirge_py.session.codec import decode_message, decode_usage
+from dirge_py.session.codec import decode_message
 from dirge_py.session.history import title_of
 from dirge_py.session.record import Record, json_text
+from dirge_py.session.spending import Spending
 
 _LONGEST_WORDS = 200_000
 _LONGEST_CALL = 1_000
@@ -17,11 +18,7 @@ _BLANKS = dict.fromkeys(range(32), " ")
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """The sums and newest choices of the records taken in so far.
-
-    `cost_usd` is None as soon as one part of it is unknown. `unpriced` are the tokens of the last
-    answer until the record that gives them a price.
-    """
+    """The sums and newest choices of the records taken in so far."""
 
     title: str = ""
     first_prompt: str | None = None
@@ -31,15 +28,14 @@ class Tally:
     model: str = ""
     forked_from: str = ""
     messages: int = 0
-    usage: Usage = field(default_factory=Usage)
-    unpriced: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
+    spending: Spending = field(default_factory=Spending)
     last_seq: int = 0
 
     def take(self, record: Record) -> None:
         """Count one more record. Never raises, whatever the record holds."""
         self.last_seq = record.seq
         self.updated = record.ts
+        self.spending = self.spending.after(record)
         data = record.data if isinstance(record.data, dict) else {}
         match record.type:
             case "session":
@@ -50,48 +46,25 @@ class Tally:
                 self.title = _text(data, "title")
             case "model" | "run_end":
                 self.model = _text(data, "model") or self.model
-            case "usage" if isinstance(record.data, dict):
-                self._take_usage(data)
             case "message":
                 self.messages += 1
-                self._take_message(data)
-
-    @property
-    def whole_usage(self) -> Usage:
-        return self.usage + self.unpriced
-
-    @property
-    def whole_cost_usd(self) -> float | None:
-        return None if self.unpriced else self.cost_usd
+                self._take_prompt(data)
 
     def as_json(self) -> str:
         return json_text(asdict(self))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Tally":
-        """Raises TypeError for what `as_json` never wrote."""
-        usages = {name: Usage(**value[name]) for name in ("usage", "unpriced")}
-        return cls(**{**value, **usages})
+        """Raises TypeError or LookupError for what `as_json` never wrote."""
+        spent = value["spending"]
+        usages = {name: Usage(**spent[name]) for name in ("usage", "unpriced")}
+        return cls(**{**value, "spending": Spending(**{**spent, **usages})})
 
-    def _take_message(self, data: Mapping[str, Any]) -> None:
-        if data.get("role") == "assistant" and data.get("origin") != "harness":
-            self.cost_usd = self.whole_cost_usd
-            self.usage = self.whole_usage
-            self.unpriced = decode_usage(data.get("usage"))
-            if data.get("content") and not self.unpriced:
-                self.cost_usd = None
-        elif data.get("role") == "user" and self.first_prompt is None:
+    def _take_prompt(self, data: Mapping[str, Any]) -> None:
+        if data.get("role") == "user" and self.first_prompt is None:
             message = decode_message(data)
             if isinstance(message, UserMessage) and message.origin == "user":
                 self.first_prompt = title_of(message)
-
-    def _take_usage(self, data: Mapping[str, Any]) -> None:
-        told, price = decode_usage(data.get("usage")), data.get("cost_usd")
-        self.usage += told
-        is_known = self.cost_usd is not None and isinstance(price, int | float)
-        self.cost_usd = self.cost_usd + price if is_known else None  # type: ignore[operator]
-        if told == self.unpriced:
-            self.unpriced = Usage()
 
 
 def texts_of(record: Record) -> Iterator[tuple[str, str]]:

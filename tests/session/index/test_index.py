@@ -15,6 +15,7 @@ from dirge_py.session.index import content, database
 from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.index.tally import Tally
 from dirge_py.session.journal import read_journal
+from dirge_py.session.spending import Spending
 from dirge_py.session.store import Store
 from tests.security.sizes import count, size
 from tests.session.conftest import Clock
@@ -250,7 +251,7 @@ def test_without_sqlite_the_journals_answer(filled, monkeypatch):
 
 def test_a_lock_that_is_not_given_back_only_costs_the_index(filled, tmp_path, monkeypatch):
     sessions, found = answers(filled)
-    monkeypatch.setattr("dirge_py.session.index.lock._PATIENCE_S", 0.0)
+    monkeypatch.setattr("dirge_py.session.index.index._PATIENCE_S", 0.0)
     holder = subprocess.Popen(
         ["flock", str(tmp_path / "state/index.lock"), "sh", "-c", "echo held; cat"],
         stdin=subprocess.PIPE,
@@ -332,8 +333,13 @@ def test_taken_in_run_by_run_it_is_what_the_whole_journal_says(tmp_path_factory,
         Tally,
         title=st.text(),
         messages=st.integers(0),
-        usage=st.builds(Usage, input=st.integers(0)),
-        cost_usd=st.none() | st.floats(0, 1e6),
+        spending=st.builds(
+            Spending,
+            usage=st.builds(Usage, input=st.integers(0)),
+            unpriced=st.builds(Usage, output=st.integers(0)),
+            cost_usd=st.none() | st.floats(0, 1e6),
+            turns=st.integers(0),
+        ),
     )
 )
 def test_a_tally_comes_back_as_it_was_written(tally):
