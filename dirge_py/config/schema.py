@@ -270,8 +270,8 @@ class Ui(Table):
     panel: Literal["auto", "on", "off"] = Field(
         default="auto", description="The panels at the sides; auto: from 152 columns on."
     )
-    display: tuple[Literal["left", "main", "right"], ...] = Field(
-        default=("left", "main", "right"), description="Which panels there are."
+    display: list[Literal["left", "main", "right"]] = Field(
+        default=["left", "main", "right"], description="Which panels there are."
     )
     diff: Literal["auto", "unified", "split"] = Field(
         default="auto", description="How changes are drawn; auto: side by side from 140 columns on."
