@@ -3,13 +3,14 @@
 import json
 import os
 import re
-import subprocess
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.apart import run_forked
 from tests.providers.server import FakeService, Say
 
 ROOT = Path(__file__).parents[2]
@@ -42,23 +43,27 @@ class Examples:
         self.service.replies += replies or []
         script = self.folder / "example.py"
         script.write_text(EXAMPLES[title], encoding="utf-8")
-        child = subprocess.run(
-            [sys.executable, str(script), *words],
-            cwd=self.folder,
-            env={
+        exit_code, stdout, stderr = run_forked(
+            _play,
+            str(script),
+            *words,
+            environment={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.folder),
-                "PYTHONPATH": str(ROOT),
-                "PYTHONWARNINGS": "error::ResourceWarning",
                 "ANTHROPIC_API_KEY": "sk-example",
                 "ANTHROPIC_BASE_URL": self.service.anthropic_url,
             },
-            capture_output=True,
-            text=True,
-            timeout=60,
+            cwd=self.folder,
+            patience_s=60,
         )
-        assert (child.returncode, child.stderr) == (0, "")
-        return child.stdout.splitlines()
+        assert (exit_code, stderr) == (0, "")
+        return stdout.splitlines()
+
+
+def _play(script: str, *words: str) -> None:
+    """What `python SCRIPT WORDS` does."""
+    sys.argv[:] = [script, *words]
+    runpy.run_path(script, run_name="__main__")
 
 
 @pytest.fixture
