@@ -32,7 +32,7 @@ class Layout:
 
     def __init__(self, ink: Ink, width: int = 80) -> None:
         self._ink = ink
-        self._width = width
+        self._width = self._wide_width = width
         self._expanded = False
         self._blocks: list[Block] = []
         self._heights: list[int] = []
@@ -101,11 +101,15 @@ class Layout:
 
     # -- what changes all of it
 
-    def resize(self, width: int) -> bool:
-        """Wrap everything for another width; False if it is the same."""
-        if width == self._width:
+    def resize(self, width: int, wide_width: int = 0) -> bool:
+        """Wrap everything for another width; False if it is the same.
+
+        Blocks that are wide get `wide_width` columns, if that is more.
+        """
+        widths = width, max(width, wide_width)
+        if widths == (self._width, self._wide_width):
             return False
-        self._width = width
+        self._width, self._wide_width = widths
         self._redo()
         return True
 
@@ -212,8 +216,12 @@ class Layout:
     def _is_open(self, block: Block) -> bool:
         return self._expanded if block.is_open is None else block.is_open
 
+    def _width_of(self, block: Block) -> int:
+        return self._wide_width if block.is_wide else self._width
+
     def _guess(self, index: int) -> int:
-        return self._gap(index) + self._blocks[index].guess_height(self._width)
+        block = self._blocks[index]
+        return self._gap(index) + block.guess_height(self._width_of(block))
 
     def _measure(self, index: int) -> int:
         """Draw a block and note its true height; returns by how much it grew."""
@@ -244,8 +252,9 @@ class Layout:
             self._drawn.move_to_end(index)
             return drawn.strips
         self._forget(index)
-        painted = block.paint(self._width, self._ink, expanded=is_open)
-        strips = [pad(line, self._width, self._ink.text) for line in painted]
+        width = self._width_of(block)
+        painted = block.paint(width, self._ink, expanded=is_open)
+        strips = [pad(line, width, self._ink.text) for line in painted]
         self._drawn[index] = _Drawn(block.version, is_open, strips)
         self._lines_kept += len(strips)
         while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:

@@ -160,7 +160,7 @@ class Transcript(ScrollView, can_focus=False):
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
         first = self._blocks.index_at(self.scroll_offset.y)
-        if self._blocks.resize(self._text_width):
+        if self._blocks.resize(*self._widths):
             self._keep_in_view(first)
         else:
             self.redraw()
@@ -204,9 +204,11 @@ class Transcript(ScrollView, can_focus=False):
         return self.is_mounted and self.scrollable_content_region.height > 0
 
     @property
-    def _text_width(self) -> int:
+    def _widths(self) -> tuple[int, int]:
+        """Columns for what is read, and for what is wide."""
         # One column is left for the scrollbar, so that its coming and going wraps nothing anew.
-        return max(1, min(_WIDEST, self.content_size.width - 1))
+        room = max(1, self.content_size.width - 1)
+        return min(_WIDEST, room), room
 
     def _note_change(self, block: Block) -> None:
         """Remember the highest block that changed: only what is below it is drawn again."""
