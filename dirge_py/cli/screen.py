@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dirge_py.config import paths
 from dirge_py.errors import ConfigError
 from dirge_py.questions import Asker
-from dirge_py.ui.busy import Way
+from dirge_py.talk.busy import Way
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.ui.start import Looks, SetupService, TuiStart
 

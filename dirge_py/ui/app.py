@@ -14,6 +14,7 @@ from dirge_py import slash
 from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
+from dirge_py.talk.talk import Talk
 from dirge_py.ui import commands
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
@@ -33,7 +34,6 @@ from dirge_py.ui.prompt.drafts import Drafts
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.start import TuiStart
-from dirge_py.ui.talk import Talk
 from dirge_py.ui.terminal_app import TerminalApp
 from dirge_py.ui.transcript.view import Transcript
 

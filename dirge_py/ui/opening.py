@@ -10,13 +10,14 @@ from dirge_py.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.questions import AnswersTrust
+from dirge_py.talk.busy import question_about, way_from
+from dirge_py.talk.starting import ProjectDoor
+from dirge_py.talk.talk import typed_text
 from dirge_py.ui.asker import DockedAsker
-from dirge_py.ui.busy import question_about, way_from
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of, prompt_in_use
-from dirge_py.ui.start import Looks, ProjectDoor, TuiStart
-from dirge_py.ui.talk import typed_text
+from dirge_py.ui.start import Looks, TuiStart
 from dirge_py.ui.transcript.greeting import GreetingBlock
 
 if TYPE_CHECKING:

@@ -2,29 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from dirge_py.questions import Asker, TrustOffer
-from dirge_py.ui.busy import Way
+from dirge_py.talk.starting import OpenFirst, OpenOther, ProjectDoor
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.wiring.offers import Draft, Offer
-
-if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
-
-
-class OpenFirst(Protocol):
-    """Opens the conversation that the command line asks for. Raises NoProvider, SessionError, …"""
-
-    def __call__(self, asker: Asker) -> "Conversation": ...
-
-
-class OpenOther(Protocol):
-    """Opens a stored session by its id, or a new one for None. Raises SessionError, …"""
-
-    def __call__(
-        self, asker: Asker, session_id: str | None, way: Way = "write"
-    ) -> "Conversation": ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +44,6 @@ class SetupService(Protocol):
 
     def save(self, draft: Draft) -> str:
         """Store it, a key in a file that only its owner reads; returns where."""
-
-
-class ProjectDoor(Protocol):
-    """What the folder brings along, and whether it may come in. Looked at once."""
-
-    @property
-    def offer(self) -> TrustOffer | None:
-        """What to ask before anything is opened; None: nothing, or it was answered."""
-
-    @property
-    def theme(self) -> str:
-        """The theme that a trusted project names, or "". Raises ConfigError."""
-
-    def answer(self, *, is_trusted: bool) -> None:
-        """Take the person's answer. Raises ConfigError, FileError, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from dirge_py.errors import DirgeError
 from dirge_py.messages import UserMessage
 from dirge_py.permission.rules import Mode
 from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.talk.busy import Way
 from dirge_py.ui.app import DirgeApp
-from dirge_py.ui.busy import Way
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart

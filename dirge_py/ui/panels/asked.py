@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from textual.strip import Strip
 
 from dirge_py.lib.clean import visible
+from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import AskedClaim, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.selection import FileSelection
-from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 

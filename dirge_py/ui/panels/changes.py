@@ -6,9 +6,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.hunks import Change, Hunk
+from dirge_py.lib.spelled import visible_code, visible_name
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.selection import FileSelection
-from dirge_py.ui.panels.spelled import visible_code, visible_name
 from dirge_py.ui.transcript.lines import Span, fold, wrap
 
 _CONTEXT = 3

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dirge_py.calls import FileChange
+from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.panels.selection import Selection
-from dirge_py.ui.panels.spelled import visible_name
 
 Option = Literal["once", "session", "always", "deny"]
 

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.clean import visible
+from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
@@ -23,7 +24,6 @@ from dirge_py.ui.panels.hint import KeyHint, paint_hint
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
 from dirge_py.ui.panels.options import WORDS, Asked, Option
 from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _MOST_OTHERS = 5

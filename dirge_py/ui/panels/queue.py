@@ -1,13 +1,13 @@
 """What was typed during a run and has not reached it yet, and what the keys would do now."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.lib.clean import clean
+from dirge_py.talk.talk import Waiting
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.hint import fitted
 from dirge_py.ui.transcript.lines import Line, clip, strip
@@ -15,14 +15,6 @@ from dirge_py.ui.transcript.lines import Line, clip, strip
 _MOST_ROWS = 4
 _LOW_SCREEN = 6
 """Rows up to which there is no hint."""
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """One queued input: `steering` enters at the next tool boundary, `follow_up` at the end."""
-
-    kind: str
-    text: str
 
 
 class QueuePanel(Widget, can_focus=False):

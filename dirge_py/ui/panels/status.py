@@ -17,7 +17,7 @@ from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.ui.talk import Talk
+    from dirge_py.talk.talk import Talk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.strip import Strip
 
+from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.hint import paint_hint
 from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.panels.spelled import visible_name
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12

@@ -35,9 +35,9 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.slash.base import Tone
+from dirge_py.talk.endings import words_for
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
-from dirge_py.ui.transcript.endings import words_for
 from dirge_py.ui.transcript.flow import Flow, Piece
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.errors import DirgeError
@@ -10,7 +11,6 @@ from dirge_py.messages import TextBlock, UserMessage
 from dirge_py.outcomes import Cancelled
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, Typed, as_prompt
-from dirge_py.ui.panels.queue import Waiting
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One queued input: `steering` enters at the next tool boundary, `follow_up` at the end."""
+
+    kind: str
+    text: str
 
 
 class Stage(Protocol):
