@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from dirge_py.processes.marks import Mark, mark_of
 from dirge_py.processes.orphans import adopt_orphans
-from dirge_py.processes.table import ProcessEntry, process_table
+from dirge_py.processes.table import ProcessEntry, family_table
 from dirge_py.processes.tree import descendants
 
 _RESCAN_S = 0.005
@@ -45,7 +45,7 @@ class Strays:
     def expect(self) -> None:
         """A command is about to begin."""
         if not self._leaders and adopt_orphans():
-            children = _children(process_table())
+            children = _children(family_table())
             self._earlier = {entry.pid: entry.started for entry in children}
 
     def began(self, leader: int, mark: Mark) -> None:
@@ -88,7 +88,7 @@ class Strays:
 
     def _kill(self) -> int:
         """Kill every stray and what is beneath it, reap the dead; returns how many ran."""
-        table = process_table()
+        table = family_table()
         strays = self._strays(table)
         self._reap(strays)
         marks = {mark.number for mark in self._leaders.values() if mark.number}
@@ -104,7 +104,7 @@ class Strays:
         return len(running)
 
     def _reap_only(self) -> int:
-        self._reap(self._strays(process_table()))
+        self._reap(self._strays(family_table()))
         return 0
 
     def _strays(self, table: dict[int, ProcessEntry]) -> list[ProcessEntry]:

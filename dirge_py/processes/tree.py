@@ -14,8 +14,8 @@ from dirge_py.processes.marks import Mark, mark_of
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.table import (
     ProcessEntry,
+    family_table,
     has_in_environment,
-    process_table,
     read_entry,
 )
 
@@ -52,7 +52,7 @@ class CommandTree:
 
     def running(self) -> list[ProcessEntry]:
         """Members that still run, newest first. Dead ones that became our children are reaped."""
-        members = self._members(process_table())
+        members = self._members(family_table())
         self._known = {entry.pid: entry.started for entry in members}
         for entry in members:
             if entry.is_zombie:
