@@ -32,6 +32,13 @@ PASSED_ON = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TMPDIR", "TZ", "VIRTUAL_ENV", *_LOCALE]
 )
 
+OF_A_PERSON = frozenset(
+    ["COLORTERM", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESS", "SSH_AUTH_SOCK", "GPG_TTY"]
+    + ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"]
+    + ["DBUS_SESSION_BUS_ADDRESS", "WSL_INTEROP", "WSL_DISTRO_NAME"]
+)
+"""What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
+
 _NEVER_PASSED = re.compile(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|PAGER|MANPAGER|LESSOPEN|LESSCLOSE|EDITOR|VISUAL"
@@ -67,6 +74,7 @@ class EnvironmentPolicy:
         listed = set(listed)
         self.refused = tuple(sorted(name for name in listed if not may_be_passed(name)))
         self.names = (PASSED_ON | listed) - set(withheld) - set(self.refused)
+        self._names_for_person = self.names | (OF_A_PERSON - set(withheld))
         self._source = os.environ if source is None else source
 
     def build(self, marker: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -75,6 +83,13 @@ class EnvironmentPolicy:
         passed_on = {name: source[name] for name in sorted(self.names) if name in source}
         passed_on["PATH"] = _absolute_only(passed_on.get("PATH", ""))
         return {**passed_on, **_ALWAYS_SET, **hardened(extra or {}), MARKER_NAME: marker}
+
+    def build_for_person(self, marker: str) -> dict[str, str]:
+        """The environment of a command that a person typed: they are there, and judged it."""
+        source = self._source
+        passed_on = {n: source[n] for n in sorted(self._names_for_person) if n in source}
+        passed_on["PATH"] = _absolute_only(passed_on.get("PATH", ""))
+        return {**passed_on, MARKER_NAME: marker}
 
 
 def _absolute_only(path: str) -> str:

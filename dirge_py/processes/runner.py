@@ -1,6 +1,7 @@
 """Starting commands for tools, and ending every one of them when the program ends."""
 
 import asyncio
+import math
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from dirge_py.processes.marks import put_mark
 from dirge_py.processes.orphans import adopt_orphans
 from dirge_py.processes.output import Capture
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.pty_command import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree
@@ -131,7 +133,7 @@ class Runner:
             raise ProcessError("No command is started while dirge ends.")
         adopt_orphans()
         # Call ids are the model's words and may come twice, so the marker is not made of them.
-        marker = f"{os.getpid()}-{secrets.token_hex(8)}"
+        marker = _new_marker()
         extra_env = {**prepared.environment, **(extra_env or {})}
         environment = self._environment.build(marker, extra_env)
         arguments = shell_arguments(command) if isinstance(command, str) else list(command)
@@ -146,15 +148,39 @@ class Runner:
             arguments = self._launcher(arguments, spec)
         STRAYS.expect()
         started = start(arguments, cwd=cwd, environment=environment, stdin_text=stdin_text)
-        mark = put_mark(started.process.pid)
-        STRAYS.began(started.process.pid, mark)
-        tree = CommandTree(started.process.pid, marker, mark)
+        tree = _tree_of(started.process.pid, marker)
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output=on_output, watching=watching)
-        task = running.begin(min(timeout_s, MAX_TIMEOUT_S))
+        self._see_through(running, min(timeout_s, MAX_TIMEOUT_S))
+        return running
+
+    def start_for_person(
+        self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
+    ) -> PtyCommand:
+        """Start what a person typed, on a terminal of its own, outside of any sandbox.
+
+        It ends by itself, when it is stopped, or with the runner; there is no time limit.
+
+        Raises:
+            ProcessError: it could not be started.
+        """
+        if self._is_shut_down:
+            raise ProcessError("No command is started while dirge ends.")
+        adopt_orphans()
+        marker = _new_marker()
+        environment = self._environment.build_for_person(marker)
+        STRAYS.expect()
+        opened = open_terminal(
+            command, cwd=cwd, environment=environment, rows=rows, columns=columns
+        )
+        running = PtyCommand(opened, _tree_of(opened.process.pid, marker), on_bytes)
+        self._see_through(running, math.inf)
+        return running
+
+    def _see_through(self, running: RunningCommand, timeout_s: float) -> None:
+        task = running.begin(timeout_s)
         self._running[task] = running
         task.add_done_callback(self._running.pop)
-        return running
 
     async def shutdown(self) -> None:
         """End every command that runs, gently at first, and start no more."""
@@ -170,3 +196,14 @@ class Runner:
         self._is_shut_down = True
         for running in list(self._running.values()):
             running.kill_now()
+
+
+def _new_marker() -> str:
+    return f"{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def _tree_of(leader: int, marker: str) -> CommandTree:
+    """The tree of a process just started, marked."""
+    mark = put_mark(leader)
+    STRAYS.began(leader, mark)
+    return CommandTree(leader, marker, mark)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProcessError
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.pty_command import OnBytes, PtyCommand
 from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, Runner
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
 from dirge_py.processes.shell import NewOutput, Shell, ShellState
@@ -136,6 +137,14 @@ class Shells:
                 entry.left.set_result(None)
                 return entry.shell.id
         return None
+
+    def start_for_person(
+        self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
+    ) -> PtyCommand:
+        """Start what a person typed: see `Runner.start_for_person`; it is in no list here."""
+        return self._runner.start_for_person(
+            command, cwd=cwd, rows=rows, columns=columns, on_bytes=on_bytes
+        )
 
     def get(self, shell_id: str) -> Shell:
         """One of them.

@@ -1,0 +1,187 @@
+"""A command on a terminal of its own: a person types into it, and sees what it writes."""
+
+import errno
+import fcntl
+import os
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from dirge_py.errors import ProcessError
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.launch import Started, shell_arguments
+from dirge_py.processes.output import Capture
+from dirge_py.processes.pty_text import TerminalText
+from dirge_py.processes.running import Finished, RunningCommand
+from dirge_py.processes.tree import CommandTree, Ended
+
+OnBytes: TypeAlias = Callable[[bytes], None]
+"""Given what the command writes, as it comes, escape sequences and all."""
+
+MOST_TYPED_BYTES = 1024 * 1024
+"""Input that waits for a program which does not read; what comes after it is let go."""
+
+_READ_BYTES = 64 * 1024
+_PAUSE_S = 0.005
+
+# The session's first process to open the terminal makes it the one that its keys are for.
+_TAKE_TERMINAL = ': <"$0"; exec "$@"'
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A process just started and both ends of its terminal, as descriptors. Owned by the caller."""
+
+    process: subprocess.Popen[bytes]
+    keyboard_fd: int
+    program_fd: int
+
+
+def open_terminal(
+    command: str, *, cwd: str, environment: Mapping[str, str], rows: int, columns: int
+) -> Opened:
+    """Start a command line with the person's shell (`$SHELL`, else bash) on a new terminal.
+
+    It has a session and a process group of its own.
+
+    Raises:
+        ProcessError: nothing was started.
+    """
+    try:
+        keyboard_fd, program_fd = os.openpty()
+    except OSError as error:
+        raise ProcessError(f"No terminal can be opened: {error.strerror}.") from error
+    set_size(keyboard_fd, rows=rows, columns=columns)
+    shell = environment.get("SHELL", "")
+    own = [shell, "-c", command] if os.path.isabs(shell) and os.access(shell, os.X_OK) else None
+    try:
+        arguments = [
+            *shell_arguments(_TAKE_TERMINAL),
+            os.ttyname(program_fd),
+            *(own or shell_arguments(command)),
+        ]
+        process = subprocess.Popen(
+            arguments,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=program_fd,
+            stdout=program_fd,
+            stderr=program_fd,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        os.close(keyboard_fd)
+        os.close(program_fd)
+        raise _explained(error, cwd) from error
+    except ProcessError:
+        os.close(keyboard_fd)
+        os.close(program_fd)
+        raise
+    os.set_blocking(keyboard_fd, False)
+    return Opened(process, keyboard_fd, program_fd)
+
+
+def set_size(fd: int, *, rows: int, columns: int) -> None:
+    """Give a terminal its size; the programs on it are told by SIGWINCH."""
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _explained(error: OSError | ValueError, cwd: str) -> ProcessError:
+    if not os.path.isdir(cwd):
+        return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
+    reason = getattr(error, "strerror", None) or str(error)
+    return ProcessError(f"The shell could not be started: {reason}.", hint="Check $SHELL.")
+
+
+class PtyCommand(RunningCommand):
+    """A started command on its terminal; `finished.output` is its text, without escape sequences.
+
+    However much it writes, at most 64 KiB are read at once: one that floods is made to wait.
+    """
+
+    def __init__(self, opened: Opened, tree: CommandTree, on_bytes: OnBytes) -> None:
+        self._program_fd: int | None = opened.program_fd
+        self._text = TerminalText()
+        self._on_bytes = on_bytes
+        self._typed = bytearray()
+        super().__init__(Started(opened.process, opened.keyboard_fd), tree, Capture())
+
+    def type(self, keys: bytes) -> None:
+        """Have the program read `keys`, as if they were typed."""
+        if self._output_fd is None or len(self._typed) + len(keys) > MOST_TYPED_BYTES:
+            return
+        self._typed += keys
+        self._pass_on()
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        """The terminal has another size now."""
+        if self._output_fd is not None:
+            with suppress(OSError):
+                set_size(self._output_fd, rows=rows, columns=columns)
+
+    def _pass_on(self) -> None:
+        """Write what was typed, as far as the terminal takes it now."""
+        if self._output_fd is None:
+            return
+        try:
+            written = os.write(self._output_fd, self._typed)
+        except BlockingIOError:
+            written = 0
+        except OSError:  # nobody has the terminal any more
+            written = len(self._typed)
+        del self._typed[:written]
+        if self._typed:
+            self._loop.add_writer(self._output_fd, self._pass_on)
+        else:
+            self._loop.remove_writer(self._output_fd)
+
+    def _read(self) -> None:
+        room = _READ_BYTES
+        while room > 0 and self._output_fd is not None:
+            try:
+                chunk = os.read(self._output_fd, room)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                chunk = b""  # Linux: all who had the terminal open are gone
+            if not chunk:
+                self._close_output()
+                return
+            room -= len(chunk)
+            self._capture.feed(self._text.feed(chunk))
+            self._on_bytes(chunk)
+        if self._output_fd is not None:
+            # A flood: whoever else has something to do on this event loop comes first.
+            self._loop.remove_reader(self._output_fd)
+            self._loop.call_later(_PAUSE_S, self._read_on)
+
+    def _read_on(self) -> None:
+        if self._output_fd is not None:
+            self._loop.add_reader(self._output_fd, self._read)
+            self._read()
+
+    def _notice_exit(self) -> None:
+        super()._notice_exit()
+        if self._exited.done():
+            self._let_go_of_terminal()
+
+    def _finished(self, ended_by: Any, ended: Ended) -> Finished:
+        self._capture.feed(self._text.end())
+        return super()._finished(ended_by, ended)
+
+    def _close_output(self) -> None:
+        if self._output_fd is not None:
+            self._loop.remove_writer(self._output_fd)
+        super()._close_output()
+        self._let_go_of_terminal()
+
+    def _let_go_of_terminal(self) -> None:
+        """Until the command has exited there must be somebody who has its terminal open."""
+        if self._program_fd is not None:
+            os.close(self._program_fd)
+            self._program_fd = None

@@ -1,0 +1,173 @@
+"""Commands that a person typed, on a terminal of their own."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.errors import ProcessError
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.excerpt import excerpt
+from dirge_py.processes.pty_command import PtyCommand
+from dirge_py.processes.pty_text import TerminalText
+from dirge_py.processes.runner import Runner
+
+_BASH = {"PATH": os.environ["PATH"], "SHELL": "/bin/bash", "TERM": "xterm-256color"}
+
+
+class Seen:
+    """A runner, and what the command on its terminal wrote."""
+
+    def __init__(self, cwd: Path, **environment: str) -> None:
+        policy = EnvironmentPolicy(
+            ["MINE"], withheld=["SECRET_KEY"], source={**_BASH, **environment}
+        )
+        self.runner = Runner(policy)
+        self.cwd = cwd
+        self.raw = b""
+        self.most = 0
+
+    def _take(self, chunk: bytes) -> None:
+        self.most = max(self.most, len(chunk))
+        self.raw = (self.raw + chunk)[-1_000_000:]
+
+    def start(self, command: str, *, rows: int = 12, columns: int = 80) -> PtyCommand:
+        return self.runner.start_for_person(
+            command, cwd=str(self.cwd), rows=rows, columns=columns, on_bytes=self._take
+        )
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        end = time.monotonic() + 10
+        while not holds():
+            assert time.monotonic() < end, self.raw[-500:]
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture
+async def seen(tmp_path: Path) -> AsyncIterator[Seen]:
+    made = Seen(tmp_path, SECRET_KEY="sk-1", MINE="yes", EDITOR="vi", OTHER="x")
+    yield made
+    await made.runner.shutdown()
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def test_a_command_has_a_terminal_that_is_its_own(seen: Seen) -> None:
+    command = seen.start("tty; ps -o tpgid= -o pgid= -p $$; stty size; exit 3", rows=9, columns=33)
+
+    finished = await command.finished
+
+    device, groups, size = excerpt(finished.output).splitlines()
+    assert device.startswith("/dev/")
+    assert len(set(groups.split())) == 1
+    assert (size, finished.exit_code) == ("9 33", 3)
+
+
+async def test_keys_reach_what_reads_the_terminal(seen: Seen) -> None:
+    command = seen.start("read -p 'name: ' x </dev/tty; echo got:$x")
+    await seen.until(lambda: b"name: " in seen.raw)
+
+    command.type(b"ada\r")
+
+    assert "got:ada" in excerpt((await command.finished).output)
+
+
+async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: Seen) -> None:
+    command = seen.start(
+        "trap 'stty size' WINCH; trap 'echo stopped; exit 7' INT; echo up;"
+        " while :; do sleep 0.01; done"
+    )
+    await seen.until(lambda: b"up" in seen.raw)
+    command.resize(rows=20, columns=50)
+    await seen.until(lambda: b"20 50" in seen.raw)
+    command.type(b"\x03")
+
+    assert (await command.finished).exit_code == 7
+    assert b"stopped" in seen.raw
+
+
+async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: Seen) -> None:
+    command = seen.start("setsid sleep 500 & sleep 501 & echo $! ; trap '' TERM HUP; wait; sleep 9")
+    await seen.until(lambda: b"\n" in seen.raw)
+    tree = [entry.pid for entry in command._tree.running()]
+    assert len(tree) >= 3
+
+    command.stop()
+    finished = await command.finished
+
+    assert finished.aborted
+    assert not [pid for pid in tree if _is_running(pid)]
+
+
+async def test_ending_the_runner_ends_it(seen: Seen) -> None:
+    command = seen.start("echo on; sleep 500")
+    await seen.until(lambda: b"on" in seen.raw)
+
+    await seen.runner.shutdown()
+
+    assert command.finished.done()
+    with pytest.raises(ProcessError):
+        seen.start("true")
+
+
+async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: Seen) -> None:
+    finished = await seen.start("env").finished
+
+    names = {line.partition("=")[0] for line in excerpt(finished.output).splitlines()}
+    assert {"MINE", "EDITOR", "TERM", "PATH"} <= names
+    assert not {"SECRET_KEY", "OTHER", "GIT_TERMINAL_PROMPT"} & names
+
+
+async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: Seen) -> None:
+    command = seen.start("yes abcdefghij")
+    turns = 0
+    while command.output.total_bytes < 3_000_000:
+        await asyncio.sleep(0)
+        turns += 1
+    command.stop()
+
+    output = (await command.finished).output
+    assert turns > 20
+    assert len(output.head) + len(output.tail) <= 128 * 1024
+    assert excerpt(output).count("abcdefghij") <= 102
+
+
+async def test_a_folder_that_is_gone_is_told_of(seen: Seen) -> None:
+    seen.cwd = seen.cwd / "gone"
+
+    with pytest.raises(ProcessError, match="does not exist"):
+        seen.start("true")
+
+
+def _text(*chunks: bytes) -> str:
+    text = TerminalText()
+    return (b"".join(map(text.feed, chunks)) + text.end()).decode()
+
+
+def test_a_line_written_over_counts_as_it_was_in_the_end() -> None:
+    assert _text(b"10%\r50%\r\x1b[K100%\r\ndone\r\n") == "100%\ndone\n"
+    assert _text(b"ab\b\bcd\r\r\n") == "cd\n"
+
+
+def test_a_screen_of_its_own_and_colours_are_left_out() -> None:
+    whole = b"before\r\n\x1b[?1049hmenu\r\n\x1b[2;3Hmore\r\n\x1b[?1049l\x1b[31mafter\x1b[0m\r\n"
+
+    assert _text(whole) == "before\nafter\n"
+    assert _text(whole[:12], whole[12:30], whole[30:]) == "before\nafter\n"
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8))
+def test_nothing_a_terminal_would_obey_is_left(chunks: list[bytes]) -> None:
+    left = _text(*chunks)
+
+    assert not [char for char in left if char < " " and char not in "\n\t"]
