@@ -1,6 +1,7 @@
 """What may be chosen while a conversation goes on: its model, its mode, what is granted."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from dirge_py.errors import DirgeError, UsageError
 from dirge_py.parts import ModelChoice, Parts
@@ -18,6 +19,8 @@ class Choices:
         self._parts = parts
         self.model = parts.model
         self.thinking: ThinkingLevel = parts.thinking
+        self.asides = 0
+        """Side questions that are being answered."""
 
     @property
     def window_tokens(self) -> int:
@@ -76,6 +79,22 @@ class Choices:
     def clear_grants(self) -> None:
         while self._gate.grants:
             self.remove_grant(0)
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """The folders that are worked in, the first one first."""
+        return self._gate.folders
+
+    def add_folder(self, folder: Path) -> str:
+        """Work in `folder`, too, until this session ends; returns its physical path.
+
+        Raises:
+            FileError: it is no folder, or not one that can be opened.
+        """
+        real = self._gate.add_folder(folder)
+        if self._parts.recorder:
+            self._parts.recorder.note_setting("folders", list(self._gate.folders[1:]))
+        return real
 
     @property
     def decisions(self) -> DecisionLog:

@@ -110,6 +110,11 @@ class Conversation(Choices):
         return self._ledger.cost_usd
 
     @property
+    def idle_requests(self) -> int:
+        """Answers of models since the start that came while nothing was asked for."""
+        return self._ledger.idle_requests
+
+    @property
     def context_tokens(self) -> int:
         return self._ledger.context_tokens
 
@@ -347,7 +352,8 @@ class Conversation(Choices):
             event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
         if isinstance(event, AgentEnd):
             self._tell_notices(run)  # those of a run come before its end
-        self._ledger.take_in(event, run)
+        is_asked = run is not None or self._is_compacting or self.asides > 0
+        self._ledger.take_in(event, run, is_idle=not is_asked)
         self.journal_seq = None
         if self._parts.recorder is not None:
             self._parts.recorder.sink(event)

@@ -18,7 +18,8 @@ class Ledger:
     """Kept up by events, of runs and from outside of them.
 
     `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low.
-    `context_tokens` is the size of the last model call.
+    `context_tokens` is the size of the last model call; `idle_requests` are the answers that came
+    while nothing was asked for: there should be none.
     """
 
     def __init__(self, messages: Sequence[Message], usage: Usage, cost_usd: float | None) -> None:
@@ -26,8 +27,9 @@ class Ledger:
         self.usage = usage
         self.cost_usd = cost_usd
         self.context_tokens = _last_context_tokens(messages)
+        self.idle_requests = 0
 
-    def take_in(self, event: LoopEvent, run: Run | None) -> None:
+    def take_in(self, event: LoopEvent, run: Run | None, *, is_idle: bool = False) -> None:
         """Count the event, for the run it belongs to as well; None: it came outside of one."""
         match event:
             case MessageEnd(message):
@@ -40,6 +42,7 @@ class Ledger:
             case UsageReported(usage=usage, cost_usd=cost_usd):
                 self.usage += usage
                 self.cost_usd = _sum(self.cost_usd, cost_usd)
+                self.idle_requests += is_idle
                 if run is not None:
                     run.usage += usage
                     run.cost_usd = _sum(run.cost_usd, cost_usd)

@@ -20,6 +20,7 @@ from dirge_py.session.destinations import (
     behind_message,
     behind_node,
 )
+from dirge_py.session.difference import Difference, Uncommitted, since_beginning
 from dirge_py.session.file_states import cut_move, file_states, state_before
 from dirge_py.session.hidden import hidden_then
 from dirge_py.session.history import replay
@@ -97,8 +98,20 @@ class Timeline:
         self.follows: dict[str, Callable[[Any], None]] = {}
         self.on_files: list[Callable[[Sequence[str]], None]] = []
         self.is_moving = False
+        self.uncommitted: Uncommitted | None = None
+        """Tells what differs from the last commit, where no snapshots are kept."""
 
     # -- looking
+
+    def records(self) -> Sequence[Record]:
+        """Everything that was recorded in this session; nothing where none is kept."""
+        return self._recorder.records() if self._recorder is not None else ()
+
+    async def difference(self, path: str = "") -> Difference:
+        """What became of the files since the session began: see `since_beginning`."""
+        return await since_beginning(
+            self.records(), self._snapshots, path, uncommitted=self.uncommitted
+        )
 
     def points(self, most: int | None = MOST_POINTS) -> Sequence[Point]:
         """The newest messages of the current branch that one can go to, the newest first."""

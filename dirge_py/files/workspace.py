@@ -96,6 +96,19 @@ class Workspace:
         while self._handles:
             os.close(self._handles.popitem()[1])
 
+    def add_root(self, folder: Path | str) -> str:
+        """Work in `folder` as well from now on; its physical path.
+
+        Raises:
+            FileError: it is no folder, or cannot be opened.
+        """
+        root = _physical_folder(folder, self.cwd)
+        if root not in self._handles:
+            self._handles[root] = open_folder_handle(root)
+        if root not in self.roots:
+            self.roots = (*self.roots, root)
+        return root
+
     def locate(self, path: str, cwd: str | None = None) -> Located:
         """Where `path` leads now, seen from `cwd` (else from ours). Opens nothing.
 

@@ -163,6 +163,23 @@ class Gate:
     def clear_grants(self) -> None:
         self._policy = replace(self._policy, grants=())
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The physical folders of the workspace, the one it began in first."""
+        return self._workspace.roots
+
+    def add_folder(self, folder: Path | str) -> str:
+        """Count `folder` as a part of the workspace from now on; its physical path.
+
+        Raises:
+            FileError: it is no folder, or cannot be opened.
+        """
+        real = self._workspace.add_root(folder)
+        anchors = self._policy.anchors
+        folders = tuple(dict.fromkeys((*anchors.folders, real)))
+        self._policy = replace(self._policy, anchors=replace(anchors, folders=folders))
+        return real
+
     def add_output_dir(self, folder: Path | str) -> None:
         """Let what is below `folder` be read: it holds output of this session."""
         self._outputs = (*self._outputs, *_both_spellings([folder]))

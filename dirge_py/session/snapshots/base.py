@@ -65,6 +65,13 @@ class Snapshots(Protocol):
             SessionError: one of them is gone.
         """
 
+    async def difference(self, before: str, after: str, path: str = "") -> str:
+        """What differs between two trees as a unified diff, below `path` alone where one is given.
+
+        Raises:
+            SessionError: one of them is gone.
+        """
+
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         """Of paths that the tree lacks, those that it ignores: they may have been there.
 

@@ -111,6 +111,24 @@ class Reading:
                     raise _gone(before, error) from error
             return changes_in(listed.read_bytes())
 
+    async def difference(self, before: str, after: str, path: str = "") -> str:
+        """What differs, as a unified diff. Raises SessionError if a tree or a content is gone."""
+        for tree in (before, after):
+            if not TREE.fullmatch(tree):
+                raise _gone(tree)
+        options = ["-r", "-p", "--no-color", "--no-renames", "--no-ext-diff", "--no-textconv"]
+        only = ["--", path] if path else []
+        with self._folder.scratch() as scratch:
+            written = scratch / "difference"
+            command = self._git.command(
+                "diff-tree", *options, before, after, *only, stdout=written
+            )
+            try:
+                await self._run(command)
+            except GitFailed as error:
+                raise _gone(before, error) from error
+            return written.read_bytes().decode("utf-8", "replace")
+
     async def known(self, oids: Iterable[str]) -> frozenset[str]:
         """Those of the contents that some store has."""
         wanted = sorted(set(oids))

@@ -101,6 +101,10 @@ class Repository:
         self._check_there()
         return await self._alone(self._reading().changes(before, after))
 
+    async def difference(self, before: str, after: str, path: str = "") -> str:
+        self._check_there()
+        return await self._alone(self._reading().difference(before, after, path))
+
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         self._check_there()
         return await self._alone(self._ignored_then(tree, paths)) if paths else ()
