@@ -30,6 +30,7 @@ from dirge_py.events import (
     UsageReported,
 )
 from dirge_py.folded import Folded
+from dirge_py.inserts import Inserts
 from dirge_py.ledger import Ledger
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Outcome
@@ -52,7 +53,9 @@ class Conversation(Choices):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._ledger = Ledger(parts.history, parts.usage, parts.cost_usd)
+        self.inserts = Inserts(parts.prompt_checks, self)
         self._queues = Queues(
+            inserts=self.inserts,
             steering=InputQueue("steering", parts.steering_mode),
             follow_ups=InputQueue("follow_up", parts.follow_up_mode),
         )

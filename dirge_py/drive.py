@@ -33,6 +33,7 @@ from dirge_py.events import (
     Sink,
     SystemNotice,
 )
+from dirge_py.inserts import Inserts, objection
 from dirge_py.interrupted import choices_in, closed_words, completed, end_leftovers, passed_over
 from dirge_py.ledger import Ledger
 from dirge_py.lib.lean_dataclass import dataclass
@@ -66,10 +67,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
-    """What was typed while a run was busy."""
+    """What was typed while a run was busy; `inserts` open no run."""
 
     steering: InputQueue
     follow_ups: InputQueue
+    inserts: Inserts
 
 
 class Drive:
@@ -148,6 +150,7 @@ class Drive:
             _logger.exception("what a run said was not taken in")
         finally:
             self._tell(ended)
+            self._queues.inserts.run_ended()
 
     def _said(self, ended: AgentEnd) -> Sequence[Message]:
         """What was said since the prompt, also by the parts of the run before this one."""
@@ -163,7 +166,9 @@ class Drive:
             if not isinstance(prompt, UserMessage) or not self._parts.prompt_checks:
                 continue
             try:
-                reason = await until_aborted(self._objection(prompt), self._run.signal)
+                reason = await until_aborted(
+                    objection(self._parts.prompt_checks, prompt), self._run.signal
+                )
             except Aborted:
                 return Cancelled(reason=self._run.signal.reason)
             if reason is not None:
@@ -176,6 +181,7 @@ class Drive:
             self._pass_over()
         else:
             self._take_up()
+        self._queues.inserts.run_begins()
         config = self._config()
         names = [tool.name for tool in parts.tools]
         # Plugins may have a word in it, and take their time.
@@ -320,37 +326,26 @@ class Drive:
         return None
 
     def _delivering(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
-        """A hook that hands over what is due in the queue and passes the checks."""
+        """A hook that hands over what is due in the queue and passes the checks, inserts first."""
+        inserts = self._queues.inserts
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
             if not self._parts.prompt_checks:
-                return due
+                return [*inserts.due(goes_on=info.wants_more or bool(due)), *due]
             for message in due:
                 # From here on it is in no queue; it counts as unsent until it is history.
                 self._run.hold_back(message)
-            passed = []
+            passed: list[Message] = []
             for message in due:
-                reason = await self._objection(message)
+                reason = await objection(self._parts.prompt_checks, message)
                 if reason is None:
                     passed.append(message)
                 else:
                     info.emit(SystemNotice(f"Not sent: {reason}"))
-            return passed
+            return [*inserts.due(goes_on=info.wants_more or bool(passed)), *passed]
 
         return deliver
-
-    async def _objection(self, message: UserMessage) -> str | None:
-        """Why this must not be sent; a check that fails is a reason, too."""
-        for check in self._parts.prompt_checks:
-            try:
-                reason = await check(message)
-            except Exception as error:
-                _logger.exception("a check of a prompt failed")
-                reason = f"it could not be checked ({error!r})"
-            if reason is not None:
-                return reason
-        return None
 
     def _continuable(self, outcome: Outcome) -> Outcome:
         if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:

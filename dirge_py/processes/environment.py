@@ -33,9 +33,24 @@ PASSED_ON = frozenset(
 )
 
 OF_A_PERSON = frozenset(
-    ["COLORTERM", "EDITOR", "VISUAL", "PAGER", "MANPAGER", "LESS", "SSH_AUTH_SOCK", "GPG_TTY"]
-    + ["DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE"]
-    + ["DBUS_SESSION_BUS_ADDRESS", "WSL_INTEROP", "WSL_DISTRO_NAME"]
+    [
+        "COLORTERM",
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+        "MANPAGER",
+        "LESS",
+        "SSH_AUTH_SOCK",
+        "GPG_TTY",
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XAUTHORITY",
+        "XDG_RUNTIME_DIR",
+        "XDG_SESSION_TYPE",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "WSL_INTEROP",
+        "WSL_DISTRO_NAME",
+    ]
 )
 """What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
 
