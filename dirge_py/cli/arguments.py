@@ -265,6 +265,7 @@ def _hidden_aliases(parser: Parser) -> None:
 
 def _other_flags(group: Any) -> None:
     add = group.add_argument
+    add("--line", action="store_true", help="plain lines instead of the terminal UI")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
     add("--no-color", action="store_true", help="no colours")
     add("-v", "--verbose", action="store_true", help="write a log file")

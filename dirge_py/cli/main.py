@@ -120,6 +120,12 @@ def _print(flags: Namespace) -> int:
 
 
 def _interactive(flags: Namespace) -> int:
+    from dirge_py.cli.dumb import wants_lines
+
+    if wants_lines(line=flags.line):
+        from dirge_py.cli.line import line_mode
+
+        return line_mode(flags)
     _need_terminal()
     from dirge_py.cli.screen import start_of
     from dirge_py.ui.run import run_tui

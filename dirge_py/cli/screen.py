@@ -2,25 +2,20 @@
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dirge_py.cli.openers import openers
 from dirge_py.config import paths
 from dirge_py.errors import ConfigError
-from dirge_py.questions import Asker
-from dirge_py.talk.busy import Way
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.ui.start import Looks, SetupService, TuiStart
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.conversation import Conversation
     from dirge_py.demo.play import Demo
     from dirge_py.wiring.options import BuildOptions
-    from dirge_py.wiring.trust import ProjectDoor
 
 
 def start_of(
@@ -37,28 +32,7 @@ def start_of(
         import_module("dirge_py.wiring.build")
         return looks_of(load())
 
-    @cache
-    def project() -> "ProjectDoor":
-        from dirge_py.wiring.trust import ProjectDoor
-
-        return ProjectDoor(Path.cwd())
-
-    def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
-        from dirge_py.wiring.build import build
-        from dirge_py.wiring.trust import with_project
-
-        config, wanted = with_project(load(), wanted, project().project)
-        return build(config, asker, wanted)
-
-    def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":
-        from dirge_py.wiring.options import SessionChoice
-
-        choice = SessionChoice()
-        if session_id and way == "view":
-            choice = SessionChoice(kind="view", id=session_id)
-        elif session_id:
-            choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
-        return opened(asker, replace(options(), session=choice))
+    opening = openers(load, options)
 
     def setup() -> SetupService:
         from dirge_py.wiring.setup import ProviderSetup
@@ -66,10 +40,10 @@ def start_of(
         return ProviderSetup(config_file)
 
     return TuiStart(
-        open_first=lambda asker: opened(asker, options()),
-        open_other=open_other,
+        open_first=opening.first,
+        open_other=opening.other,
         prepare=prepare,
-        project=project,
+        project=opening.project,
         setup=setup,
         first_prompt=prompt,
         pick_session=pick_session,
