@@ -7,6 +7,7 @@ and the last one can be taken back.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dirge_py.errors import DirgeError
@@ -102,6 +103,11 @@ class Timeline:
         """Tells what differs from the last commit, where no snapshots are kept."""
 
     # -- looking
+
+    @property
+    def file(self) -> Path | None:
+        """The first file of the session; None where none is kept."""
+        return self._recorder.path if self._recorder is not None else None
 
     def records(self) -> Sequence[Record]:
         """Everything that was recorded in this session; nothing where none is kept."""

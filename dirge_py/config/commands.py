@@ -98,6 +98,19 @@ def config_show(
     return Report("\n".join(lines))
 
 
+def changed_settings(config: Config) -> list[str]:
+    """What is set at all, as `key = value  # source`; keys are named, never shown."""
+    rows = (
+        (key, value, _source(config, key))
+        for key, value in _leaves(config.model_dump(exclude_none=True), ())
+    )
+    return [
+        f"{dotted(key)} = {_shown(key, value)}  # {source}"
+        for key, value, source in rows
+        if source != "default"
+    ]
+
+
 def _provider_line(config: Config, alias: str) -> str:
     entry = all_entries(config)[alias]
     kind = "" if alias in config.providers else " (built in)"

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
@@ -101,6 +102,11 @@ class Recorder:
     @property
     def session_id(self) -> str:
         return self._journal.id
+
+    @property
+    def path(self) -> Path:
+        """The first file of the session."""
+        return self._journal.path
 
     @property
     def is_saving(self) -> bool:

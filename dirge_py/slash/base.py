@@ -1,13 +1,15 @@
 """What a slash command is given: the conversation, and the front end it was typed into."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
     from dirge_py.slash.registry import Registry
 
@@ -75,3 +77,28 @@ class FrontEnd(Protocol):
 
     async def read_on(self, text: str) -> None:
         """Let the person read a long text in their pager."""
+
+
+@runtime_checkable
+class KnowsSettings(Protocol):
+    """A front end that was started with settings, and can read them again."""
+
+    @property
+    def settings_file(self) -> Path | None:
+        """Where they are, also when there is no such file yet; None: it was started without."""
+
+    def settings(self) -> "Config | None":
+        """The settings as they are now; None: it was started without. Raises ConfigError."""
+
+
+@runtime_checkable
+class OpensFolders(Protocol):
+    """A front end that can go on in another folder."""
+
+    async def open_in(self, folder: Path) -> "Conversation":
+        """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
+
+
+def settings_of(front: FrontEnd) -> "Config | None":
+    """The settings, as far as this front end knows them. Raises ConfigError."""
+    return front.settings() if isinstance(front, KnowsSettings) else None

@@ -3,10 +3,21 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
+
+
+_LEVELS = {
+    "off": "answers at once, where the model can",
+    "minimal": "hardly any",
+    "low": "little, for plain work",
+    "medium": "as most services would choose",
+    "high": "long, for what is difficult",
+    "xhigh": "as long as the model can",
+}
 
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -30,6 +41,19 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         )
 
 
+async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    level: str | None = args
+    if not args:
+        choices = [Choice(id=name, label=name, detail=words) for name, words in _LEVELS.items()]
+        level = await front.pick("Thinking", choices, current=conversation.thinking)
+    if level is None:
+        return
+    if level not in _LEVELS:
+        raise UsageError(f"There is no level {level!r}.", hint=f"Levels: {', '.join(_LEVELS)}.")
+    conversation.set_thinking(level)  # type: ignore[arg-type]
+    front.show(f"Thinking {level}, from the next turn on: {_LEVELS[level]}.", tone="good")
+
+
 def _detail(window_tokens: int, price: str) -> str:
     window = f"{window_tokens // 1000}k tokens" if window_tokens else ""
     return "  ".join(part for part in (window, price) if part)
@@ -37,6 +61,10 @@ def _detail(window_tokens: int, price: str) -> str:
 
 def known(conversation: "Conversation") -> list[str]:
     return [choice.spec for choice in conversation.models()]
+
+
+def levels(conversation: "Conversation") -> list[str]:
+    return list(_LEVELS)
 
 
 COMMANDS = (
@@ -47,5 +75,15 @@ COMMANDS = (
         run=model,
         headless=True,
         complete=known,
+        while_running="listing",
+    ),
+    Command(
+        name="effort",
+        summary="show or set how long the model thinks",
+        usage="[off|minimal|low|medium|high|xhigh]",
+        run=effort,
+        aliases=("thinking",),
+        complete=levels,
+        headless=True,
     ),
 )

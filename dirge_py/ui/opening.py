@@ -1,6 +1,7 @@
 """From the first frame to a conversation: settings, set-up where there is no provider, greeting."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from dirge_py.ui.start import Looks, TuiStart
 from dirge_py.ui.transcript.greeting import GreetingBlock
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
     from dirge_py.ui.app import DirgeApp
 
@@ -73,6 +75,31 @@ class Opening:
             # Whoever asked for the session has to get it first.
             self._app.run_worker(self._offer_to_carry_on(conversation))
         return conversation
+
+    async def switch_folder(self, folder: Path) -> "Conversation":
+        """Begin a new session in another folder, once it was asked what that may bring along.
+
+        Where that fails, the one before goes on where it is. Raises as `switch_to`.
+        """
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            warnings = await self._ask_for_trust()
+            conversation = await self.switch_to(None)
+        except BaseException:
+            os.chdir(before)
+            raise
+        for warning in warnings:
+            self._app.say(warning, tone="warning")
+        return conversation
+
+    @property
+    def settings_file(self) -> Path | None:
+        return self._start.settings_file
+
+    def settings(self) -> "Config | None":
+        """The settings as they are now; None: this was started without. Raises ConfigError."""
+        return self._start.settings() if self._start.settings is not None else None
 
     async def _begin(self) -> None:
         try:
@@ -163,13 +190,12 @@ class Opening:
         """Take over what the settings say; returns what is wrong with it."""
         app = self._app
         self.looks = looks
-        unknown = app.keymap.change(looks.keys)
+        app.take_mouse(is_ours=looks.has_mouse)
+        problems = app.keymap.change(looks.keys)
         odd_names = app.front.commands.use_own_names(looks.aliases)
-        warnings = [f"[keys]: there is no action {name!r}." for name in unknown]
+        warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
-        if self._start.theme not in theme_names():
-            known = ", ".join(theme_names())
-            warnings.append(f"[ui]: there is no theme {self._start.theme!r}, only {known}.")
+        warnings += app.coloring.settle()
         return warnings
 
     def _take_up(self, conversation: "Conversation") -> None:

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.talk.starting import OpenFirst, OpenOther, ProjectDoor
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.wiring.offers import Draft, Offer
+
+if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,9 @@ class TuiStart:
     Only `theme` is needed for the first frame. After it `prepare` runs in a thread: it reads the
     settings and imports what opening will need; then the person is asked about what `project`
     offers, and `open_first` and later `open_other` are called, on the event loop. `pick_session`:
-    show the list of sessions first (`-r` without an id). `is_kept`: what is said can be come back
-    to.
+    show the list of sessions first (`-r` without an id). `settings` reads the settings of this
+    start anew, from `settings_file`; without them there is nothing that a person could change.
+    `is_kept`: what is said can be come back to.
     """
 
     open_first: OpenFirst
@@ -62,6 +67,8 @@ class TuiStart:
     prepare: Callable[[], Looks] = Looks
     project: Callable[[], ProjectDoor] | None = None
     setup: Callable[[], SetupService] | None = None
+    settings: "Callable[[], Config] | None" = None
+    settings_file: Path | None = None
     first_prompt: str = ""
     pick_session: bool = False
     theme: str = DEFAULT_THEME

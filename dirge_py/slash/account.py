@@ -1,0 +1,131 @@
+"""The requests of a session, one by one: which model was asked what for, and what it cost."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import AssistantMessage, Message, Usage
+from dirge_py.session.codec import decode_usage
+from dirge_py.session.record import Record
+
+TURN = "turns"
+SUMMARY = "summaries"
+ASIDE = "asked on the side"
+_ROLES = {"summarize": SUMMARY, "btw": "side questions"}
+
+_FORGOTTEN_AFTER_S = 300.0
+"""Most services keep the beginning of a request for about so long after it was used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """One answered request. `what` is `TURN` for a turn of the conversation, else what it was for.
+
+    `cost_usd` is None where the price is unknown. `since` says what happened since the turn before
+    that changes what is sent, or may have had it forgotten.
+    """
+
+    model: str
+    usage: Usage
+    cost_usd: float | None
+    what: str = TURN
+    since: tuple[str, ...] = ()
+
+    @property
+    def cached_share(self) -> float:
+        """The share of the input that came from the service's cache, 0 to 1."""
+        return self.usage.cache_read / self.usage.input if self.usage.input else 0.0
+
+
+def requests_of(records: Sequence[Record], messages: Sequence[Message]) -> Sequence[Asked]:
+    """Those that the records tell of, oldest first; without records, the turns among `messages`."""
+    if records:
+        return list(_recorded(records))
+    return [
+        Asked(model=message.model, usage=message.usage, cost_usd=None)
+        for message in messages
+        if isinstance(message, AssistantMessage) and message.usage
+    ]
+
+
+def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
+    """A `usage` record behind an answer repeats its tokens; any other is of a hidden request."""
+    waiting: tuple[Usage, str] | None = None
+    side: Asked | None = None
+    since: list[str] = []
+    last: tuple[str, str] | None = None
+    for record in records:
+        data = record.data if isinstance(record.data, dict) else {}
+        if record.type == "usage":
+            usage, model = decode_usage(data.get("usage")), _text(data, "model")
+            cost = _price(data.get("cost_usd"))
+            if side is not None:
+                yield side
+                side = None
+            if waiting is not None and waiting[0] == usage:
+                waiting = None
+                yield Asked(
+                    model=model,
+                    usage=usage,
+                    cost_usd=cost,
+                    since=_causes(since, last, model, record),
+                )
+                since, last = [], (model, record.ts)
+            else:
+                role = _text(data, "role")
+                what = _ROLES.get(role, role) or ASIDE
+                side = Asked(model=model, usage=usage, cost_usd=cost, what=what)
+        elif record.type == "message" and _is_answer(data):
+            if waiting is not None:
+                yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None)
+            usage = decode_usage(data.get("usage"))
+            waiting = (usage, _text(data, "model")) if usage else None
+        elif record.type == "compaction":
+            since.append("old history was folded")
+            if side is not None and side.what == ASIDE:
+                side = Asked(
+                    model=side.model, usage=side.usage, cost_usd=side.cost_usd, what=SUMMARY
+                )
+        elif record.type in ("branch", "move"):
+            since.append("the conversation went to another point")
+        elif record.type == "setting" and data.get("name") == "prompt":
+            since.append("another prompt was chosen")
+    if side is not None:
+        yield side
+    if waiting is not None:
+        yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None)
+
+
+def _causes(
+    since: Sequence[str], last: tuple[str, str] | None, model: str, record: Record
+) -> tuple[str, ...]:
+    if last is None:
+        return ()
+    found = list(dict.fromkeys(since))
+    if model != last[0]:
+        found.append("another model")
+    waited_s = _seconds(last[1], record.ts)
+    if waited_s > _FORGOTTEN_AFTER_S:
+        found.append(f"{round(waited_s / 60)} min passed, and services forget")
+    return tuple(found)
+
+
+def _seconds(before: str, after: str) -> float:
+    try:
+        return (datetime.fromisoformat(after) - datetime.fromisoformat(before)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _is_answer(data: Mapping[str, Any]) -> bool:
+    return data.get("role") == "assistant" and data.get("origin") != "harness"
+
+
+def _price(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _text(data: Mapping[str, Any], name: str) -> str:
+    value = data.get(name)
+    return value if isinstance(value, str) else ""

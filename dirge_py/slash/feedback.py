@@ -1,0 +1,132 @@
+"""`/feedback`: a report about a problem, in a file that a person reads before they send it."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py import __version__
+from dirge_py.contributions import Command
+from dirge_py.errors import DirgeError
+from dirge_py.lib.late import late
+from dirge_py.messages import AssistantMessage
+from dirge_py.slash.base import FrontEnd, settings_of
+
+if TYPE_CHECKING:
+    from dirge_py.config.commands import changed_settings
+    from dirge_py.config.paths import state_dir
+    from dirge_py.conversation import Conversation
+    from dirge_py.secrets.redactor import Redactor
+    from dirge_py.session.transfer.newfile import write_new
+else:
+    changed_settings = late("dirge_py.config.commands", "changed_settings")
+    state_dir = late("dirge_py.config.paths", "state_dir")
+    Redactor = late("dirge_py.secrets.redactor", "Redactor")
+    write_new = late("dirge_py.session.transfer.newfile", "write_new")
+
+_TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")
+_MOST_ERRORS = 20
+_READ_BYTES = 1_000_000
+
+
+async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    text = "\n".join(_report(args, conversation, front)) + "\n"
+    name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
+    path = write_new(conversation.cwd / name, _without_secrets(text), other_name=True)
+    front.show(
+        f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
+        f"Read it, and attach it to an issue: {_where()}.",
+        tone="good",
+    )
+
+
+def _where() -> str:
+    """Where the installed package says that problems are told."""
+    try:
+        told = metadata("dirge-py").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        told = []
+    pages = dict(entry.split(", ", 1) for entry in told if ", " in entry)
+    named = (pages[name] for name in ("Issues", "Source", "Homepage") if name in pages)
+    return next(named, "where you have dirge from")
+
+
+def _report(args: str, conversation: "Conversation", front: FrontEnd) -> Iterator[str]:
+    yield "# A report about dirge"
+    yield ""
+    yield args or "(What happened, and what should have?)"
+    yield ""
+    yield "## Versions"
+    yield ""
+    yield f"- dirge {__version__}, Python {platform.python_version()}, {platform.platform()}"
+    yield f"- model {conversation.model}, thinking {conversation.thinking}"
+    yield f"- mode {conversation.mode}, sandbox {conversation.sandbox or 'none'}"
+    for variable in _TERMINAL:
+        if variable in os.environ:
+            value = "set" if variable == "TMUX" else os.environ[variable]
+            yield f"- {variable} {value}"
+    yield ""
+    yield "## Settings"
+    yield ""
+    yield from (f"    {line}" for line in _settings(front))
+    yield ""
+    yield "## Last errors"
+    yield ""
+    errors = [*_of_session(conversation), *_of_log(state_dir() / "log" / "dirge.jsonl")]
+    yield from (f"    {line}" for line in errors[-_MOST_ERRORS:] or ["none"])
+
+
+def _settings(front: FrontEnd) -> list[str]:
+    try:
+        settings = settings_of(front)
+    except DirgeError as error:
+        return [error.message]
+    return changed_settings(settings) if settings is not None else ["not known here"]
+
+
+def _of_session(conversation: "Conversation") -> Iterator[str]:
+    for message in conversation.messages:
+        if isinstance(message, AssistantMessage) and message.error_message:
+            yield f"{message.error_kind or 'error'}: {message.error_message}"
+
+
+def _of_log(file: Path) -> Iterator[str]:
+    """Warnings and errors that the program noted of itself."""
+    try:
+        with file.open("rb") as log:
+            log.seek(max(0, file.stat().st_size - _READ_BYTES))
+            lines = log.read(_READ_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            noted = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(noted, dict) and noted.get("level") in ("WARNING", "ERROR", "CRITICAL"):
+            yield " ".join(str(noted.get(name, "")) for name in ("level", "logger", "text"))
+
+
+def _without_secrets(text: str) -> str:
+    """Secrets of the environment, and what looks like one, are taken out; so is the home folder."""
+    names = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+    known = [value for name, value in os.environ.items() if any(word in name for word in names)]
+    home = os.path.expanduser("~")
+    redacted: str = Redactor(known).redact(text)
+    return redacted.replace(home, "~") if len(home) > 1 else redacted
+
+
+COMMANDS = (
+    Command(
+        name="feedback",
+        summary="write a report about a problem to a file, without secrets; nothing is sent",
+        usage="[WHAT HAPPENED]",
+        run=feedback,
+        aliases=("bug",),
+        headless=True,
+    ),
+)

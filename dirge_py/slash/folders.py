@@ -1,0 +1,115 @@
+"""`/add-dir` and `/cd`: more folders to work in, and another one."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.lib.clean import visible
+from dirge_py.lib.home_path import from_home
+from dirge_py.questions import Question, QuestionOption
+from dirge_py.slash.base import FrontEnd, NeedsScreen, OpensFolders
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+_ADD = "add it"
+_MOST_OFFERED = 50
+_OUTSIDE_THE_SANDBOX = (
+    "Commands do not get it: their sandbox was made before. Start with --add-dir for that."
+)
+
+
+async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not args:
+        front.show(
+            "\n".join(["Worked in:", *(f"  {visible(one)}" for one in conversation.folders)])
+        )
+        return
+    folder = _folder(args, conversation.cwd)
+    if any(_is_in(folder, Path(known)) for known in conversation.folders):
+        front.show(f"{visible(str(folder))} is worked in already.")
+        return
+    means = (
+        f"{visible(str(folder))} becomes a part of the workspace until this session ends:\n"
+        f"in the mode {conversation.mode}, what is read and edited there is judged as in "
+        f"{visible(str(conversation.cwd))}."
+    )
+    options = (QuestionOption(label=_ADD), QuestionOption(label="cancel"))
+    asked = Question(header="Folder", question=means, options=options, is_open=False)
+    answers = await front.form([asked])
+    if not answers or answers[0].chosen != (_ADD,):
+        front.show("Nothing was added.")
+        return
+    real = conversation.add_folder(folder)
+    front.show(f"Worked in, too: {visible(real)}", tone="good")
+    if conversation.sandbox:
+        front.show(_OUTSIDE_THE_SANDBOX, tone="warning")
+
+
+async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    folder = _folder(args or "~", conversation.cwd)
+    if not isinstance(front, OpensFolders):
+        raise NeedsScreen("another folder")
+    if folder == Path(os.path.realpath(conversation.cwd)):
+        front.show(f"This is {visible(str(folder))}.")
+        return
+    left = conversation.session_id
+    await front.open_in(folder)
+    words = "A new session in another folder; what was allowed ended with the old one."
+    front.show(f"{words}{f' That: dirge -C {conversation.cwd} -r {left}' if left else ''}")
+
+
+def _folder(name: str, cwd: Path) -> Path:
+    """The physical folder of that name. Raises UsageError for one that is none."""
+    is_quoted = len(name) > 2 and name[0] == name[-1] and name[0] in "'\""
+    path = cwd / from_home(name[1:-1] if is_quoted else name)
+    try:
+        real = path.resolve(strict=True)
+        if real.is_dir() and os.access(real, os.X_OK | os.R_OK):
+            return real
+    except (OSError, ValueError, RuntimeError):
+        pass
+    raise UsageError(f"{visible(str(path))} is no folder that can be opened.")
+
+
+def _is_in(folder: Path, other: Path) -> bool:
+    return folder == other or other in folder.parents
+
+
+def beside(conversation: "Conversation") -> Sequence[str]:
+    """Folders in the one worked in, and those beside it."""
+    found = []
+    for folder, shown in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        found += [
+            f"{shown}{entry.name}"
+            for entry in entries
+            if not entry.name.startswith(".") and entry.is_dir()
+        ]
+    return found[:_MOST_OFFERED]
+
+
+COMMANDS = (
+    Command(
+        name="add-dir",
+        summary="work in another folder, too, until this session ends",
+        usage="[DIR]",
+        run=add_dir,
+        while_running="listing",
+        complete=beside,
+    ),
+    Command(
+        name="cd",
+        summary="begin a new session in another folder; alone: at home",
+        usage="[DIR]",
+        run=cd,
+        while_running="no",
+        complete=beside,
+    ),
+)

@@ -1,0 +1,41 @@
+"""`/release-notes`: what is new in the version that runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dirge_py
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.slash.base import FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+_PACKAGE = Path(dirge_py.__file__).parent
+_PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
+"""In an installed package, and in a checkout."""
+
+
+async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
+    if not text:
+        raise UsageError("This installation holds no CHANGELOG.", hint="The project's page has it.")
+    front.show(newest(text))
+
+
+def newest(changelog: str) -> str:
+    """The part about the newest version, or what was not released yet, from its heading on."""
+    parts = changelog.split("\n## ")[1:]
+    told = [part for part in parts if len(part.strip().splitlines()) > 1]
+    return f"dirge {dirge_py.__version__}\n\n{told[0].strip()}" if told else changelog.strip()
+
+
+COMMANDS = (
+    Command(
+        name="release-notes",
+        summary="what is new in this version",
+        run=release_notes,
+        aliases=("changelog",),
+        headless=True,
+    ),
+)

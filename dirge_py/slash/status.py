@@ -1,0 +1,94 @@
+"""`/status`: how things stand, on one page."""
+
+import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dirge_py import __version__
+from dirge_py.contributions import Command
+from dirge_py.errors import DirgeError
+from dirge_py.files.git_head import branch_of
+from dirge_py.lib.clean import visible
+from dirge_py.slash.base import FrontEnd, KnowsSettings
+from dirge_py.slash.cost import dollars
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+_MOST_TOOLS = 40
+
+
+async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    rows = [
+        ("version", f"dirge {__version__}, Python {platform.python_version()}"),
+        *_session(conversation),
+        *_place(conversation),
+        *_model(conversation),
+        *_configured(front),
+        *_equipment(conversation, front),
+    ]
+    width = max(len(name) for name, _ in rows)
+    front.show("\n".join(f"{name:<{width}}  {visible(text)}" for name, text in rows if text))
+
+
+def _session(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+    if conversation.session_id is None:
+        yield "session", "none is kept"
+        return
+    title = conversation.unsent.title
+    yield "session", f"{conversation.session_id}{f'  {title}' if title else ''}"
+    yield "file", str(conversation.timeline.file or "")
+
+
+def _place(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+    branch = branch_of(conversation.cwd)
+    yield "folder", f"{conversation.cwd}{f' · {branch}' if branch else ''}"
+    yield "added folders", ", ".join(conversation.folders[1:])
+    yield "mode", f"{conversation.mode}; {len(conversation.grants)} rules for this session"
+    yield "sandbox", conversation.sandbox or "none"
+
+
+def _model(conversation: "Conversation") -> Iterator[tuple[str, str]]:
+    yield "model", f"{conversation.model}, thinking {conversation.thinking}"
+    used, window = conversation.context_tokens, conversation.window_tokens
+    share = f" ({used / window:.0%})" if window else ""
+    yield "context", f"{used:,} of {window:,} tokens{share}"
+    yield "cost", f"{dollars(conversation.cost_usd)}, {conversation.usage.total:,} tokens"
+
+
+def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:
+    if not isinstance(front, KnowsSettings) or front.settings_file is None:
+        return
+    file = front.settings_file
+    yield "settings", f"{file}{'' if file.exists() else ' (none: defaults are in force)'}"
+    try:
+        settings = front.settings()
+    except DirgeError as error:
+        yield "", f"{error.message} {error.hint}".strip()
+        return
+    roles = settings.roles.model_dump(exclude_none=True) if settings is not None else {}
+    yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles.items())
+
+
+def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
+    yield "reads", ", ".join(conversation.instruction_files) or "no instruction files"
+    book = conversation.prompts
+    yield "prompt", book.current.name if book is not None and book.current else ""
+    names = [*conversation.tool_names][:_MOST_TOOLS]
+    yield "tools", ", ".join(names) or "none"
+    known = front.commands.plugins
+    found = known.report() if known is not None else ()
+    yield "plugins", ", ".join(f"{one.name} ({one.state})" for one in found)
+    shells = conversation.shells.list() if conversation.shells is not None else ()
+    running = sum(state.status == "running" for state in shells)
+    yield "background", f"{running} commands running" if running else ""
+
+
+COMMANDS = (
+    Command(
+        name="status",
+        summary="version, session, folders, model, mode, settings, tools and cost at a glance",
+        run=status,
+        headless=True,
+    ),
+)
