@@ -1,6 +1,8 @@
 """How a front end opens conversations: the settings read anew, the project asked about once."""
 
+import os
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,27 +21,46 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Openers:
-    """What a start of a front end asks for: see `talk.starting`."""
+    """What a start of a front end asks for: see `talk.starting`.
+
+    `project` is the one around the current folder; `settings` reads the settings anew.
+    """
 
     first: OpenFirst
     other: OpenOther
     project: "Callable[[], ProjectDoor]"
+    settings: "Callable[[], Config]"
 
 
 def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> Openers:
     """`load` reads the settings; every conversation reads them anew. Imports nothing heavy yet."""
 
+    began_in = Path.cwd()
+
+    def settings() -> "Config":
+        # The files that flags name are meant from where the flags were given.
+        with chdir(began_in):
+            return load()
+
+    def chosen() -> "BuildOptions":
+        with chdir(began_in):
+            wanted = options()
+            return replace(wanted, add_dirs=tuple(map(os.path.abspath, wanted.add_dirs)))
+
     @cache
-    def project() -> "ProjectDoor":
+    def door(folder: Path) -> "ProjectDoor":
         from dirge_py.wiring.trust import ProjectDoor
 
-        return ProjectDoor(Path.cwd())
+        return ProjectDoor(folder)
+
+    def project() -> "ProjectDoor":
+        return door(Path.cwd())
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
         from dirge_py.wiring.build import build
         from dirge_py.wiring.trust import with_project
 
-        config, wanted = with_project(load(), wanted, project().project)
+        config, wanted = with_project(settings(), wanted, project().project)
         return build(config, asker, wanted)
 
     def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":
@@ -50,6 +71,11 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
             choice = SessionChoice(kind="view", id=session_id)
         elif session_id:
             choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
-        return opened(asker, replace(options(), session=choice))
+        return opened(asker, replace(chosen(), session=choice))
 
-    return Openers(first=lambda asker: opened(asker, options()), other=open_other, project=project)
+    return Openers(
+        first=lambda asker: opened(asker, chosen()),
+        other=open_other,
+        project=project,
+        settings=settings,
+    )

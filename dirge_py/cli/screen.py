@@ -45,6 +45,8 @@ def start_of(
         prepare=prepare,
         project=opening.project,
         setup=setup,
+        settings=opening.settings,
+        settings_file=(config_file or paths.config_file()).absolute(),
         first_prompt=prompt,
         pick_session=pick_session,
         theme=theme_in(config_file or paths.config_file()),
