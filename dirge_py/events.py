@@ -7,9 +7,9 @@ Order, with the grammar of a run (`→` reads "then"):
     turn   := injected* assistant Usage? tools TurnEnd
     assistant := RetryNotice* MessageStart MessageUpdate* MessageEnd
 
-Notices, questions and compactions come anywhere between. Every TurnStart has one TurnEnd, every
-tool call one ToolExecutionStart, one ToolExecutionEnd and one result message. AgentEnd is last on
-every path out.
+Notices, questions, compactions and phases come anywhere between. Every TurnStart has one TurnEnd,
+every tool call one ToolExecutionStart, one ToolExecutionEnd and one result message. AgentEnd is
+last on every path out.
 """
 
 from collections.abc import Callable, Mapping
@@ -254,6 +254,25 @@ class EscalationActivated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPhase:
+    """A plan has begun or ended one of its phases; `step` counts the cycles through them from 1.
+
+    `summary`: what came of a phase that ended.
+    """
+
+    type: ClassVar[str] = "phase"
+    phase: Literal["explore", "plan", "implement", "review"]
+    step: int
+    state: Literal["started", "ended"]
+    summary: str = ""
+
+    @property
+    def message(self) -> str:
+        """For people, as `Plan, step 2: review ended. Two cases are missing.`"""
+        return f"Plan, step {self.step}: {self.phase} {self.state}. {self.summary}".strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RepairStats:
     """How often each kind of repair was made to arguments in this run, and how many stayed wrong.
 
@@ -325,6 +344,7 @@ LoopEvent: TypeAlias = (
     | ContextReplaced
     | HistoryMoved
     | EscalationActivated
+    | PlanPhase
     | RepairStats
     | SystemNotice
     | PermissionAsked

@@ -15,6 +15,7 @@ from dirge_py.events import (
     LoopEvent,
     MessageEnd,
     PermissionAnswered,
+    PlanPhase,
     RetryNotice,
     SystemNotice,
 )
@@ -152,7 +153,7 @@ class Printer:
         elif isinstance(event, RetryNotice):
             wait = f" in {event.delay_ms / 1000:g} s" if event.delay_ms else ""
             complain(f"retrying{wait} (attempt {event.attempt}): {event.error}")
-        elif isinstance(event, EscalationActivated):
+        elif isinstance(event, EscalationActivated | PlanPhase):
             complain(event.message)
         elif isinstance(event, ContextCompacted) and self.conversation.is_running:
             # Between runs it was asked for, and the answer tells.

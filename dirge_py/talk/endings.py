@@ -1,7 +1,7 @@
 """How a run's end is told to the person, when it needs telling."""
 
 from dirge_py.events import AgentEnd
-from dirge_py.messages import AssistantMessage
+from dirge_py.messages import AssistantMessage, ThinkingBlock
 from dirge_py.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -24,9 +24,8 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
         case Done(stopped_by=guard) if guard:
             return f"Stopped by the {guard} guard.", "warning"
         case Done():
-            if _said_nothing(event):
-                return "The model ended its turn without an answer.", "warning"
-            return "", "plain"
+            answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
+            return (words_for_silence(answers[-1]) if answers else ""), "warning"
         case MaxTurns():
             # How many turns that were, a notice has said.
             return "/continue goes on.", "warning"
@@ -50,12 +49,17 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return "\n".join(part for part in (message, hint) if part), "error"
 
 
+def words_for_silence(message: AssistantMessage) -> str:
+    """What to say of a whole answer without a word or a call; empty for any other."""
+    is_whole = message.origin == "model" and message.stop_reason in ("stop", "length")
+    if not is_whole or message.withheld or message.calls or message.text.strip():
+        return ""
+    if any(isinstance(block, ThinkingBlock) for block in message.content):
+        return "The model said nothing: it only thought. /retry takes the prompt back."
+    return "The model said nothing. /retry takes the prompt back."
+
+
 def _was_withheld(event: AgentEnd) -> bool:
     """Whether the run ended with an answer that a guardrail withheld, which says so itself."""
     answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
     return bool(answers) and bool(answers[-1].withheld)
-
-
-def _said_nothing(event: AgentEnd) -> bool:
-    answers = [m for m in event.messages if isinstance(m, AssistantMessage)]
-    return bool(answers) and not answers[-1].text.strip() and not answers[-1].calls

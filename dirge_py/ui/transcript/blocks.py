@@ -60,6 +60,11 @@ class BlockBase:
     def can_expand(self) -> bool:
         return False
 
+    @property
+    def text(self) -> str:
+        """What it says, plain and whole, with what is folded away."""
+        return ""
+
     def changed(self) -> None:
         self.version += 1
 
@@ -77,6 +82,10 @@ class UserBlock(BlockBase):
         self._text = clean(text)
         self._label = label
         self._attached = [clean(name) for name in attached]
+
+    @property
+    def text(self) -> str:
+        return "\n".join([self._text, *self._attached])
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         mark: Sequence[Span] = [("› ", ink.user)]
@@ -107,6 +116,10 @@ class AsideBlock(BlockBase):
         self._text = clean(text).strip("\n")
         self._source = clean(source)
         self._is_whole = is_whole
+
+    @property
+    def text(self) -> str:
+        return f"{self._source}\n{self._text}".rstrip()
 
     @property
     def can_expand(self) -> bool:
@@ -141,6 +154,10 @@ class NoticeBlock(BlockBase):
         self._text = clean(text)
         self.gathers = "\n" not in self._text
         self._tone: Tone = tone
+
+    @property
+    def text(self) -> str:
+        return self._text
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         style = {

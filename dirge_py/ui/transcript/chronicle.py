@@ -1,7 +1,8 @@
 """From what happens to what is seen: loop events and stored messages become blocks of the page."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from dirge_py.events import (
@@ -17,6 +18,7 @@ from dirge_py.events import (
     MessageUpdate,
     PermissionAnswered,
     PermissionAsked,
+    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -35,12 +37,19 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.slash.base import Tone
-from dirge_py.talk.endings import words_for
+from dirge_py.talk.endings import words_for, words_for_silence
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
+from dirge_py.ui.transcript.diff import DiffLayout
+from dirge_py.ui.transcript.diff_block import diff_blocks
 from dirge_py.ui.transcript.flow import Flow, Piece
+from dirge_py.ui.transcript.phases import PhaseBlock
+from dirge_py.ui.transcript.pictures import names_of, words_about
 from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.run_tally import RunTally, TallyBlock
+from dirge_py.ui.transcript.shell_command import ShellBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
+from dirge_py.ui.transcript.waiting import RetryBlock
 
 _LONG_ANSWER = 20_000
 """Characters from which a stored answer is cut into pieces, so that no one drawing takes long."""
@@ -56,7 +65,11 @@ class Page(Protocol):
 
 
 class Chronicle:
-    """Writes one conversation onto one page."""
+    """Writes one conversation onto one page.
+
+    `diff`: how changes are laid out; `assets`: the folder of the session's pictures, if it is
+    known; `clock` gives seconds.
+    """
 
     def __init__(
         self,
@@ -64,10 +77,16 @@ class Chronicle:
         *,
         show_thinking: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        diff: DiffLayout = "auto",
+        assets: Path | None = None,
     ) -> None:
         self._page = page
         self._show_thinking = show_thinking
         self._clock = clock
+        self._diff = diff
+        self._assets = assets
+        self._tally = RunTally(clock)
+        self._silence = ""
         self._answer: Answer | None = None
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
@@ -77,23 +96,35 @@ class Chronicle:
     def notice(self, text: str, *, tone: Tone = "plain") -> None:
         self._page.add(shown.NoticeBlock(text, tone=tone))
 
+    def diff(self, text: str) -> None:
+        """Write a unified diff."""
+        for block in diff_blocks(text, self._diff):
+            self._page.add(block)
+
     def tell(self, messages: Iterable[Message]) -> None:
         """Write stored messages, as they would have come live."""
+        turns = 0
         for message in messages:
             match message:
                 case UserMessage():
-                    self._user(message, is_live=False)
+                    turns = 0 if message.origin == "user" else turns
+                    self._turn = turns + 1
+                    self._user(message)
                 case AssistantMessage():
+                    turns += 1
                     self._stored_answer(message)
                 case ToolResultMessage():
-                    self._tool(message.tool_call_id, message.tool_name).finish(
+                    block = self._tool(message.tool_call_id, message.tool_name)
+                    block.finish(
                         message.text, message.details, is_error=message.is_error, took_ms=0
                     )
+                    self._show_pictures(block, message.content)
                     self._touch_tool(message.tool_call_id)
         self._tools.clear()
 
     def hear(self, event: LoopEvent) -> None:
         """Write what an event says. Events that change nothing to be seen are passed over."""
+        self._tally.hear(event)
         match event:
             case AgentStart():
                 self._is_in_run = True
@@ -105,7 +136,7 @@ class Chronicle:
             case MessageUpdate():
                 self._update(event)
             case MessageEnd(message=UserMessage() as message):
-                self._user(message, is_live=True)
+                self._user(message)
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_answer(message)
             case PermissionAsked():
@@ -113,8 +144,7 @@ class Chronicle:
             case PermissionAnswered(effect="allow"):
                 self._set_state(event.tool_call_id, event.tool_name, "running")
             case RetryNotice():
-                wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
-                self.notice(f"Try {event.attempt + 1}{wait}: {event.error}", tone="warning")
+                self._retry(event)
             case SystemNotice(content=content):
                 self.notice(content)
             case CompactionStarted() | ContextCompacted():
@@ -123,6 +153,8 @@ class Chronicle:
                 self.notice("From here on the model is shown another history than this one.")
             case EscalationActivated():
                 self.notice(event.message)
+            case PlanPhase():
+                self._page.add(PhaseBlock(event))
             case RepairStats():
                 self._page.add(shown.DetailBlock(event.message))
             case AgentEnd():
@@ -139,8 +171,16 @@ class Chronicle:
     def has_calls_running(self) -> bool:
         return any(block.state == "running" for block in self._tools.values())
 
+    @property
+    def has_something_to_tick(self) -> bool:
+        """Does it show anything that time alone changes?"""
+        waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
+        return waits or self.has_calls_running
+
     def tick(self) -> None:
-        """Time has gone by, which is seen of calls that run."""
+        """Time has gone by, which is seen of calls that run, and of a wait before another try."""
+        if isinstance(self._activity, RetryBlock) and self._activity.tick():
+            self._page.touch(self._activity)
         for block in self._tools.values():
             if block.state == "running":
                 block.changed()
@@ -160,13 +200,32 @@ class Chronicle:
         self._page.add(self._activity)
 
     def _end_activity(self) -> None:
-        if self._activity is not None:
-            self._page.remove_block(self._activity)
-            self._activity = None
+        activity, self._activity = self._activity, None
+        if isinstance(activity, RetryBlock):
+            self._page.insert(activity, shown.DetailBlock(activity.text))
+        if activity is not None:
+            self._page.remove_block(activity)
+
+    def _retry(self, event: RetryNotice) -> None:
+        """Another attempt at a model call. What was heard of the last one counts no more; an answer
+        that had ended is history, and gone on with.
+        """
+        self._end_activity()
+        if not event.delay_ms:
+            self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
+            return
+        if self._answer is not None:
+            self._answer.withdraw()
+        self._drop_calls_begun()
+        delay_s = event.delay_ms / 1000
+        self._activity = RetryBlock(event.attempt + 1, delay_s, event.error, clock=self._clock)
+        self._page.add(self._activity)
 
     # -- answers
 
     def _update(self, event: MessageUpdate) -> None:
+        if self._activity is not None:
+            self._end_activity()
         if self._answer is None:
             self._answer = Answer(self._page, show_thinking=self._show_thinking)
         if event.phase.startswith("toolcall"):
@@ -183,12 +242,20 @@ class Chronicle:
             self._words_of_dirge(message)
         else:
             answer.finish(message)
-        called = {call.id for call in message.calls}
+        self._drop_calls_begun({call.id for call in message.calls})
+        self._tell_silence(message)
+
+    def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
+        """Take away the calls that the model began and that did not come to be; none ever ran."""
         for call_id, block in list(self._tools.items()):
-            # The model began a call that did not come to be; it never ran.
             if block.state == "waiting" and call_id not in called:
                 self._page.remove_block(block)
                 del self._tools[call_id]
+
+    def _tell_silence(self, message: AssistantMessage) -> None:
+        self._silence = words_for_silence(message)
+        if self._silence:
+            self.notice(self._silence, tone="warning")
 
     def _words_of_dirge(self, message: AssistantMessage) -> None:
         """What stands in the place of an answer, or ends a run that the model did not end."""
@@ -211,26 +278,45 @@ class Chronicle:
                     self._page.add(ProseBlock(piece))
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
+        self._tell_silence(message)
 
-    def _user(self, message: UserMessage, *, is_live: bool) -> None:
+    # -- what others said
+
+    def _user(self, message: UserMessage) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
         if message.origin in sources:
             self._page.add(shown.AsideBlock(message.text, source=sources[message.origin]))
             return
-        labels = {
-            "steering": "steered in" + (f", delivered at turn {self._turn}" if is_live else ""),
-            "follow_up": "queued, delivered when the agent was done",
-        }
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
-        label = labels.get(message.origin, "")
-        self._page.add(shown.UserBlock(typed, label=label, attached=message.attached))
+        if message.origin == "shell":
+            command, _, output = typed.partition("\n")
+            self._page.add(ShellBlock(command, output))
+            return
+        ways = {"steering": "steered in", "follow_up": "queued"}
+        way = ways.get(message.origin)
+        label = f"{way} → delivered at turn {self._turn}" if way else ""
+        self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
+
+    def _attached(self, message: UserMessage) -> Sequence[str]:
+        """The names of what was attached; of pictures and documents, what they are."""
+        told = {name: words_about(block, self._assets) for name, block in names_of(message.content)}
+        names = [*message.attached, *(name for name in told if name not in message.attached)]
+        return [f"{name or 'image'} · {told[name]}" if name in told else name for name in names]
+
+    def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
+        """Tell of pictures and documents among a result."""
+        found = names_of(content)
+        if found:
+            block.show_pictures(
+                [" · ".join(p for p in (n, words_about(b, self._assets)) if p) for n, b in found]
+            )
 
     # -- tools
 
     def _tool(self, call_id: str, name: str, *, state_if_new: Any = "running") -> ToolBlock:
         block = self._tools.get(call_id)
         if block is None:
-            block = ToolBlock(call_id, name, clock=self._clock)
+            block = ToolBlock(call_id, name, clock=self._clock, diff_layout=self._diff)
             block.state = state_if_new
             self._tools[call_id] = block
             self._page.add(block)
@@ -263,9 +349,11 @@ class Chronicle:
                     is_error=event.is_error,
                     took_ms=event.duration_ms,
                 )
+                self._show_pictures(block, result.content)
         self._touch_tool(event.tool_call_id)
 
     def _end(self, event: AgentEnd) -> None:
+        self.settle()
         for call_id, block in self._tools.items():
             if block.state in ("running", "asking"):
                 block.set_state("aborted")
@@ -275,8 +363,11 @@ class Chronicle:
         self._is_in_run = False
         self._end_activity()
         text, tone = words_for(event)
-        if text:
+        if text and text != self._silence:
             self.notice(text, tone=tone)
+        self._silence = ""
+        if words := self._tally.words:
+            self._page.add(TallyBlock(words))
 
 
 def _pieces(text: str) -> list[Piece]:

@@ -1,90 +1,245 @@
-"""Unified diffs as coloured lines with their line numbers."""
+"""Diffs as coloured lines with their numbers: one below the other, or the two sides beside."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from typing import Literal, TypeAlias
 
+from rich.cells import cell_len
+from rich.color import Color, blend_rgb
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.ink import Ink
-from dirge_py.ui.transcript.lines import Span, fold
+from dirge_py.ui.transcript.diff_rows import Row, read_diff
+from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
+from dirge_py.ui.transcript.word_marks import LONGEST_STRETCH, Spans, mark_words, pair_lines
 
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+DiffLayout: TypeAlias = Literal["auto", "unified", "split"]
+
+_SPLIT_FROM = 140
+_MARGINS = 3
+"""Columns of the terminal that are not drawn on: blank ones on both sides, and the scrollbar's."""
+
+_NARROWEST_SPLIT = 40
+"""Columns below which two sides have no room, whatever was asked for."""
+
+_DIVIDER = " │ "
+_SIGNS = {"added": "+", "removed": "-", "same": " "}
+
+
+@dataclass(frozen=True, slots=True)
+class Painted:
+    """The drawn lines, and at which of them a hunk begins."""
+
+    strips: list[Strip]
+    hunks: list[int]
+
+
+def is_split(layout: DiffLayout, width: int) -> bool:
+    """Whether the two sides stand side by side where there are `width` columns to draw on."""
+    if layout == "auto":
+        return width + _MARGINS >= _SPLIT_FROM
+    return layout == "split" and width >= _NARROWEST_SPLIT
 
 
 def paint_diff(
-    diff: str, width: int, ink: Ink, *, indent: Sequence[Span] = (), is_whole: bool = False
+    diff: str,
+    width: int,
+    ink: Ink,
+    *,
+    indent: Sequence[Span] = (),
+    is_whole: bool = False,
+    layout: DiffLayout = "unified",
 ) -> list[Strip]:
     """The lines of a unified diff; hunks are told apart by `⋯`.
 
     File headers are left out; where there are several files each has its name above its hunks.
     `is_whole`: very long lines are not shortened.
     """
-    rows = _rows(diff.split("\n"), ink)
-    digits = max((len(number) for number, _, _ in rows), default=1)
-    strips: list[Strip] = []
-    for number, text, style in rows:
-        gutter = [*indent, (f"{number:>{digits}} ", ink.dim)]
-        strips.extend(fold([(text, style)], width, prefix=gutter, is_whole=is_whole))
-    return strips
+    rows = read_diff(diff)
+    return paint_rows(
+        rows, width, ink, indent=indent, is_whole=is_whole, split=is_split(layout, width)
+    ).strips
 
 
-def count_changes(diff: str) -> tuple[int, int]:
-    """How many lines a unified diff adds and removes."""
-    lines = diff.splitlines()
-    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
-    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
-    return added, removed
+def paint_rows(
+    rows: Sequence[Row],
+    width: int,
+    ink: Ink,
+    *,
+    indent: Sequence[Span] = (),
+    is_whole: bool = False,
+    split: bool = False,
+    muted: bool = False,
+) -> Painted:
+    """Rows as lines of at most `width` cells; of changed pairs of lines the words are marked.
 
-
-def _rows(lines: Sequence[str], ink: Ink) -> list[tuple[str, str, Style]]:
-    """Line number, text and look of each line."""
-    rows: list[tuple[str, str, Style]] = []
-    headers = {at for at in range(len(lines) - 2) if _is_header(lines[at : at + 3])}
-    old = new = 0
-    in_hunk = False
-    for at, line in enumerate(lines):
-        if at in headers or at - 1 in headers:
-            in_hunk = False
-            if at in headers and (len(headers) > 1 or _is_moved(line, lines[at + 1])):
-                rows.append(("", _named(line, lines[at + 1]), ink.strong + ink.text))
-        elif hunk := _HUNK.match(line):
-            if in_hunk:
-                rows.append(("⋯", "", ink.dim))
-            old, new, in_hunk = int(hunk[1]), int(hunk[2]), True
-        elif not in_hunk:
-            if line and not line.startswith(("diff ", "index ")):
-                rows.append(("", line, ink.dim))
-        elif line.startswith("+"):
-            rows.append((str(new), line, ink.added))
-            new += 1
-        elif line.startswith("-"):
-            rows.append((str(old), line, ink.removed))
-            old += 1
-        elif line.startswith("\\"):
-            rows.append(("", line, ink.dim))
-        elif line or at < len(lines) - 1:
-            rows.append((str(new), line or " ", ink.text))
-            old += 1
-            new += 1
-    return rows
-
-
-def _is_header(lines: Sequence[str]) -> bool:
-    """Whether a file begins here. Inside a hunk `--- x` is a line that is removed: no `@@` follows
-    the one after it, for what ends a hunk without context ends its file.
+    `muted`: all of it is dim, nothing is marked.
     """
-    starts = ("--- ", "+++ ", "@@ ")
-    return all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+    numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
+    painter = _Painter(
+        width=width,
+        ink=ink,
+        indent=indent,
+        is_whole=is_whole,
+        muted=muted,
+        digits=len(str(max(numbers, default=0))),
+    )
+    strips: list[Strip] = []
+    hunks: list[int] = []
+    for stretch in _stretches(rows):
+        if stretch[0].opens:
+            hunks.append(len(strips))
+        strips += painter.beside(stretch) if split else painter.below(stretch)
+    return Painted(strips, hunks)
 
 
-def _named(old: str, new: str) -> str:
-    if new == "+++ /dev/null":
-        return old[4:]
-    return f"{old[4:]} → {new[4:]}" if _is_moved(old, new) else new[4:]
+def _stretches(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Removed and added lines that belong together; every other row for itself."""
+    stretch: list[Row] = []
+    for row in rows:
+        is_change = row.kind in ("removed", "added")
+        turns_back = row.kind == "removed" and bool(stretch) and stretch[-1].kind == "added"
+        if stretch and (not is_change or row.opens or turns_back):
+            yield stretch
+            stretch = []
+        if is_change:
+            stretch.append(row)
+        else:
+            yield [row]
+    if stretch:
+        yield stretch
 
 
-def _is_moved(old: str, new: str) -> bool:
-    """Whether the names of the two sides differ; git puts `a/` and `b/` before them."""
-    names = old[4:].removeprefix("a/"), new[4:].removeprefix("b/")
-    return names[0] != names[1] and "/dev/null" not in (old[4:], new[4:])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Painter:
+    width: int
+    ink: Ink
+    indent: Sequence[Span]
+    is_whole: bool
+    muted: bool
+    digits: int
+
+    def below(self, rows: Sequence[Row]) -> list[Strip]:
+        """Removed lines, then the added ones."""
+        marks = _marks(rows) if len(rows) > 1 and not self.muted else {}
+        strips: list[Strip] = []
+        for at, row in enumerate(rows):
+            number = row.old if row.kind == "removed" else row.new
+            gutter = [*self.indent, self._gutter(row, number)]
+            spans = self._spans(row, marks.get(at, ()))
+            strips += fold(spans, self.width, prefix=gutter, is_whole=self.is_whole)
+        return strips
+
+    def beside(self, rows: Sequence[Row]) -> list[Strip]:
+        """Each line beside what became of it."""
+        if rows[0].kind in ("name", "gap", "note"):
+            return self.below(rows)
+        if rows[0].kind == "same":
+            return self._across(rows[0], rows[0], (), ())
+        marks = {} if self.muted else _marks(rows)
+        places = {kind: [at for at, row in enumerate(rows) if row.kind == kind] for kind in _SIGNS}
+        removed, added = places["removed"], places["added"]
+        strips: list[Strip] = []
+        for old, new in _pairs(rows, removed, added):
+            strips += self._across(
+                None if old is None else rows[old],
+                None if new is None else rows[new],
+                marks.get(-1 if old is None else old, ()),
+                marks.get(-1 if new is None else new, ()),
+            )
+        return strips
+
+    def _across(
+        self, old: Row | None, new: Row | None, old_marks: Spans, new_marks: Spans
+    ) -> list[Strip]:
+        indent = sum(cell_len(text) for text, _ in self.indent)
+        room = self.width - indent - len(_DIVIDER)
+        left = room // 2
+        sides = (
+            self._side(old, old.old if old else None, old_marks, left),
+            self._side(new, new.new if new else None, new_marks, room - left),
+        )
+        strips: list[Strip] = []
+        for mine, theirs in zip_longest(*sides, fillvalue=Strip([])):
+            line: Line = [*self.indent, *_cells(mine, self.ink)]
+            line.append((" " * (left - mine.cell_length), self.ink.text))
+            line += [(_DIVIDER, self.ink.dim), *_cells(theirs, self.ink)]
+            strips.append(strip(line))
+        return strips
+
+    def _side(self, row: Row | None, number: int | None, marks: Spans, width: int) -> list[Strip]:
+        if row is None:
+            return []
+        gutter = [self._gutter(row, number)]
+        return fold(self._spans(row, marks), width, prefix=gutter, is_whole=self.is_whole)
+
+    def _gutter(self, row: Row, number: int | None) -> Span:
+        shown = "⋯" if row.kind == "gap" else "" if number is None else str(number)
+        return (f"{shown:>{self.digits}} ", self.ink.dim)
+
+    def _spans(self, row: Row, marks: Spans) -> Line:
+        """The sign and the text, its marked words apart."""
+        ink = self.ink
+        style = {
+            "added": ink.added,
+            "removed": ink.removed,
+            "same": ink.text,
+            "name": ink.strong + ink.text,
+        }.get(row.kind, ink.dim)
+        if self.muted:
+            style = ink.dim
+        spans: Line = [(_SIGNS.get(row.kind, ""), style)]
+        text = _untabbed(row.text)
+        at = 0
+        for start, end in marks:
+            spans += [(text[at:start], style), (text[start:end], _marked(style))]
+            at = end
+        return [*spans, (text[at:], style)]
+
+
+def _marks(rows: Sequence[Row]) -> dict[int, Spans]:
+    """The marked words of each row that has some."""
+    if len(rows) > LONGEST_STRETCH:
+        return {}
+    removed = [at for at, row in enumerate(rows) if row.kind == "removed"]
+    added = [at for at, row in enumerate(rows) if row.kind == "added"]
+    marks: dict[int, Spans] = {}
+    for old, new in _pairs(rows, removed, added):
+        if old is not None and new is not None:
+            marks[old], marks[new] = mark_words(
+                _untabbed(rows[old].text), _untabbed(rows[new].text)
+            )
+    return marks
+
+
+def _pairs(
+    rows: Sequence[Row], removed: Sequence[int], added: Sequence[int]
+) -> Iterator[tuple[int | None, int | None]]:
+    lines = [_untabbed(rows[at].text) for at in removed], [_untabbed(rows[at].text) for at in added]
+    for old, new in pair_lines(*lines):
+        yield (
+            None if old is None else removed[old],
+            None if new is None else added[new],
+        )
+
+
+def _untabbed(text: str) -> str:
+    return text.expandtabs(TAB_WIDTH)
+
+
+def _cells(line: Strip, ink: Ink) -> Line:
+    return [(segment.text, segment.style or ink.text) for segment in line]
+
+
+@lru_cache(maxsize=64)
+def _marked(style: Style) -> Style:
+    """The style of a word that changed: its ground nearer to its colour, and bold."""
+    color, ground = style.color, style.bgcolor
+    bold = Style(bold=True)
+    if color is None or ground is None or color.is_default or ground.is_default:
+        return style + bold + Style(underline=True)
+    blended = blend_rgb(ground.get_truecolor(), color.get_truecolor(), 0.25)
+    return style + bold + Style(bgcolor=Color.from_triplet(blended))

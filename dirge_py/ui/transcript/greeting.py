@@ -24,6 +24,10 @@ class GreetingBlock(BlockBase):
         self._facts = [(name, clean(text)) for name, text in facts if text]
         self._hint = hint
 
+    @property
+    def text(self) -> str:
+        return "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
+
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
         label = 0 if is_narrow else max(len(name) for name, _ in self._facts) + 2

@@ -11,9 +11,11 @@ from markdown_it.token import Token
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.lib.clean import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.code import highlight
 from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
+from dirge_py.ui.transcript.links import show_link
 from dirge_py.ui.transcript.tables import paint_table
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -153,9 +155,10 @@ class _Painter:
     # -- inline
 
     def _inline(self, token: Token, base: Style) -> Line:
+        # What came in was cleaned, but `&#x202e;` and `%E2%80%AE` become characters only here.
         spans: Line = []
         styles = [base]
-        target = ""
+        target, begin = "", 0
         for child in token.children or ():
             match child.type:
                 case "strong_open":
@@ -165,26 +168,23 @@ class _Painter:
                 case "s_open":
                     styles.append(styles[-1] + self.ink.strike)
                 case "link_open":
-                    target = str(child.attrs.get("href", ""))
+                    target, begin = clean(str(child.attrs.get("href", ""))), len(spans)
                     styles.append(self.ink.link)
-                    begin = len(spans)
                 case "link_close":
                     styles.pop()
-                    label = "".join(text for text, _ in spans[begin:])
-                    if target not in (label, f"mailto:{label}"):
-                        spans.append((f" ({target})", self.ink.dim))
+                    spans[begin:] = show_link(spans[begin:], target, self.ink)
                 case "strong_close" | "em_close" | "s_close":
                     styles.pop()
                 case "code_inline":
-                    spans.append((child.content, self.ink.code))
+                    spans.append((clean(child.content), self.ink.code))
                 case "softbreak" | "hardbreak":
                     # Models break lines where they mean it; joining them would undo their layout.
                     spans.append(("\n", styles[-1]))
                 case "image":
-                    spans.append((f"[image: {child.content}] ", self.ink.dim))
-                    spans.append((str(child.attrs.get("src", "")), self.ink.dim))
+                    spans.append((f"[image: {clean(child.content)}] ", self.ink.dim))
+                    spans.append((clean(str(child.attrs.get("src", ""))), self.ink.dim))
                 case _:
-                    spans.append((child.content, styles[-1]))
+                    spans.append((clean(child.content), styles[-1]))
         return spans
 
     # -- lines

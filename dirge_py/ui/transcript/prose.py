@@ -19,6 +19,10 @@ class ProseBlock(BlockBase):
         self._is_finished = is_finished
         self._set(piece)
 
+    @property
+    def text(self) -> str:
+        return self._text
+
     def replace(self, piece: Piece) -> None:
         """The open end has grown, or begins somewhere else now."""
         if piece != self._piece:

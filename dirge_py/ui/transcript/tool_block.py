@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from rich.style import Style
 from textual.strip import Strip
@@ -12,32 +12,16 @@ from textual.strip import Strip
 from dirge_py.lib.clean import clean
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase
-from dirge_py.ui.transcript.diff import count_changes, paint_diff
+from dirge_py.ui.transcript.bodies import answers_in, todo_items, todo_line
+from dirge_py.ui.transcript.call_states import TOLD, UNRUN, State, state_after
+from dirge_py.ui.transcript.diff import DiffLayout, is_split, paint_rows
+from dirge_py.ui.transcript.diff_rows import Row, count_changes, read_diff
 from dirge_py.ui.transcript.going import Going
-from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
-
-State = Literal[
-    "running",
-    "asking",
-    "waiting",
-    "ok",
-    "failed",
-    "again",
-    "denied",
-    "withheld",
-    "aborted",
-    "repeated",
-    "unrun",
-]
-"""`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
-
-_TOLD: frozenset[State] = frozenset({"denied", "withheld", "repeated", "unrun"})
-"""What stands below the call then is a sentence of ours, not output whose columns count."""
-
-_UNRUN: frozenset[State] = frozenset({"repeated", "unrun"})
+from dirge_py.ui.transcript.lines import Line, Span, clip, fold, wrap
 
 _LINES_COLLAPSED = 4
 _LINES_LIVE = 6
+_TODO_LINES = 12
 _DIFF_LINES = 60
 """A change is never folded away, but a long one is cut until it is asked for."""
 
@@ -51,13 +35,6 @@ _LIVE_OUTPUT = 8_000
 _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "name")
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
-
-_STATE_BY_OUTCOME: dict[str, State] = {
-    "ok": "ok",
-    "denied": "denied",
-    "aborted": "aborted",
-    "suppressed": "unrun",
-}
 
 
 def main_argument(args: Any) -> str:
@@ -81,6 +58,7 @@ class ToolBlock(BlockBase):
         args: Any = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        diff_layout: DiffLayout = "auto",
     ) -> None:
         super().__init__()
         self.call_id = call_id
@@ -89,6 +67,11 @@ class ToolBlock(BlockBase):
         self._args = args
         self._output = ""
         self._diff = ""
+        self._diff_layout = diff_layout
+        self._rows: Sequence[Row] = ()
+        self._todo: Sequence[tuple[str, str]] = ()
+        self._answers: Sequence[tuple[str, str]] = ()
+        self._pictures: Sequence[str] = ()
         self._note = ""
         self._is_command = False
         self._going = Going(clock)
@@ -119,7 +102,7 @@ class ToolBlock(BlockBase):
     ) -> None:
         """The call has its result."""
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
-        self.state = _state_after(outcome, details, is_error=is_error)
+        self.state = state_after(outcome, details, is_error=is_error)
         self._is_command = "exit_code" in details
         self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
         shown = text[:_LONGEST_OUTPUT]
@@ -127,31 +110,91 @@ class ToolBlock(BlockBase):
             shown += f"\n… {len(text) - len(shown)} more characters, in the session"
         self._output = clean(shown).strip("\n")
         self._note = _note(details, took_ms)
+        if self.state == "ok":
+            self._todo = todo_items(details) if self._name == "todo" else ()
+            self._answers = answers_in(self._args, text) if self._name == "question" else ()
+            self.is_wide = bool(self._diff) and self._diff_layout != "unified"
+        self._rows = ()
         self.changed()
+
+    def show_pictures(self, lines: Sequence[str]) -> None:
+        """What came back beside text, a line for each."""
+        self._pictures = [clean(line) for line in lines]
+        self.changed()
+
+    @property
+    def text(self) -> str:
+        head = f"{self._name} {clean(main_argument(self._args))}".rstrip()
+        return "\n".join(part for part in (head, self._diff, self._output) if part)
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         strips = self._paint_header(width, ink, expanded=expanded)
-        indent: Sequence[Span] = [(_BODY, ink.text)]
+        self.landmarks = (0,)
         if self._diff and self.state == "ok":
-            lines = paint_diff(self._diff, width, ink, indent=indent)
-            return strips + _capped(lines, len(lines) if expanded else _DIFF_LINES, width, ink)
-        if self.state in _UNRUN and not expanded:
+            return self._paint_diff(strips, width, ink, expanded=expanded)
+        if self.state in UNRUN and not expanded:
             # What the model was told instead is no output, and nothing failed.
             return strips
-        if expanded or not self._output:
-            return strips + self._paint_output(self._output.split("\n"), width, ink)
-        lines_of_text = self._output.split("\n")
+        body = self._paint_body(width, ink, expanded=expanded)
+        for line in self._pictures:
+            body += wrap([(f"▣ {line}", ink.dim)], width, first=_indent(ink), rest=_indent(ink))
+        return strips + body
+
+    def _paint_diff(
+        self, head: list[Strip], width: int, ink: Ink, *, expanded: bool
+    ) -> list[Strip]:
+        """Not folded away; a very long one is cut before it is drawn."""
+        self._rows = self._rows or read_diff(self._diff)
+        rows = self._rows if expanded else self._rows[:_DIFF_LINES]
+        split = is_split(self._diff_layout, width)
+        painted = paint_rows(rows, width, ink, indent=_indent(ink), split=split)
+        later = [line for line in painted.hunks if line > 0]
+        self.landmarks = (0, *(len(head) + line for line in later))
+        hidden = len(self._rows) - len(rows)
+        return head + painted.strips + (_more(hidden, width, ink) if hidden else [])
+
+    def _paint_body(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        if not self._output:
+            return []
+        if self._todo and not expanded:
+            return self._paint_todo(width, ink)
+        lines = self._output.split("\n")
+        if expanded:
+            return self._paint_output(lines, width, ink)
+        if self._answers:
+            return self._paint_answers(width, ink)
         if self.state in ("running", "asking"):
-            return strips + self._paint_output(lines_of_text[-_LINES_LIVE:], width, ink)
-        lines_of_text = [line for line in lines_of_text if line.strip()]
+            return self._paint_output(lines[-_LINES_LIVE:], width, ink)
+        lines = [line for line in lines if line.strip()]
         if self._is_command:
-            return strips + self._paint_end(lines_of_text, width, ink)
-        shown = self._paint_output(lines_of_text[:_LINES_COLLAPSED], width, ink)
-        hidden = len(lines_of_text) - _LINES_COLLAPSED
+            return self._paint_end(lines, width, ink)
+        shown = self._paint_output(lines[:_LINES_COLLAPSED], width, ink)
+        hidden = len(lines) - _LINES_COLLAPSED
         if len(shown) > _LINES_COLLAPSED * 2:
             shown = shown[: _LINES_COLLAPSED * 2]
             hidden = max(1, hidden)
-        return strips + shown + (_more(hidden, width, ink) if hidden > 0 else [])
+        return shown + (_more(hidden, width, ink) if hidden > 0 else [])
+
+    def _paint_todo(self, width: int, ink: Ink) -> list[Strip]:
+        """The list; of a long one, not what is done at its beginning."""
+        rest: Line = [(_BODY * 2, ink.text)]
+        strips: list[Strip] = []
+        done = 0
+        if len(self._todo) > _TODO_LINES:
+            done = next((at for at, item in enumerate(self._todo) if item[0] != "done"), 0)
+            strips += wrap([(f"… {done} done", ink.dim)], width, first=_indent(ink)) if done else []
+        for status, text in self._todo[done:]:
+            strips += wrap(todo_line(status, text, ink), width, first=_indent(ink), rest=rest)
+        return strips
+
+    def _paint_answers(self, width: int, ink: Ink) -> list[Strip]:
+        """What the person chose; the questions, only where there are several."""
+        strips: list[Strip] = []
+        for question, answer in self._answers:
+            asked = f"{clip(question, width // 2)}  " if len(self._answers) > 1 else ""
+            spans = [("→ ", ink.accent), (asked, ink.dim), (answer, ink.text)]
+            strips += wrap(spans, width, first=_indent(ink), rest=[(_BODY * 2, ink.text)])
+        return strips
 
     def _paint_end(self, lines: Sequence[str], width: int, ink: Ink) -> list[Strip]:
         """The last lines of a command: what became of it, and what failed, stands at the end."""
@@ -167,7 +210,7 @@ class ToolBlock(BlockBase):
     def guess_height(self, width: int) -> int:
         if self._diff:
             return min(_DIFF_LINES, self._diff.count("\n")) + 2
-        if self.state in _UNRUN:
+        if self.state in UNRUN:
             return 1
         return 1 + min(_LINES_COLLAPSED + 1, self._output.count("\n") + bool(self._output))
 
@@ -187,6 +230,8 @@ class ToolBlock(BlockBase):
         }[self.state]
         head: list[Span] = [(f"{mark} ", style), (self._name, ink.tool), (" ", ink.text)]
         subject = clean(main_argument(self._args))
+        if len(self._answers) == 1:
+            subject = self._answers[0][0]
         tail = self._tail_words()
         if expanded:
             strips = wrap(
@@ -240,22 +285,10 @@ class ToolBlock(BlockBase):
             return []
         style: Style = ink.error if self.state == "failed" else ink.dim
         prefix = [(_BODY, ink.text)]
-        if self.state in _TOLD:
+        if self.state in TOLD:
             spans = [[(line, style)] for line in lines]
             return [part for span in spans for part in wrap(span, width, first=prefix, rest=prefix)]
         return [part for line in lines for part in fold([(line, style)], width, prefix=prefix)]
-
-
-def _state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> State:
-    if details.get("storm"):
-        return "repeated"
-    if details.get("withheld"):
-        return "withheld"
-    if details.get("retry"):
-        return "again"
-    if outcome == "failed_command":
-        return "failed"
-    return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
 
 
 def _note(details: Mapping[str, Any], took_ms: int) -> str:
@@ -273,10 +306,8 @@ def _note(details: Mapping[str, Any], took_ms: int) -> str:
     return ", ".join(parts)
 
 
-def _capped(lines: list[Strip], most: int, width: int, ink: Ink) -> list[Strip]:
-    if len(lines) <= most:
-        return lines
-    return lines[:most] + _more(len(lines) - most, width, ink)
+def _indent(ink: Ink) -> Line:
+    return [(_BODY, ink.text)]
 
 
 def _more(count: int, width: int, ink: Ink, *, which: str = "more") -> list[Strip]:
