@@ -18,6 +18,8 @@ from dirge_py.talk.talk import Talk
 from dirge_py.ui import commands
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
+from dirge_py.ui.chords import Chords
+from dirge_py.ui.clipboard import Clipboard
 from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.ink import DEFAULT_THEME, ink_for, load_theme, theme_names
@@ -73,6 +75,7 @@ class DirgeApp(TerminalApp):
         self.dock = QuestionDock(self, guard_s)
         self.opening = Opening(self, start)
         self.pulse = Pulse(self)
+        self.chords = Chords(self)
         self._bridge = Bridge(self.post_message)
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
@@ -245,6 +248,11 @@ class DirgeApp(TerminalApp):
     def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
         self.proposer.look()
 
+    async def on_event(self, event: events.Event) -> None:
+        is_key = isinstance(event, events.Key) and not event.is_forwarded
+        if not (is_key and self.chords.takes(event.key)):
+            await super().on_event(event)
+
     async def on_key(self, event: events.Key) -> None:
         """Keys that no widget took, when none has the focus."""
         if found := self.keymap.action(event.key, "screen"):
@@ -255,6 +263,11 @@ class DirgeApp(TerminalApp):
         self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
 
     # -- the rest
+
+    def copy(self, text: str) -> str:
+        """Put `text` on the clipboard; returns what can truthfully be said of that."""
+        looks = self.opening.looks
+        return Clipboard(self.to_terminal, wanted=looks.clipboard).copy(text)
 
     def selected_text(self) -> str:
         return self.composer.selected_text or self.screen.get_selected_text() or ""

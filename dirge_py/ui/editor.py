@@ -51,9 +51,9 @@ async def _edit(app: "DirgeApp", text: bytes, *, suffix: str) -> bytes:
         command = shlex.split(editor)
     except ValueError as error:
         raise ProcessError(f"{editor!r} is no command: {error}.") from error
-    draft = _write_draft(text, suffix)
+    draft = write_draft(text, suffix)
     try:
-        code = await _hand_over(app, [*command, str(draft)])
+        code = await hand_over(app, [*command, str(draft)])
         edited = draft.read_bytes()
     except OSError as error:
         raise ProcessError(f"{editor} left no text behind: {error.strerror}.") from error
@@ -68,20 +68,22 @@ async def _edit(app: "DirgeApp", text: bytes, *, suffix: str) -> bytes:
     return edited
 
 
-def _write_draft(text: bytes, suffix: str) -> Path:
+def write_draft(text: bytes, suffix: str) -> Path:
+    """A file of its own that only the person reads, for another program to open."""
     descriptor, name = tempfile.mkstemp(prefix="dirge-", suffix=suffix)
     with os.fdopen(descriptor, "wb") as draft:
         draft.write(text)
     return Path(name)
 
 
-async def _hand_over(app: "DirgeApp", command: list[str]) -> int:
+async def hand_over(app: "DirgeApp", command: list[str]) -> int:
+    """Run a program that takes over the screen; returns its exit code. Raises ProcessError."""
     # Drawing waits, Ctrl+C is the editor's: the screen is not ours until it ends.
     app.is_handed_over = True
     try:
         with app.batch_update(), app.suspend():
             return await run_in_foreground(command)
     except SuspendNotSupported as error:
-        raise ProcessError("this terminal cannot be handed to an editor.") from error
+        raise ProcessError("this terminal cannot be handed to another program.") from error
     finally:
         app.is_handed_over = False

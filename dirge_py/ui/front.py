@@ -1,6 +1,7 @@
 """What slash commands may ask of the terminal UI."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.errors import UsageError
@@ -9,8 +10,10 @@ from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.editor import edit_in_editor
 from dirge_py.ui.ink import theme_names
+from dirge_py.ui.pager import read_in_pager
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
     from dirge_py.ui.app import DirgeApp
 
@@ -21,6 +24,11 @@ class TuiFront:
     def __init__(self, app: "DirgeApp", commands: Registry) -> None:
         self._app = app
         self._commands = commands
+
+    @property
+    def app(self) -> "DirgeApp":
+        """For commands that only the terminal UI has."""
+        return self._app
 
     @property
     def commands(self) -> Registry:
@@ -48,6 +56,16 @@ class TuiFront:
     async def open(self, session_id: str | None) -> "Conversation":
         return await self._app.opening.switch_to(session_id)
 
+    async def open_in(self, folder: Path) -> "Conversation":
+        return await self._app.opening.switch_folder(folder)
+
+    @property
+    def settings_file(self) -> Path | None:
+        return self._app.opening.settings_file
+
+    def settings(self) -> "Config | None":
+        return self._app.opening.settings()
+
     def quit(self) -> None:
         self._app.leave(0)
 
@@ -59,11 +77,10 @@ class TuiFront:
         self._app.set_colors(name)
 
     def copy(self, text: str) -> str:
-        self._app.copy_to_clipboard(text)
-        return "Sent to the terminal's clipboard, unverified."
+        return self._app.copy(text)
 
     def show_diff(self, diff: str) -> None:
         self._app.say(diff)
 
     async def read_on(self, text: str) -> None:
-        self._app.say(text)
+        await read_in_pager(self._app, text)

@@ -2,24 +2,35 @@
 
 A key is looked up in the scopes that listen, first match wins: an open list, then the composer,
 then the screen. `[keys]` in the configuration replaces the keys of an action; `none` frees them.
+Two keys with a blank between them are a chord: `ctrl+x ctrl+e`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-Scope = Literal["screen", "composer", "list", "dialog", "hunks", "form", "trust"]
+from dirge_py.contributions import KeyBinding
+from dirge_py.lib.nearest import nearest
+from dirge_py.ui.key_names import is_known, plain, spell
+
+Scope = Literal["screen", "composer", "search", "list", "dialog", "hunks", "form", "trust", "reading", "find"]
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One action, the keys that start it, and what `/help` says; no words: not worth listing."""
+    """One action, the keys that start it, and what `/help` says; no words: not worth listing.
+
+    An action that begins with a slash is the slash command of that name.
+    """
 
     scope: Scope
     action: str
     keys: tuple[str, ...]
     words: str = ""
 
+
+TOGETHER: tuple[Scope, ...] = ("composer", "screen")
+"""Scopes that listen at the same time, and the only ones with chords."""
 
 DEFAULTS: tuple[Key, ...] = (
     Key("composer", "submit", ("enter",), "send; during a run: steer it at the next tool boundary"),
@@ -31,10 +42,13 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "history_newer", ("ctrl+n",), "later prompt"),
     Key("composer", "take_queue_back", ("alt+up",), "take the queue back into the input"),
     Key("composer", "search_history", ("ctrl+r",), "search earlier prompts"),
-    Key("composer", "edit_outside", ("ctrl+g",), "write in $EDITOR"),
+    Key("composer", "edit_outside", ("ctrl+g", "ctrl+x ctrl+e"), "write in $EDITOR"),
+    Key("composer", "stash", ("ctrl+s",), "put the draft aside; on empty input: take it back"),
     Key("composer", "undo", ("ctrl+underscore", "ctrl+shift+underscore"), "undo"),
+    Key("composer", "redo", ("alt+r", "ctrl+shift+z"), "take the undo back"),
     Key("composer", "delete_or_quit", ("ctrl+d",), "delete forward; on empty input: quit"),
     Key("composer", "yank", ("ctrl+y",), "put back what was cut"),
+    Key("composer", "yank_pop", ("alt+y",), "right after that: what was cut before, instead"),
     Key("composer", "cut_to_end", ("ctrl+k",), "cut to the end of the line"),
     Key("composer", "cut_to_start", ("ctrl+u",), "cut to the start of the line"),
     Key("composer", "cut_word", ("ctrl+w",), "cut the word before"),
@@ -43,11 +57,31 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "delete_left", ("backspace", "ctrl+h")),
     Key("composer", "delete_right", ("delete",)),
     Key("composer", "cursor_left", ("left",)),
-    Key("composer", "cursor_right", ("right", "ctrl+f")),
+    Key("composer", "cursor_right", ("right",)),
     Key("composer", "cursor_word_left", ("alt+b", "alt+left", "ctrl+left")),
     Key("composer", "cursor_word_right", ("alt+f", "alt+right", "ctrl+right")),
     Key("composer", "cursor_line_start", ("home", "ctrl+a")),
     Key("composer", "cursor_line_end", ("end", "ctrl+e")),
+    Key("composer", "cursor_text_start", ("alt+less_than_sign", "alt+home")),
+    Key("composer", "cursor_text_end", ("alt+greater_than_sign", "alt+end")),
+    Key("composer", "select_left", ("shift+left",)),
+    Key("composer", "select_right", ("shift+right",)),
+    Key("composer", "select_up", ("shift+up",)),
+    Key("composer", "select_down", ("shift+down",)),
+    Key("composer", "select_word_left", ("ctrl+shift+left", "alt+shift+left")),
+    Key("composer", "select_word_right", ("ctrl+shift+right", "alt+shift+right")),
+    Key("composer", "select_line_start", ("shift+home",)),
+    Key("composer", "select_line_end", ("shift+end",)),
+    Key("composer", "select_text_start", ("ctrl+shift+home",)),
+    Key("composer", "select_text_end", ("ctrl+shift+end",)),
+    Key("composer", "select_all", ("ctrl+shift+a",)),
+    Key("composer", "set_mark", ("ctrl+@", "ctrl+space")),
+    Key("composer", "copy_region", ("alt+w",)),
+    Key("search", "older", ("ctrl+r", "up")),
+    Key("search", "newer", ("ctrl+s", "down")),
+    Key("search", "take", ("enter", "tab")),
+    Key("search", "leave", ("escape", "ctrl+g", "ctrl+c")),
+    Key("search", "erase", ("backspace", "ctrl+h")),
     Key("screen", "interrupt", ("escape",), "interrupt; twice on empty input: go back (/rewind)"),
     Key("screen", "stop", ("ctrl+c",), "copy, else clear the input, else interrupt, else quit"),
     Key("screen", "cycle_mode", ("shift+tab",), "mode: standard → accept → plan"),
@@ -57,8 +91,35 @@ DEFAULTS: tuple[Key, ...] = (
     Key("screen", "page_down", ("pagedown",), "scroll on"),
     Key("screen", "go_to_start", ("ctrl+home",), "scroll to the beginning"),
     Key("screen", "go_to_end", ("ctrl+end",), "scroll to the end and follow it"),
+    Key("screen", "read", ("ctrl+up", "alt+r"), "read back with the keyboard, copy from there"),
+    Key("screen", "find", ("ctrl+f",), "find text in the whole conversation"),
     Key("screen", "redraw", ("ctrl+l",), "draw the screen again"),
     Key("screen", "suspend", ("ctrl+z",), "back to the shell; `fg` returns"),
+    Key("screen", "palette", ("f1", "ctrl+x ctrl+p"), "every command and action, to pick from"),
+    Key("screen", "pager", ("ctrl+x left_square_bracket",), "read the transcript in $PAGER"),
+    Key("screen", "release_mouse", ("alt+m",), "give the mouse to the terminal, or take it back"),
+    Key("reading", "line_up", ("up", "k")),
+    Key("reading", "line_down", ("down", "j")),
+    Key("reading", "page_up", ("pageup",)),
+    Key("reading", "page_down", ("pagedown",)),
+    Key("reading", "go_to_start", ("home", "g", "ctrl+home")),
+    Key("reading", "go_to_end", ("end", "G", "ctrl+end")),
+    Key("reading", "previous_block", ("left_curly_bracket",)),
+    Key("reading", "next_block", ("right_curly_bracket",)),
+    Key("reading", "previous_landmark", ("left_square_bracket",)),
+    Key("reading", "next_landmark", ("right_square_bracket",)),
+    Key("reading", "toggle", ("space", "enter")),
+    Key("reading", "select", ("v",)),
+    Key("reading", "select_up", ("shift+up",)),
+    Key("reading", "select_down", ("shift+down",)),
+    Key("reading", "copy_read", ("y", "ctrl+c")),
+    Key("reading", "find", ("slash",)),
+    Key("reading", "find_next", ("n",)),
+    Key("reading", "find_previous", ("N",)),
+    Key("reading", "close", ("escape", "q", "i")),
+    Key("find", "next", ("enter", "down")),
+    Key("find", "previous", ("shift+enter", "up")),
+    Key("find", "close", ("escape", "ctrl+c")),
     Key("list", "previous", ("up", "ctrl+p")),
     Key("list", "next", ("down", "ctrl+n")),
     Key("list", "complete", ("tab",), "take the proposal"),
@@ -119,26 +180,46 @@ DEFAULTS: tuple[Key, ...] = (
 
 
 class Keymap:
-    """The keys in force: the defaults, and what the configuration changed."""
+    """The keys in force: the defaults, and what a preset, plugins and the settings changed."""
 
     def __init__(self) -> None:
+        self._of_plugins: Sequence[KeyBinding] = ()
         self.change({})
 
-    def change(self, overrides: Mapping[str, Sequence[str]]) -> Sequence[str]:
-        """Put other keys on some actions; returns the names that are no actions."""
-        changed = {name.replace("-", "_"): keys for name, keys in overrides.items()}
-        self._keys = [_changed(key, changed) for key in DEFAULTS]
-        self._by_key = {
-            (key.scope, name): key.action for key in reversed(self._keys) for name in key.keys
-        }
-        return sorted(set(changed) - {key.action for key in DEFAULTS})
+    @property
+    def keys(self) -> Sequence[Key]:
+        """Every action with the keys it has now."""
+        return self._keys
+
+    def change(
+        self,
+        overrides: Mapping[str, Sequence[str]],
+        preset: Mapping[str, Sequence[str]] | None = None,
+    ) -> Sequence[str]:
+        """Put other keys on some actions; returns what is wrong with that, in sentences.
+
+        A name is an action, in every scope that has it, or `scope.action`, or a slash command with
+        its arguments. What a person wants goes before a plugin's wish, then the preset's, then the
+        default; whoever loses a key to them is named in what is returned.
+        """
+        self._overrides, self._preset = overrides, preset or {}
+        return self._settle()
+
+    def use_plugins(self, bindings: Sequence[KeyBinding]) -> Sequence[str]:
+        """Take the keys of these plugins, in the place of those taken before; returns problems."""
+        self._of_plugins = bindings
+        return [problem for problem in self._settle() if "plugin" in problem]
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
-        """What `key` starts in the first of `scopes` that knows it."""
+        """What `key`, or two keys with a blank between, starts in the first scope that knows it."""
         for scope in scopes:
             if action := self._by_key.get((scope, key)):
                 return scope, action
         return None
+
+    def begins_chord(self, key: str) -> bool:
+        """Whether a second key is to be waited for."""
+        return key in self._firsts
 
     def name_of(self, scope: Scope, action: str) -> str:
         """The first key of an action, as people write it; empty if it has none."""
@@ -153,26 +234,108 @@ class Keymap:
             if key.words and key.keys
         ]
 
+    def _settle(self) -> Sequence[str]:
+        problems: list[str] = []
+        rows, of_preset = _rebound(DEFAULTS, self._preset, problems)
+        rows = _give_way(rows, of_preset, "", [])
+        wanted = {f"/{b.command.removeprefix('/')}": b.keys for b in self._of_plugins}
+        rows, of_plugins = _rebound(rows, wanted, problems)
+        rows = _give_way(rows, of_plugins, "a plugin", problems)
+        rows, own = _rebound(rows, self._overrides, problems)
+        rows = _give_way(rows, own, "", problems)
+        self._firsts = {
+            name.split()[0] for row in rows for name in row.keys if len(name.split()) == 2
+        }
+        self._keys = [self._without_firsts(row, problems) for row in rows]
+        self._by_key = {
+            (row.scope, name): row.action for row in reversed(self._keys) for name in row.keys
+        }
+        return problems
 
-_SPELLED = {"underscore": "_", "escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
+    def _without_firsts(self, row: Key, problems: list[str]) -> Key:
+        """A key that begins a chord does nothing by itself."""
+        if row.scope not in TOGETHER or not self._firsts.intersection(row.keys):
+            return row
+        problems += [
+            f"{spell(name)} begins a chord, so it is no longer `{row.action}`."
+            for name in row.keys
+            if name in self._firsts
+        ]
+        return replace(row, keys=tuple(name for name in row.keys if name not in self._firsts))
 
 
-def spell(key: str) -> str:
-    """`shift+tab` as `Shift+Tab`, `ctrl+c` as `Ctrl+C`; a letter alone stays small."""
-    if len(key) == 1:
-        return key
-    return "+".join(_SPELLED.get(part) or part.capitalize() for part in key.split("+"))
+def listen_together(one: Scope, other: Scope) -> bool:
+    """Whether a key may reach both scopes, so that it can mean one thing only."""
+    return one == other or (one in TOGETHER and other in TOGETHER)
 
 
-def _changed(key: Key, changed: Mapping[str, Iterable[str]]) -> Key:
-    if key.action not in changed:
-        return key
-    names = [name.strip().lower() for name in changed[key.action]]
-    kept = tuple(_plain(name) for name in names if name not in ("none", "noop", "unbind", ""))
-    return Key(key.scope, key.action, kept, key.words)
+def _rebound(
+    rows: Iterable[Key], changes: Mapping[str, Sequence[str]], problems: list[str]
+) -> tuple[list[Key], set[tuple[str, str]]]:
+    """The rows with other keys, and which were changed. `scope.action` goes before `action`."""
+    done = list(rows)
+    changed: set[tuple[str, str]] = set()
+    for name, wanted in sorted(changes.items(), key=lambda change: "." in change[0]):
+        scope, _, action = name.replace("-", "_").rpartition(".")
+        if name.startswith("/"):
+            scope, action = "screen", name
+            done = [row for row in done if row.action != name]
+            done.append(Key("screen", name, (), name))
+        at = [
+            index
+            for index, row in enumerate(done)
+            if row.action == action and scope in ("", row.scope)
+        ]
+        if not at:
+            problems.append(_unknown(name, done))
+        for index in at:
+            row = done[index]
+            done[index] = replace(row, keys=_read(row, wanted, problems))
+            changed.add((row.scope, row.action))
+    return done, changed
 
 
-def _plain(name: str) -> str:
-    """`Ctrl-R` and `ctrl+r` are the same key."""
-    head, _, last = name.replace("-", "+").rpartition("+")
-    return f"{head}+{last or 'minus'}".lstrip("+")
+def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    for name in wanted:
+        if name.strip().lower() in ("none", "noop", "unbind", ""):
+            continue
+        key = plain(name)
+        parts = key.split()
+        if not all(is_known(part) for part in parts):
+            problems.append(f"there is no key {name!r} for `{row.action}`.")
+        elif len(parts) > 2:
+            problems.append(f"{name!r} for `{row.action}`: a chord has two keys.")
+        elif len(parts) == 2 and row.scope not in TOGETHER:
+            problems.append(f"{name!r} for `{row.scope}.{row.action}`: chords are for the screen.")
+        else:
+            kept.append(key)
+    return tuple(dict.fromkeys(kept))
+
+
+def _give_way(
+    rows: Sequence[Key], wanted: set[tuple[str, str]], whose: str, problems: list[str]
+) -> list[Key]:
+    """Take keys that were asked for away from every other action that listens there."""
+    asked = [row for row in rows if (row.scope, row.action) in wanted]
+    done: list[Key] = []
+    for row in rows:
+        others = [a for a in asked if a != row and listen_together(a.scope, row.scope)]
+        takers = {name: other.action for other in others for name in other.keys}
+        lost = [name for name in row.keys if name in takers]
+        if row in asked:
+            # Two that were both asked for: the first keeps it.
+            lost = [n for n in lost if any(n in before.keys for before in done)]
+        for name in lost:
+            words = f"{spell(name)} is `{takers[name]}`{' of ' if whose else ''}{whose}"
+            problems.append(f"{words}, so it is not `{row.action}`.")
+        done.append(replace(row, keys=tuple(n for n in row.keys if n not in lost)))
+    return done
+
+
+def _unknown(name: str, rows: Iterable[Key]) -> str:
+    meant = nearest(
+        name.replace("-", "_"), {n for r in rows for n in (r.action, f"{r.scope}.{r.action}")}
+    )
+    hint = f" Did you mean `{meant}`?" if meant else " /keybindings lists them."
+    return f"there is no action {name!r}.{hint}"

@@ -72,6 +72,23 @@ class TerminalDriver(LinuxDriver):
         self._file = cast("Any", _Screenful(cast("IO[str]", self._file)))
         self._size = self._get_terminal_size()
 
+    def take_mouse(self, *, is_ours: bool) -> None:
+        """Turn mouse reports on or off, from now on also after a suspension."""
+        if is_ours == self._mouse:
+            return
+        if is_ours:
+            self._mouse = True
+            self._enable_mouse_support()
+        else:
+            self._disable_mouse_support()
+            self._mouse = False
+
+    def _disable_mouse_support(self) -> None:
+        if self._mouse_pixels:
+            # Textual leaves this one on; the next program would read pixels as cells.
+            self.write("\x1b[?1016l")
+        super()._disable_mouse_support()
+
     def _get_terminal_size(self) -> tuple[int, int]:
         # The terminal itself knows; COLUMNS in the environment is from when it was set.
         try:

@@ -14,7 +14,7 @@ from dirge_py.ui.terminal import TerminalDriver
 class TerminalApp(App[int]):
     """An app that ends in good order, whatever ends it. `failure` is what it failed of, if it did.
 
-    `is_handed_over`: another program has the screen for a while.
+    `is_handed_over`: another program has the screen for a while. `has_mouse`: the mouse is ours.
     """
 
     ENABLE_COMMAND_PALETTE = False
@@ -26,6 +26,18 @@ class TerminalApp(App[int]):
         self.scroll_sensitivity_y = 3.0
         self.failure: BaseException | None = None
         self.is_handed_over = False
+        self.has_mouse = True
+
+    def to_terminal(self, sequence: str) -> None:
+        """Send an escape sequence that draws nothing, while the terminal is ours."""
+        if self._driver is not None and not self.is_handed_over:
+            self._driver.write(sequence)
+
+    def take_mouse(self, *, is_ours: bool) -> None:
+        """Have mouse reports, or leave the mouse to the terminal: selecting, its own menus."""
+        self.has_mouse = is_ours
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.take_mouse(is_ours=is_ours)
 
     def draw_anew(self) -> None:
         """Draw the whole screen: something else was on it."""

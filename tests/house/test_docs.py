@@ -40,7 +40,7 @@ from tests.house.source import ROOT, modules, name_of, tree_of, walked
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
-OF_SLASH_COMMANDS = {"--undo", "--user"}
+OF_SLASH_COMMANDS = {"--file", "--undo", "--user"}
 EXAMPLE_ALIASES = {"/m"}
 SUBCOMMANDS = ("config", "demo", "exec", "resume", "sessions", "signal", "trust", "turn", "why")
 

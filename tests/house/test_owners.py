@@ -38,7 +38,9 @@ WRITERS = {
     "headless/print_mode.py": "the file of `-o`",
     "lib/file_lock.py": "lock files, which stay empty",
     "tools/searching/": "file lists for ripgrep, gone when it ends",
+    "ui/clipboard.py": "the last thing that was copied",
     "ui/editor.py": "the draft for the person's editor",
+    "ui/pager.py": "the page for the person's pager, gone when it ends",
     "wiring/trust_file.py": "what a person trusted",
     "wiring/workshop.py": "the folder of a session that is not kept, gone at its end",
 }

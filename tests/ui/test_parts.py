@@ -7,7 +7,6 @@ import pytest
 from dirge_py.contributions import Command
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.ink import ink_for, load_theme
-from dirge_py.ui.keymap import DEFAULTS, Keymap, spell
 from dirge_py.ui.panels.status import Standing, place_of, status_line
 from dirge_py.ui.prompt.completion import best_matches, propose
 from dirge_py.ui.prompt.files import list_files
@@ -17,28 +16,6 @@ INK = ink_for(load_theme("dark"))
 
 
 async def nothing(args: object, conversation: object, front: object) -> None: ...
-
-
-def test_no_key_means_two_things_in_one_scope():
-    seen = [(key.scope, name) for key in DEFAULTS for name in key.keys]
-    assert len(seen) == len(set(seen))
-
-
-def test_a_key_can_be_moved_freed_and_spelled_either_way():
-    keymap = Keymap()
-    unknown = keymap.change({"toggle-all": ["Ctrl-T"], "redraw": ["none"], "nonsense": ["x"]})
-    assert keymap.action("ctrl+t", "screen") == ("screen", "toggle_all")
-    assert keymap.action("ctrl+o", "screen") is None
-    assert keymap.action("ctrl+l", "screen") is None
-    assert unknown == ["nonsense"]
-
-
-@pytest.mark.parametrize(
-    ("key", "spelled"),
-    [("pageup", "PageUp"), ("shift+tab", "Shift+Tab"), ("ctrl+underscore", "Ctrl+_"), ("y", "y")],
-)
-def test_keys_are_spelled_as_on_the_keyboard(key: str, spelled: str):
-    assert spell(key) == spelled
 
 
 def test_history_gives_the_draft_back():

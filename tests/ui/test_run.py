@@ -8,6 +8,7 @@ import pytest
 from dirge_py.events import AgentEnd
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
+from dirge_py.ui.clipboard import last_copy_file
 from dirge_py.ui.start import Looks
 from tests.conversation.room import Room, when
 from tests.ui.desk import HELD, Desk, desk
@@ -180,7 +181,8 @@ async def test_ctrl_c_copies_what_is_selected_and_nothing_else(room: Room):
         d.app.composer.put("keep this")
         d.app.composer.select_all()
         await d.pilot.press("ctrl+c")
-        await d.until(lambda: d.app.clipboard == "keep this")
+        await d.until(lambda: "Sent to the terminal, unverified." in d.screen)
+        assert last_copy_file().read_text() == "keep this"
         assert d.app.composer.text == "keep this"
 
 

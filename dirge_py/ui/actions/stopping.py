@@ -42,9 +42,8 @@ class Stopping:
         """Copy, else clear the input, else interrupt, else quit at the second press."""
         app = self._app
         if selected := app.selected_text():
-            app.copy_to_clipboard(selected)
             app.drop_selection()
-            app.hint("Sent to the terminal's clipboard.")
+            app.hint(app.copy(selected))
             return
         now = time.monotonic()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from dirge_py.ui.actions.choosing import Choosing
 from dirge_py.ui.actions.looking import Looking
+from dirge_py.ui.actions.reaching import Reaching
 from dirge_py.ui.actions.stopping import Stopping
 from dirge_py.ui.actions.writing import Writing
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
-FAMILIES: tuple[type, ...] = (Stopping, Looking, Writing, Choosing)
+FAMILIES: tuple[type, ...] = (Stopping, Looking, Writing, Choosing, Reaching)
 """Each is made with the app; its public methods are actions, without arguments and awaited."""
 
 
@@ -19,10 +20,14 @@ class Actions:
     """Looked up by name: the action `interrupt` is the method `interrupt` of some family."""
 
     def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
         self._families: tuple[Any, ...] = tuple(family(app) for family in FAMILIES)
 
     async def run(self, action: str) -> None:
         """Do what a key asks for; an action that is not ours is passed over."""
+        if action.startswith("/"):
+            await self._app.talk.say(action, "now")
+            return
         method = self._find(action)
         if method is not None:
             await method()

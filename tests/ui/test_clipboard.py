@@ -1,0 +1,154 @@
+"""Copying: what is tried where, and that no more is said than is known."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from dirge_py.ui.clipboard import Clipboard, Wanted, last_copy_file
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+KEEPS = '#!/bin/sh\ncat > "$0.kept"\n'
+GIVES = '#!/bin/sh\ncat "$(dirname "$0")/{writer}.kept"\n'
+FORGETS = "#!/bin/sh\ncat > /dev/null\n"
+FAILS = "#!/bin/sh\ncat > /dev/null\nexit 3\n"
+ANSWERS = ("First.", "Second:\n\n```sh\nmake\n```\nand\n~~~\nmake test\n~~~", "Third.")
+HANGS = "#!/bin/sh\nexec sleep 60\n"
+
+
+class Place:
+    """An environment with programs of its own, and what came of a copy in it."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self.environment = {"DIRGE_STATE_DIR": str(folder / "state"), **variables}
+        self.sent: list[str] = []
+
+    def program(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
+    def copy(self, text: str, wanted: Wanted = "auto") -> str:
+        return Clipboard(self.sent.append, wanted=wanted, environment=self.environment).copy(text)
+
+    def given_to(self, name: str) -> bytes:
+        return (self.folder / f"{name}.kept").read_bytes()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return Place(tmp_path)
+
+
+def test_copied_is_said_of_what_was_read_back(place: Place):
+    place.environment["WAYLAND_DISPLAY"] = "wayland-0"
+    place.program("wl-copy", KEEPS)
+    place.program("wl-paste", GIVES.format(writer="wl-copy"))
+    assert place.copy("für dich") == "Copied 8 characters with wl-copy."
+    assert place.given_to("wl-copy") == "für dich".encode()
+    assert place.sent == []
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (FORGETS, "xclip did not set the clipboard."),
+        (FAILS, "xclip ended with exit code 3."),
+        (HANGS, "xclip did not end within 1 s."),
+    ],
+)
+def test_a_program_that_does_not_do_it_is_told_and_the_terminal_is_tried(
+    place: Place, script: str, why: str
+):
+    place.environment["DISPLAY"] = ":0"
+    place.program("xclip", script)
+    said = place.copy("text")
+    assert said.startswith(f"{why} Sent to the terminal, unverified. `/copy --file`")
+    assert place.sent == [f"\x1b]52;c;{base64.b64encode(b'text').decode()}\x07"]
+
+
+def test_over_ssh_no_program_here_is_asked(place: Place):
+    place.environment |= {"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 2"}
+    place.program("xclip", KEEPS)
+    assert place.copy("text").startswith("Sent to the terminal, unverified.")
+    assert not (place.folder / "xclip.kept").exists()
+
+
+def test_windows_gets_what_it_can_read(place: Place):
+    place.environment["WSL_DISTRO_NAME"] = "Debian"
+    place.program("clip.exe", KEEPS)
+    assert place.copy("ü\n").startswith("Given to clip.exe, unverified.")
+    assert place.given_to("clip.exe") == "ü\n".encode("utf-16-le")
+
+
+def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: Place):
+    place.environment["TMUX"] = "/tmp/x,1,0"
+    place.program(
+        "tmux", '#!/bin/sh\ncase $1 in load-buffer) cat > "$0.kept";; *) cat "$0.kept";; esac\n'
+    )
+    assert place.copy("one\ntwo").startswith("Copied 2 lines into tmux's buffer")
+    assert place.sent[0].startswith("\x1bPtmux;\x1b\x1b]52;c;")
+
+
+def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: Place):
+    place.environment["VTE_VERSION"] = "7600"
+    assert "(VTE) ignore it. `/copy --file`" in place.copy("text")
+    place.sent.clear()
+    assert "75,001 characters are more than terminals take (100 kB)." in place.copy("x" * 75_001)
+    assert place.sent == []
+
+
+def test_without_a_desktop_the_native_way_says_so(place: Place):
+    assert place.copy("text", "native").startswith("There is no desktop here")
+    place.environment["WAYLAND_DISPLAY"] = "wayland-0"
+    assert "install wl-clipboard" in place.copy("text", "native")
+
+
+def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(place: Place):
+    place.copy("first")
+    place.copy("half \ud800")
+    kept = last_copy_file(place.environment)
+    assert kept.read_text() == "half ?"
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_state_folder_that_cannot_be_written_is_told(place: Place):
+    (place.folder / "state").write_text("no folder")
+    assert "It could not be kept in a file" in place.copy("text")
+
+
+# -- /copy
+
+
+async def answered(d: Desk) -> None:
+    for answer in ANSWERS:
+        await d.send("go on")
+        await d.until(lambda answer=answer: d.talk.messages and d.talk.messages[-1].text == answer)
+        await d.idle()
+
+
+@pytest.mark.parametrize(
+    ("command", "copied"),
+    [("/copy", "Third."), ("/copy 3", "First."), ("/copy code", "make test")],
+)
+async def test_an_answer_or_its_code_is_copied(room: Room, command: str, copied: str):
+    for answer in ANSWERS:
+        room.model.will_say(answer)
+    async with desk(room) as d:
+        await answered(d)
+        await d.send(command)
+        await d.until(lambda: "Sent to the terminal, unverified." in d.text)
+        assert last_copy_file().read_text() == copied
+        await d.send("/copy --file")
+        await d.until(lambda: os.path.basename(last_copy_file()) in d.text)
+
+
+async def test_what_is_not_there_cannot_be_copied(room: Room):
+    async with desk(room) as d:
+        await d.send("/copy")
+        await d.until(lambda: "There is no answer to copy yet." in d.text)
+        await d.send("/copy code")
+        await d.until(lambda: "No answer has a code block yet." in d.text)
