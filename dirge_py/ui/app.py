@@ -20,19 +20,22 @@ from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
 from dirge_py.ui.chords import Chords
 from dirge_py.ui.clipboard import Clipboard
+from dirge_py.ui.coloring import Coloring
 from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
-from dirge_py.ui.ink import DEFAULT_THEME, ink_for, load_theme, theme_names
+from dirge_py.ui.ink import DEFAULT_THEME, Ink, theme_or_default
 from dirge_py.ui.keymap import Keymap
-from dirge_py.ui.look import css_variables, textual_theme
+from dirge_py.ui.look import css_variables
 from dirge_py.ui.opening import Opening
 from dirge_py.ui.panels.choices import ChoiceList, Picker
 from dirge_py.ui.panels.docked import GUARD_S, DockedPanel
+from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.line import LineQuestion
 from dirge_py.ui.panels.queue import QueuePanel
 from dirge_py.ui.panels.status import StatusBar, place_of, standing_of
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.drafts import Drafts
+from dirge_py.ui.prompt.key_hint import key_hint
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.start import TuiStart
@@ -81,27 +84,27 @@ class DirgeApp(TerminalApp):
         self._chronicle: Chronicle | None = None
         self._hint = ""
         self._place = ""
-        self._theme_name = start.theme if start.theme in theme_names() else DEFAULT_THEME
-        theme = load_theme(self._theme_name)
-        self._ink, self.panel_ink = ink_for(theme), ink_for(theme, "surface")
+        self.coloring = Coloring(self, start.theme)
         self._make_widgets()
-        self.set_colors(self._theme_name)
+        self.coloring.show(self.coloring.theme)
 
     def _make_widgets(self) -> None:
-        self.transcript = Transcript(self._ink)
-        self.queue = QueuePanel(self._ink)
+        ink = self.coloring.ink
+        self.transcript = Transcript(ink, self.keymap)
+        self.find_bar = FindBar(self.panel_ink, self.keymap, self.transcript)
+        self.queue = QueuePanel(ink)
         self.proposals = ChoiceList(self.panel_ink, "proposals")
         self.picker = Picker(self.panel_ink, self.keymap)
         self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
-        self.status = StatusBar(self._ink)
+        self.status = StatusBar(ink)
         self.drafts = Drafts(self.composer, lambda: self.talk.conversation)
         self.proposer = Proposer(
             self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation
         )
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return css_variables(load_theme(DEFAULT_THEME))
+        return css_variables(theme_or_default(DEFAULT_THEME)[0])
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -109,6 +112,7 @@ class DirgeApp(TerminalApp):
         yield self.proposals
         yield self.picker
         yield self.line_question
+        yield self.find_bar
         with Horizontal(id="prompt"):
             yield Static("❯", id="sign")
             yield self.composer
@@ -127,8 +131,12 @@ class DirgeApp(TerminalApp):
         """Made late: reading Markdown is not needed for the first frame."""
         if self._chronicle is None:
             module = importlib.import_module("dirge_py.ui.transcript.chronicle")
+            looks = self.opening.looks
             self._chronicle = module.Chronicle(
-                self.transcript, show_thinking=self.opening.looks.show_thinking, clock=self._clock
+                self.transcript,
+                show_thinking=looks.show_thinking,
+                diff=looks.diff,
+                clock=self._clock,
             )
         assert self._chronicle is not None
         return self._chronicle
@@ -139,12 +147,11 @@ class DirgeApp(TerminalApp):
 
     def adopt(self, conversation: "Conversation") -> None:
         """Go on with this conversation, on an empty page; its messages are not written there."""
-        self.drafts.keep()
+        self.drafts.leave()
         self._clear()
         self._place = place_of(conversation.cwd)
         self.talk.adopt(conversation, self._hear)
-        if conversation.unsent.draft:
-            self.give_back(conversation.unsent.draft)
+        self.drafts.take_up(conversation)
 
     def _clear(self) -> None:
         self._bridge.drop()
@@ -188,7 +195,7 @@ class DirgeApp(TerminalApp):
 
     def standing_changed(self) -> None:
         """Show the state of things in the status line and above the input."""
-        self.queue.tell(self.talk.waiting, self._hint or self._key_hint())
+        self.queue.tell(self.talk.waiting, self._hint or key_hint(self))
         self.status.tell(standing_of(self.talk, self._place))
         self.pulse.look()
 
@@ -196,21 +203,6 @@ class DirgeApp(TerminalApp):
         """Show `text` above the input until the next key."""
         self._hint = text
         self.standing_changed()
-
-    def _key_hint(self) -> str:
-        name = self.keymap.name_of
-        if self.talk.state == "compacting":
-            return f"{name('screen', 'interrupt')} interrupts"
-        if not self.talk.is_running or self.talk.is_asking:
-            return ""
-        parts = [
-            f"{name('screen', 'interrupt')} interrupts",
-            f"{name('composer', 'submit')} steers",
-            f"{name('composer', 'queue')} queues for after",
-        ]
-        if self.talk.waiting and not self.composer.text:
-            parts.append(f"{name('composer', 'up')} takes back")
-        return " · ".join(parts)
 
     # -- what comes from the widgets
 
@@ -220,16 +212,29 @@ class DirgeApp(TerminalApp):
         if self.talk.conversation is None and not await self.opening.finished():
             self.give_back(message.text)
             return
-        await self.talk.say(self.composer.pastes.expand(message.text), message.how)
+        await self.talk.say(self.drafts.sent(message.text), message.how)
 
     @work
     async def on_composer_wants(self, message: Composer.Wants) -> None:
         self.hint("")
         await self._actions.run(message.action)
 
+    @work
+    async def on_transcript_wants(self, message: Transcript.Wants) -> None:
+        await self._actions.run(message.action)
+
+    def on_transcript_left(self, message: Transcript.Left) -> None:
+        self.hint("")
+        self.composer.focus()
+        if message.typed:
+            self.composer.paste(message.typed)
+
     def on_composer_chosen(self, message: Composer.Chosen) -> None:
         if self.proposer.act(message.action):
-            self.composer.key_action_submit()
+            self.composer.press_enter()
+
+    def on_composer_restated(self) -> None:
+        self.hint("")
 
     def on_composer_pasted_too_much(self) -> None:
         self.say(
@@ -242,11 +247,11 @@ class DirgeApp(TerminalApp):
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.drafts.changed()
-        self.proposer.look()
+        self.drafts.let_propose(self.proposer)
         self.hint("")
 
     def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
-        self.proposer.look()
+        self.drafts.let_propose(self.proposer)
 
     async def on_event(self, event: events.Event) -> None:
         is_key = isinstance(event, events.Key) and not event.is_forwarded
@@ -270,19 +275,24 @@ class DirgeApp(TerminalApp):
         return Clipboard(self.to_terminal, wanted=looks.clipboard).copy(text)
 
     def selected_text(self) -> str:
-        return self.composer.selected_text or self.screen.get_selected_text() or ""
+        return self.composer.selected_text or self.transcript.selected_text
 
     def drop_selection(self) -> None:
-        self.screen.clear_selection()
+        self.transcript.drop_selection()
         self.composer.move_cursor(self.composer.cursor_location)
 
+    @property
+    def panel_ink(self) -> Ink:
+        return self.coloring.panel_ink
+
     def set_colors(self, name: str) -> None:
-        theme = load_theme(name)
-        self.register_theme(textual_theme(theme))
-        self.theme = f"dirge-{name}"
-        self._ink, self.panel_ink = ink_for(theme), ink_for(theme, "surface")
+        if problem := self.coloring.use(name):
+            self.say(problem, tone="warning")
+
+    def repaint(self) -> None:
+        """Draw with the colours there are now."""
         for widget in (self.transcript, self.queue, self.status):
-            widget.set_ink(self._ink)
+            widget.set_ink(self.coloring.ink)
         for list_widget in (self.proposals, self.picker):
             list_widget.set_ink(self.panel_ink)
 

@@ -1,9 +1,11 @@
-"""Looking at what is on the screen: scrolling, folding, drawing anew."""
+"""Looking at what is on the screen: scrolling, folding, reading, finding, drawing anew."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
+
+_READING = "↑↓ move · v select · y copy · / find · { } blocks · Enter opens · Esc back"
 
 
 class Looking:
@@ -26,6 +28,25 @@ class Looking:
 
     async def go_to_end(self) -> None:
         self._app.transcript.go_to_end()
+
+    async def read(self) -> None:
+        """Give the keyboard to the transcript."""
+        self._app.transcript.focus()
+        self._app.hint(_READING)
+
+    async def copy_read(self) -> None:
+        """Copy what is selected in the transcript, or the line at its cursor."""
+        text = self._app.transcript.reading.take_text()
+        self._app.hint(self._app.front.copy(text) if text.strip() else "Nothing to copy here.")
+
+    async def find(self) -> None:
+        self._app.find_bar.open(self._app.focused or self._app.composer)
+
+    async def find_next(self) -> None:
+        self._app.find_bar.step(1)
+
+    async def find_previous(self) -> None:
+        self._app.find_bar.step(-1)
 
     async def redraw(self) -> None:
         self._app.draw_anew()

@@ -2,29 +2,49 @@
 
 A block is drawn only when it comes into view; until then its height is a guess. `settle` draws what
 a window shows and says how far the lines at its top have moved by that, so that whoever scrolls can
-move with them and the reader's place stays where it is.
+move with them and the reader's place stays where it is. Another width, theme or form makes guesses
+of all heights at once; nothing else is done to a block before it is looked at.
 """
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from textual.strip import Strip
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import Block
 from dirge_py.ui.transcript.lines import pad
+from dirge_py.ui.transcript.logical import Logical
+from dirge_py.ui.transcript.rows import NEVER, Row, Rows
 
 _MOST_LINES_KEPT = 6_000
 """Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Drawn:
-    version: int
-    expanded: bool
-    strips: Sequence[Strip]
+    """What was painted of a block; `landmarks` are of this painting, not of a later one."""
+
+    def __init__(self, block: Block, expanded: bool, strips: Sequence[Strip]) -> None:
+        self.version = block.version
+        self.expanded = expanded
+        self.strips = strips
+        self.landmarks = tuple(block.landmarks)
+        self._logical: Logical | None = None
+
+    @property
+    def logical(self) -> Logical:
+        if self._logical is None:
+            self._logical = Logical(self.strips)
+        return self._logical
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the layout: the one of that number of a row, its blank lines counted too."""
+
+    row: Row
+    line: int
 
 
 class Layout:
@@ -34,70 +54,58 @@ class Layout:
         self._ink = ink
         self._width = self._wide_width = width
         self._expanded = False
-        self._blocks: list[Block] = []
-        self._heights: list[int] = []
-        self._is_exact: list[bool] = []
-        self._tops: list[int] = [0]
-        self._drawn: OrderedDict[int, _Drawn] = OrderedDict()
+        self._rows = Rows()
+        self._state = 0
+        self._drawn: OrderedDict[Row, _Drawn] = OrderedDict()
         self._lines_kept = 0
+        self._near: tuple[int, Row, int] | None = None
 
     # -- what is in it
 
     @property
+    def rows(self) -> Rows:
+        return self._rows
+
+    @property
     def blocks(self) -> Sequence[Block]:
-        return self._blocks
+        return [row.block for row in self._rows]
 
     @property
     def height(self) -> int:
-        return self._top(len(self._blocks))
+        return self._rows.height
 
     def append(self, block: Block) -> None:
-        self._blocks.append(block)
-        self._heights.append(self._guess(len(self._blocks) - 1))
-        self._is_exact.append(False)
+        row = Row(block)
+        self._rows.append(row)
+        self._guess(row)
 
     def insert(self, before: Block, block: Block) -> None:
         """Put `block` before another one, which must be there."""
-        index = self.index(before)
-        self._blocks.insert(index, block)
-        self._heights.insert(index, 1)
-        self._is_exact.insert(index, False)
-        # Drawn lines are kept by position, and every later position has changed.
-        for later in range(index, len(self._blocks)):
-            self._forget(later)
-        self._heights[index] = self._guess(index)
-        self._stale_from(index)
+        below = self._rows.of(before)
+        row = Row(block)
+        self._rows.insert(row, below)
+        self._guess(row)
+        self._fit_gap(below)
 
     def remove(self, block: Block) -> None:
-        index = self.index(block)
-        for later in range(index, len(self._blocks)):
-            self._forget(later)
-        del self._blocks[index], self._heights[index], self._is_exact[index]
-        if index < len(self._blocks):
-            # Another one stands above it now, and with that the blank line may come or go.
-            self._is_exact[index] = False
-            self._heights[index] = self._guess(index)
-        self._stale_from(index)
+        row = self._rows.of(block)
+        below = row.below
+        self._rows.remove(row)
+        self._forget(row)
+        # Another one stands above it now, and with that the blank line may come or go.
+        self._fit_gap(below)
 
     def clear(self) -> None:
-        for kept in (self._blocks, self._heights, self._is_exact, self._drawn):
-            kept.clear()
-        self._tops = [0]
+        self._rows = Rows()
+        self._drawn.clear()
         self._lines_kept = 0
+        self._near = None
 
-    def index(self, block: Block) -> int:
-        """Its position; blocks that change are near the end, so it is looked for from there."""
-        for index in range(len(self._blocks) - 1, -1, -1):
-            if self._blocks[index] is block:
-                return index
-        raise ValueError("the block is not in the transcript")
-
-    def is_above(self, block: Block, other: Block) -> bool:
-        """Whether `block` comes before `other`; looked for from the end, to the first of both."""
-        for known in reversed(self._blocks):
-            if known is block or known is other:
-                return known is other and block is not other
-        raise ValueError("neither block is in the transcript")
+    def touch(self, block: Block) -> None:
+        """Its content changed; its height is a guess again."""
+        row = self._rows.of(block)
+        self._guess(row)
+        self._fit_gap(row.below)
 
     # -- what changes all of it
 
@@ -124,15 +132,12 @@ class Layout:
     def expand_all(self, expanded: bool) -> None:
         """Show everything, or only the short forms; what was opened by hand follows too."""
         self._expanded = expanded
-        for block in self._blocks:
-            block.is_open = None
+        for row in self._rows:
+            row.block.is_open = None
         self._redo()
 
-    def touch(self, block: Block) -> None:
-        """Its content changed; its height is a guess again, unless it was never drawn."""
-        index = self.index(block)
-        self._is_exact[index] = False
-        self._set_height(index, self._guess(index))
+    def is_open(self, block: Block) -> bool:
+        return self._expanded if block.is_open is None else block.is_open
 
     # -- looking at it
 
@@ -152,117 +157,164 @@ class Layout:
 
     def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
         moved, found_new = 0, False
-        index = self.index_at(top)
-        while index < len(self._blocks) and self._top(index) < top + moved + height:
-            if not self._is_exact[index]:
-                was_above = self._top(index) < anchor + moved
-                grew = self._measure(index)
+        found = self._rows.at(max(0, top))
+        row, begin = found or (None, 0)
+        while row is not None and begin < top + moved + height:
+            if row.settled != self._state:
+                grew = self._measure(row)
                 found_new = True
-                if was_above:
+                if begin < anchor + moved:
                     moved += grew
-            index += 1
+            begin += row.height
+            row = row.below
         return moved, found_new
+
+    def settle_at(self, place: Place, height: int) -> int:
+        """Draw what a window shows whose first line is `place`; returns the height of that line.
+
+        A line beyond the end of its row is one of those below: what was one row may be several now.
+        """
+        row, line = place.row, place.line
+        if row.is_gone:
+            return max(0, self.height - height)
+        self._measure_if_new(row)
+        while line >= row.height and row.below is not None:
+            line -= row.height
+            row = row.below
+            self._measure_if_new(row)
+        seen, below = -line, row
+        while seen < height:
+            self._measure_if_new(below)
+            seen += below.height
+            if below.below is None:
+                break
+            below = below.below
+        if seen < height:
+            self.settle_end(height)
+        return max(0, min(self._rows.top(row) + line, self.height - height))
 
     def settle_end(self, height: int) -> None:
         """Draw the last `height` lines."""
-        index, seen = len(self._blocks) - 1, 0
-        while index >= 0 and seen < height:
-            if not self._is_exact[index]:
-                self._measure(index)
-            seen += self._heights[index]
-            index -= 1
+        row, seen = self._rows.last, 0
+        while row is not None and seen < height:
+            self._measure_if_new(row)
+            seen += row.height
+            row = row.above
+
+    def settle_row(self, row: Row) -> None:
+        """Draw one row, wherever it is."""
+        if not row.is_gone:
+            self._measure_if_new(row)
+
+    def find(self, y: int) -> Place | None:
+        """The line at height `y`; None beyond the end."""
+        found = self._find(max(0, y))
+        return Place(found[0], max(0, y) - found[1]) if found else None
+
+    def top(self, row: Row) -> int:
+        """Height at which a row begins; that of the end if it is gone."""
+        return self.height if row.is_gone else self._rows.top(row)
 
     def line(self, y: int) -> Strip | None:
         """The strip at height `y`; None for a blank line, or beyond the end."""
-        index = self.index_at(y)
-        if index >= len(self._blocks):
-            return None
-        strips = self._strips(index)
-        at = y - self._top(index) - self._gap(index)
-        return strips[at] if 0 <= at < len(strips) else None
+        found = self._find(y)
+        return self.strip_at(found[0], y - found[1] - found[0].gap) if found and y >= 0 else None
 
-    def index_at(self, y: int) -> int:
-        """Which block height `y` belongs to; the number of blocks when beyond the end."""
-        self._top(len(self._blocks))
-        return min(bisect_right(self._tops, max(0, y)) - 1, len(self._blocks))
-
-    def top_of(self, index: int) -> int:
-        """The height at which a block begins; the whole height when there is no such block."""
-        return self._top(min(index, len(self._blocks)))
+    def strip_at(self, row: Row, line: int) -> Strip | None:
+        """A drawn line of a row; None for one that it does not have."""
+        strips = self.drawn(row).strips
+        return strips[line] if 0 <= line < len(strips) else None
 
     def texts(self, first: int, last: int) -> Iterator[str]:
-        """The plain text of the lines from `first` to `last`, for copying."""
+        """The text of the lines from `first` to `last`, as they are drawn."""
         for y in range(first, min(last + 1, self.height)):
             strip = self.line(y)
             yield strip.text.rstrip() if strip else ""
 
+    def drawn(self, row: Row) -> _Drawn:
+        """The row as it looks now; drawn if it was not."""
+        block = row.block
+        is_open = self.is_open(block)
+        drawn = self._drawn.get(row)
+        if drawn and drawn.version == block.version and drawn.expanded == is_open:
+            self._drawn.move_to_end(row)
+            return drawn
+        self._forget(row)
+        width = self._width_of(block)
+        painted = block.paint(width, self._ink, expanded=is_open)
+        drawn = _Drawn(block, is_open, [pad(line, width, self._ink.text) for line in painted])
+        self._drawn[row] = drawn
+        self._lines_kept += len(drawn.strips)
+        while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
+            _, oldest = self._drawn.popitem(last=False)
+            self._lines_kept -= len(oldest.strips)
+        return drawn
+
+    def painted(self, row: Row, width: int, *, expanded: bool) -> Logical:
+        """The text of a row at another width or in another form; nothing of it is kept.
+
+        May be called from another thread.
+        """
+        block = row.block
+        landmarks = block.landmarks
+        painted = block.paint(width, self._ink, expanded=expanded)
+        block.landmarks = landmarks
+        return Logical(painted)
+
     # -- inside
 
     def _redo(self) -> None:
+        self._state += 1
         self._drawn.clear()
         self._lines_kept = 0
-        for index in range(len(self._blocks)):
-            self._is_exact[index] = False
-            self._heights[index] = self._guess(index)
-        self._stale_from(0)
 
-    def _gap(self, index: int) -> int:
-        if index == 0:
+    def _find(self, y: int) -> tuple[Row, int] | None:
+        """As `Rows.at`; lines are asked for one after the other, so the last answer is near."""
+        revision = self._rows.revision
+        near: tuple[Row, int] | None = None
+        if self._near is not None and self._near[0] == revision:
+            _, row, top = self._near
+            if top <= y < top + row.height:
+                return row, top
+            top += row.height
+            if row.below is not None and top <= y < top + row.below.height:
+                near = row.below, top
+        near = near or self._rows.at(y)
+        if near is not None:
+            self._near = (revision, *near)
+        return near
+
+    def _gap(self, row: Row) -> int:
+        above, block = row.above, row.block
+        if above is None or not block.gap:
             return 0
-        above, block = self._blocks[index - 1], self._blocks[index]
-        is_close = block.gathers and above.gathers and type(above) is type(block)
-        return 0 if is_close or not block.gap else 1
+        is_close = block.gathers and above.block.gathers and type(above.block) is type(block)
+        return 0 if is_close else 1
 
-    def _is_open(self, block: Block) -> bool:
-        return self._expanded if block.is_open is None else block.is_open
+    def _fit_gap(self, row: Row | None) -> None:
+        if row is not None:
+            self._rows.set_height(row, self._gap(row), row.lines)
 
     def _width_of(self, block: Block) -> int:
         return self._wide_width if block.is_wide else self._width
 
-    def _guess(self, index: int) -> int:
-        block = self._blocks[index]
-        return self._gap(index) + block.guess_height(self._width_of(block))
+    def _guess(self, row: Row) -> None:
+        row.settled = NEVER
+        lines = row.block.guess_height(self._width_of(row.block))
+        self._rows.set_height(row, self._gap(row), lines)
 
-    def _measure(self, index: int) -> int:
-        """Draw a block and note its true height; returns by how much it grew."""
-        before = self._heights[index]
-        self._is_exact[index] = True
-        self._set_height(index, self._gap(index) + len(self._strips(index)))
-        return self._heights[index] - before
+    def _measure_if_new(self, row: Row) -> None:
+        if row.settled != self._state:
+            self._measure(row)
 
-    def _set_height(self, index: int, height: int) -> None:
-        if self._heights[index] != height:
-            self._heights[index] = height
-            self._stale_from(index)
+    def _measure(self, row: Row) -> int:
+        """Draw a row and note its true height; returns by how much it grew."""
+        before = row.height
+        row.settled = self._state
+        self._rows.set_height(row, self._gap(row), len(self.drawn(row).strips))
+        return row.height - before
 
-    def _stale_from(self, index: int) -> None:
-        del self._tops[index + 1 :]
-
-    def _top(self, index: int) -> int:
-        """Height at which a block begins, its gap included."""
-        while len(self._tops) <= index:
-            self._tops.append(self._tops[-1] + self._heights[len(self._tops) - 1])
-        return self._tops[index]
-
-    def _strips(self, index: int) -> Sequence[Strip]:
-        block = self._blocks[index]
-        is_open = self._is_open(block)
-        drawn = self._drawn.get(index)
-        if drawn and drawn.version == block.version and drawn.expanded == is_open:
-            self._drawn.move_to_end(index)
-            return drawn.strips
-        self._forget(index)
-        width = self._width_of(block)
-        painted = block.paint(width, self._ink, expanded=is_open)
-        strips = [pad(line, width, self._ink.text) for line in painted]
-        self._drawn[index] = _Drawn(block.version, is_open, strips)
-        self._lines_kept += len(strips)
-        while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
-            _, oldest = self._drawn.popitem(last=False)
-            self._lines_kept -= len(oldest.strips)
-        return strips
-
-    def _forget(self, index: int) -> None:
-        drawn = self._drawn.pop(index, None)
+    def _forget(self, row: Row) -> None:
+        drawn = self._drawn.pop(row, None)
         if drawn:
             self._lines_kept -= len(drawn.strips)

@@ -13,6 +13,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from dirge_py.ui.transcript.painted import Painted
+
 Span: TypeAlias = tuple[str, Style]
 """A piece of text and how it looks."""
 
@@ -21,6 +23,9 @@ Line: TypeAlias = list[Span]
 TAB_WIDTH = 4
 LONGEST_LINE = 8192
 """Characters shown of one line; a longer one is cut in the view, never in what is stored."""
+
+_MARGIN = re.compile(r"[ ›∴▌│»·✓✗!+]*")
+"""Blanks and the marks of ours that say whose words follow: nobody wants them in a copy."""
 
 # East Asian wide characters may break anywhere, so each is a word of its own.
 _ATOMS = re.compile(
@@ -34,10 +39,16 @@ def wrap(
 ) -> list[Strip]:
     """`spans` as lines of at most `width` cells, broken at blanks; newlines in the text stay.
 
-    `first` and `rest` are put before the first line and before all others.
+    `first` and `rest` are put before the first line and before all others; `rest` is no part of the
+    text, and `first` is one only if there is more in it than marks, such as the number of an item.
     """
     lines = _wrap(spans, max(1, width - _cells(first)), max(1, width - _cells(rest)))
-    return [strip([*(rest if index else first), *line]) for index, line in enumerate(lines)]
+    mark = "".join(text for text, _ in first)
+    margins = [len(mark) if _MARGIN.fullmatch(mark) else 0, sum(len(text) for text, _ in rest)]
+    return [
+        strip([*(rest if at else first), *line], margin=margins[min(at, 1)], joint=joint)
+        for at, (joint, line) in enumerate(lines)
+    ]
 
 
 def fold(
@@ -48,9 +59,10 @@ def fold(
     `is_whole`: however long it is, nothing of it is left out.
     """
     room = max(1, width - _cells(prefix))
+    margin = sum(len(text) for text, _ in prefix)
     lines: list[Line] = [[]]
     used = 0
-    for text, style in spans:
+    for text, style in _joined(spans):
         shown = text.expandtabs(TAB_WIDTH) if is_whole else shorten(text)
         for piece in _chop_into(shown, room, used):
             size = cell_len(piece)
@@ -59,18 +71,17 @@ def fold(
                 used = 0
             lines[-1].append((piece, style))
             used += size
-    return [strip([*prefix, *line]) for line in lines]
+    return [
+        strip([*prefix, *line], margin=margin, joint="" if at else None)
+        for at, line in enumerate(lines)
+    ]
 
 
-def strip(spans: Sequence[Span]) -> Strip:
-    """A drawn line. Neighbours of one style are joined: a change of style is 30 bytes to send."""
-    segments: list[Segment] = []
-    for text, style in spans:
-        if segments and segments[-1].style == style:
-            segments[-1] = Segment(segments[-1].text + text, style)
-        elif text:
-            segments.append(Segment(text, style))
-    return Strip(segments)
+def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -> Strip:
+    """A drawn line; `margin` and `joint` as in `Painted`."""
+    return Painted(
+        [Segment(text, style) for text, style in _joined(spans)], margin=margin, joint=joint
+    )
 
 
 def pad(line: Strip, width: int, style: Style) -> Strip:
@@ -79,7 +90,10 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
     if missing <= 0:
         return line
     spans = [(segment.text, segment.style or style) for segment in line]
-    return strip([*spans, (" " * missing, style)])
+    segments = [Segment(text, look) for text, look in _joined([*spans, (" " * missing, style)])]
+    if not isinstance(line, Painted):
+        return Painted(segments, size=len(line.text))
+    return Painted(segments, margin=line.margin, joint=line.joint, size=line.size)
 
 
 def shorten(line: str) -> str:
@@ -117,20 +131,34 @@ def _cells(spans: Sequence[Span]) -> int:
     return sum(cell_len(text) for text, _ in spans)
 
 
-def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[Line]:
+def _joined(spans: Iterable[Span]) -> Line:
+    """Neighbours of one style as one span: a change of style is 30 bytes to send, and a grapheme
+    that lies in two spans could be cut.
+    """
+    joined: Line = []
+    for text, style in spans:
+        if joined and joined[-1][1] == style:
+            joined[-1] = (joined[-1][0] + text, style)
+        elif text:
+            joined.append((text, style))
+    return joined
+
+
+def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str | None, Line]]:
     """Greedy: a word that does not fit opens a line, one wider than a line is chopped.
 
-    `later_width` is that of all lines but the first.
+    `later_width` is that of all lines but the first. With each line goes its `joint`.
     """
-    lines: list[Line] = []
+    lines: list[tuple[str | None, Line]] = []
     line: Line = []
+    joint: str | None = None
     used = 0
     gap: Span | None = None
     for word in _words(spans):
         text, style = word[0]
         if text == "\n":
-            lines.append(line)
-            line, used, gap, width = [], 0, None, later_width
+            lines.append((joint, line))
+            line, used, gap, width, joint = [], 0, None, later_width, None
             continue
         if text[0] == " ":
             gap = (text, style)
@@ -138,7 +166,8 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[Line]:
         size = sum(cell_len(piece) for piece, _ in word)
         blank = len(gap[0]) if gap else 0
         if used and used + blank + size > width:
-            lines.append(line)
+            lines.append((joint, line))
+            joint = gap[0] if gap else ""
             line, used, gap, width = [], 0, None, later_width
         elif gap and blank < width:
             line.append(gap)
@@ -151,11 +180,11 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[Line]:
         for piece, piece_style in word:
             for part in _chop_into(piece, min(width, later_width), used):
                 if used and used + cell_len(part) > width:
-                    lines.append(line)
-                    line, used, width = [], 0, later_width
+                    lines.append((joint, line))
+                    line, used, width, joint = [], 0, later_width, ""
                 line.append((part, piece_style))
                 used += cell_len(part)
-    lines.append(line)
+    lines.append((joint, line))
     return lines
 
 

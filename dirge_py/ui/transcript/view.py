@@ -1,30 +1,42 @@
 """The transcript's widget: one, however long the conversation is."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-from rich.cells import cell_len
 from textual import events
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
 from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.blocks import Block
-from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.dragging import Dragging
+from dirge_py.ui.transcript.following import Following
+from dirge_py.ui.transcript.layout import Layout, Place
+from dirge_py.ui.transcript.marking import CHOSEN, all_marked, marked, with_news
+from dirge_py.ui.transcript.reading import Reading
+from dirge_py.ui.transcript.rows import Row
+from dirge_py.ui.transcript.searching import Search
+from dirge_py.ui.transcript.selection import Selection
+from dirge_py.ui.transcript.spots import Spot, place_of
 
 _WIDEST = 120
 """Text wider than this is hard to read; a wider terminal keeps blank margins."""
 
 
-class Transcript(ScrollView, can_focus=False):
+class Transcript(ScrollView, can_focus=True):
     """Draws the lines of a `Layout` that are in view.
 
-    It stays at the end while new text comes, until the person scrolls up; then it stays where it
-    is. Blocks are added and changed at will, `redraw` shows the changes.
+    It stays at the end while new text comes, until the person scrolls up, selects or reads with the
+    keyboard; then the first line in view stays the first one, whatever happens above or below it.
+    Blocks are added and changed at will, `redraw` shows the changes.
     """
 
+    ALLOW_SELECT = False
+    FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     Transcript {
         height: 1fr;
@@ -32,18 +44,38 @@ class Transcript(ScrollView, can_focus=False):
         overflow-x: hidden;
         overflow-y: scroll;
         scrollbar-size-vertical: 0;
+        &:focus { border-left: outer $accent; padding: 0 1 0 0; }
     }
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, ink: Ink) -> None:
+    @dataclass
+    class Wants(Message):
+        """A key asked for something that is done elsewhere; `action` as in the keymap."""
+
+        action: str
+
+    @dataclass
+    class Left(Message):
+        """The person is done reading, or began to type, which is `typed`."""
+
+        typed: str = ""
+
+    def __init__(self, ink: Ink, keymap: Keymap | None = None) -> None:
         super().__init__(id="transcript")
         self._ink = ink
+        self._keymap = keymap or Keymap()
         self._blocks = Layout(ink)
-        self._sticks = True
+        self._following = Following(self._blocks)
+        self.selection = Selection(self._blocks)
+        self.search = Search(self._blocks)
+        self.reading = Reading(self)
+        self._dragging = Dragging(self)
         self._is_moving = False
+        self._toggled: tuple[Row, Place | None] | None = None
         self._changed_from: Block | None = None
         self._changed_all = True
+        self._news = ""
 
     # -- the blocks (chronicle.Page)
 
@@ -57,10 +89,17 @@ class Transcript(ScrollView, can_focus=False):
 
     def insert(self, before: Block, block: Block) -> None:
         self._blocks.insert(before, block)
+        row = self._blocks.rows.of(block)
+        if self._following.row_inserted(row):
+            self.selection.row_inserted(row)
+            self.reading.row_inserted(row)
         self._note_change(block)
 
     def remove_block(self, block: Block) -> None:
+        self._following.row_goes(self._blocks.rows.of(block))
         self._blocks.remove(block)
+        if self._changed_from is block:
+            self._changed_from = None
         self._changed_all = True
 
     def touch(self, block: Block) -> None:
@@ -69,9 +108,16 @@ class Transcript(ScrollView, can_focus=False):
 
     def clear(self) -> None:
         self._blocks.clear()
+        self.selection.drop()
+        self.search.drop()
+        self._changed_from = None
         self._follow(sticks=True)
         self._changed_all = True
         self.redraw()
+
+    def plain_text(self) -> str:
+        """The whole conversation as it was written, what is folded away too."""
+        return self.search.whole_text()
 
     # -- looks
 
@@ -82,44 +128,175 @@ class Transcript(ScrollView, can_focus=False):
         self.redraw()
 
     def toggle_all(self) -> None:
-        """Show everything, or only the short forms. The lines in view stay about where they are."""
-        first = self._blocks.index_at(self.scroll_offset.y)
+        """Show everything, or only the short forms; the block on top of the view stays there."""
         self._changed_all = True
         self._blocks.expand_all(not self._blocks.expanded)
-        self._keep_in_view(first)
+        place = self._following.place
+        if place is not None and place.row.block.can_expand:
+            self._following.place = Place(place.row, 0)
+        self.redraw()
 
     def toggle_at(self, y: int) -> None:
         """Open or close the block that the line `y` of the view belongs to."""
-        index = self._blocks.index_at(self.scroll_offset.y + y)
-        blocks = self._blocks.blocks
-        if index >= len(blocks) or not blocks[index].can_expand:
+        found = self._blocks.find(self.first_line + y)
+        if found is not None:
+            before = self._following.place
+            if self.toggle(found.row):
+                self._toggled = (found.row, before)
+
+    def untoggle(self) -> None:
+        """Take the last click back: it was the first of two, which mean something else."""
+        if self._toggled is None:
             return
-        block = blocks[index]
-        was_open = self._blocks.expanded if block.is_open is None else block.is_open
-        block.is_open = not was_open
-        self.touch(block)
-        self._follow(sticks=self._sticks and not block.is_open)
+        row, before = self._toggled
+        self._toggled = None
+        self.toggle(row)
+        if before is None:
+            self.go_to_end()
+        else:
+            self.go_to(before)
+
+    def toggle(self, row: Row) -> bool:
+        """Open or close a block; False if there is nothing more of it to see."""
+        block = row.block
+        if row.is_gone or not block.can_expand:
+            return False
+        block.is_open = not self._blocks.is_open(block)
+        self._blocks.touch(block)
+        self._note_change(block)
+        if block.is_open:
+            self._follow(sticks=False)
+        place = self._following.place
+        if place is not None and place.row is row:
+            self._following.place = Place(row, min(place.line, row.gap))
         self.redraw()
+        return True
+
+    def open_row(self, row: Row) -> None:
+        """Show all of a block."""
+        if row.block.can_expand and not self._blocks.is_open(row.block):
+            self.toggle(row)
+
+    def close_row(self, row: Row) -> None:
+        if not row.is_gone and self._blocks.is_open(row.block):
+            self.toggle(row)
+
+    # -- selecting and reading
+
+    @property
+    def selected_text(self) -> str:
+        return self.selection.text
+
+    def drop_selection(self) -> None:
+        had_one = self.selection.ends is not None
+        self.selection.drop()
+        if had_one:
+            self.refresh()
+            self._let_go()
+
+    def hold(self) -> None:
+        """Stay here, though the end may be in view: somebody points at what is seen."""
+        self._follow(sticks=False, is_held=True)
+
+    def _let_go(self) -> None:
+        """Follow the end again, if only `hold` has kept from it."""
+        if self._following.would_follow and not self.has_focus:
+            self.go_to_end()
+
+    def on_focus(self) -> None:
+        self.hold()
+        self.reading.begin()
+
+    def on_blur(self) -> None:
+        self.reading.end()
+        self.refresh()
+        if self.selection.ends is None:
+            self._let_go()
+
+    async def _on_key(self, event: events.Key) -> None:
+        found = self._keymap.action(event.key, "reading", "screen")
+        if found is None:
+            if event.is_printable and event.character:
+                event.stop()
+                event.prevent_default()
+                self.post_message(self.Left(event.character))
+            return
+        event.stop()
+        event.prevent_default()
+        scope, action = found
+        own = getattr(self.reading, action, None) if scope == "reading" else None
+        if own is not None:
+            own()
+        elif (scope, action) == ("reading", "close"):
+            self.post_message(self.Left())
+        else:
+            self.post_message(self.Wants(action))
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.post_message(self.Left(event.text))
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and not self._is_on_news(event):
+            self._dragging.begin(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._dragging.go_on(event)
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        self._dragging.end()
+
+    def on_click(self, event: events.Click) -> None:
+        if event.button == 1 and self._is_on_news(event):
+            self.go_to_end()
+        else:
+            self._dragging.click(event)
+
+    def _is_on_news(self, event: events.MouseEvent) -> bool:
+        at = event.x - self.gutter.left
+        is_last = event.y - self.gutter.top == self.lines_in_view - 1
+        return bool(self._news) and is_last and at >= self.content_size.width - len(self._news) - 1
 
     # -- scrolling
 
-    def _follow(self, *, sticks: bool) -> None:
-        """Follow the end, or stop to. The scrollbar is there only while the end is not followed:
-        drawing it anew at every line would be a sixth of all that is sent to the terminal.
-        """
-        if sticks != self._sticks:
-            self._sticks = sticks
-            self.styles.scrollbar_size_vertical = 0 if sticks else 1
+    @property
+    def first_line(self) -> int:
+        """The height of the first line in view."""
+        return self.scroll_offset.y
+
+    @property
+    def lines_in_view(self) -> int:
+        return self.scrollable_content_region.height
+
+    @property
+    def top_place(self) -> Place | None:
+        """The line on top of the view; None while the end is followed."""
+        return self._following.place
 
     @property
     def sticks(self) -> bool:
         """Does it follow the end?"""
-        return self._sticks
+        return self._following.is_on
+
+    def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
+        """Follow the end, or stop to. The scrollbar is there only while the end is not followed:
+        drawing it anew at every line would be a sixth of all that is sent to the terminal.
+        """
+        if sticks:
+            changes = self._following.begin()
+        else:
+            changes = self._following.end(self.first_line, is_held=is_held)
+        if changes:
+            self.styles.scrollbar_size_vertical = 0 if sticks else 1
+            self._changed_all = True
 
     def page(self, direction: int) -> None:
         """Scroll by a page, keeping two lines of the last one."""
-        step = max(1, self.scrollable_content_region.height - 2)
-        self.scroll_to(y=self.scroll_offset.y + direction * step, animate=False)
+        self.scroll_lines(direction * max(1, self.lines_in_view - 2))
+
+    def scroll_lines(self, count: int) -> None:
+        self.scroll_to(y=self.first_line + count, animate=False)
 
     def go_to_start(self) -> None:
         self.scroll_to(y=0, animate=False)
@@ -128,23 +305,48 @@ class Transcript(ScrollView, can_focus=False):
         self._follow(sticks=True)
         self.redraw()
 
+    def go_to(self, place: Place) -> None:
+        """Show this line at the top, or as near to it as there are lines below."""
+        self._follow(sticks=False)
+        self._following.place = place
+        self._changed_all = True
+        self.redraw()
+
+    def show(self, spot: Spot, *, around: int = 0) -> None:
+        """Scroll so far that a spot is in view, with `around` lines on both sides of it."""
+        place = place_of(self._blocks, spot)
+        y = self._blocks.top(place.row) + place.line
+        first, height = self.first_line, self.lines_in_view
+        around = min(around, (height - 1) // 2)
+        if y < first + around:
+            first = y - around
+        elif y >= first + height - around:
+            first = y - height + 1 + around
+        else:
+            return
+        top = self._blocks.find(first)
+        if top is not None:
+            self.go_to(top)
+
     def redraw(self) -> None:
         """Show what has changed."""
         if not self._has_size:
             return
-        height = self.scrollable_content_region.height
-        top = self.scroll_offset.y
+        height = self.lines_in_view
+        top = self.first_line
         self._is_moving = True
         try:
-            if self._sticks:
+            if self._following.is_on:
                 self._blocks.settle_end(height)
                 self._take_height()
                 self.scroll_to(y=self.max_scroll_y, animate=False)
             else:
-                self._settle_window()
+                first = self._following.settle(height, top)
+                self._take_height()
+                self.scroll_to(y=first, animate=False)
         finally:
             self._is_moving = False
-        self._refresh_changed(has_scrolled=self.scroll_offset.y != top)
+        self._refresh_changed(has_scrolled=self.first_line != top)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -152,50 +354,54 @@ class Transcript(ScrollView, can_focus=False):
             return
         self._is_moving = True
         try:
-            self._settle_window(anchor=round(old_value))
+            moved = self._blocks.settle(self.first_line, self.lines_in_view, round(old_value))
+            self._take_height()
+            if moved:
+                self.scroll_to(y=self.first_line + moved, animate=False)
         finally:
             self._is_moving = False
-        self._follow(sticks=self.scroll_offset.y >= self.max_scroll_y)
+        is_at_end = self.first_line >= self.max_scroll_y
+        is_held = self.has_focus or self.selection.ends is not None
+        self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
+        self._following.went_to(self.first_line)
+        self._tell_news()
 
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
-        first = self._blocks.index_at(self.scroll_offset.y)
+        self._following.before_resize()
         if self._blocks.resize(*self._widths):
-            self._keep_in_view(first)
-        else:
-            self.redraw()
-
-    def on_click(self, event: events.Click) -> None:
-        if not self.screen.get_selected_text():
-            self.toggle_at(event.y)
+            self._following.after_resize()
+        self.redraw()
 
     # -- drawing
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
-        at = self.scroll_offset.y + y
-        found = self._blocks.line(at)
+        place = self._blocks.find(self.first_line + y)
+        line = place.line - place.row.gap if place else -1
+        found = self._blocks.strip_at(place.row, line) if place else None
         if found is None:
-            return Strip.blank(width, self._ink.text)
-        strip = found.crop_extend(0, width, self._ink.text)
-        if self.text_selection is not None:
-            strip = self._highlight(strip, at)
-        return strip.apply_offsets(0, at)
+            strip = Strip.blank(width, self._ink.text)
+        else:
+            strip = found.crop_extend(0, width, self._ink.text)
+            if place is not None:
+                strip = self._marked(strip, place.row, line)
+        cursor = self.reading.cursor
+        if cursor is not None and cursor == place:
+            strip = marked(strip, 0, width, self._ink.selection + self._ink.strong)
+        if self._news and y == self.lines_in_view - 1:
+            strip = with_news(strip, self._news, width, self._ink)
+        return strip
 
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        first = selection.start.y if selection.start else 0
-        last = selection.end.y if selection.end else self._blocks.height - 1
-        lines = list(self._blocks.texts(first, last))
-        if not lines:
-            return None
-        if selection.end is not None and last - first < len(lines):
-            lines[-1] = lines[-1][: selection.end.x]
-        if selection.start is not None:
-            lines[0] = lines[0][selection.start.x :]
-        return "\n".join(line.rstrip() for line in lines), "\n"
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
+    def _marked(self, strip: Strip, row: Row, line: int) -> Strip:
+        """The line with what is selected and what was found in it."""
+        logical = self._blocks.drawn(row).logical
+        found, chosen = self.search.columns_of(row, line)
+        strip = all_marked(strip, found, self._ink.selection + self._ink.strong)
+        strip = all_marked(strip, chosen, CHOSEN)
+        part = self.selection.part_of(row)
+        columns = logical.cells_of(line, *part) if part else None
+        return marked(strip, *columns, self._ink.selection) if columns else strip
 
     # -- inside
 
@@ -213,40 +419,31 @@ class Transcript(ScrollView, can_focus=False):
     def _note_change(self, block: Block) -> None:
         """Remember the highest block that changed: only what is below it is drawn again."""
         changed = self._changed_from
-        if changed is None or self._blocks.is_above(block, changed):
+        rows = self._blocks.rows
+        if changed is None or rows.is_above(rows.of(block), rows.of(changed)):
             self._changed_from = block
+        self._following.changed(rows.of(block))
 
     def _refresh_changed(self, *, has_scrolled: bool) -> None:
         """Draw again what changed, and no more: every line drawn goes through the terminal."""
         changed, self._changed_from = self._changed_from, None
         is_all, self._changed_all = self._changed_all or has_scrolled, False
+        self._tell_news()
         if is_all or changed is None:
             self.refresh()
             return
-        layout = self._blocks
-        first = max(0, layout.top_of(layout.index(changed)) - self.scroll_offset.y)
+        first = max(0, self._blocks.top(self._blocks.rows.of(changed)) - self.first_line)
         width, height = self.size
         if first < height:
             self.refresh(Region(0, first, width, height - first))
 
-    def _keep_in_view(self, index: int) -> None:
-        """After everything got another height: the end if we follow it, else the same block."""
-        if not self._has_size:
-            return
-        if not self._sticks:
-            self._is_moving = True
-            self._take_height()
-            self.scroll_to(y=self._blocks.top_of(index), animate=False)
-            self._is_moving = False
-        self.redraw()
-
-    def _settle_window(self, anchor: int | None = None) -> None:
-        height = self.scrollable_content_region.height
-        top = self.scroll_offset.y
-        moved = self._blocks.settle(top, height, anchor)
-        self._take_height()
-        if moved:
-            self.scroll_to(y=top + moved, animate=False)
+    def _tell_news(self) -> None:
+        """Say below the last line how much has come since the end was left."""
+        lines = self._following.new_lines(self.first_line + self.lines_in_view)
+        news = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""
+        if news != self._news:
+            self._news = news
+            self.refresh(Region(0, self.lines_in_view - 1, self.size.width, 1))
 
     def _take_height(self) -> None:
         """Tell the scrollbar. The plain assignment would lay out the whole screen every time."""
@@ -254,17 +451,3 @@ class Transcript(ScrollView, can_focus=False):
         if size != self.virtual_size:
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
-
-    def _highlight(self, strip: Strip, at: int) -> Strip:
-        span = self.text_selection.get_span(at) if self.text_selection else None
-        if span is None:
-            return strip
-        text = strip.text
-        begin, end = span
-        start = cell_len(text[:begin])
-        stop = strip.cell_length if end == -1 else cell_len(text[:end])
-        chosen = strip.crop(start, stop)
-        marked = Strip(
-            [type(s)(s.text, (s.style or self._ink.text) + self._ink.selection) for s in chosen]
-        )
-        return Strip.join([strip.crop(0, start), marked, strip.crop(stop)])

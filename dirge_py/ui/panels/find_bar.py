@@ -1,0 +1,169 @@
+"""Finding text in the transcript: one row above the input, while it is open."""
+
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.transcript.layout import Place
+from dirge_py.ui.transcript.rows import Row
+from dirge_py.ui.transcript.view import Transcript
+
+_AROUND = 3
+"""Lines kept in view on both sides of a match."""
+
+
+class FindBar(Horizontal):
+    """The query, and which of how many matches is shown.
+
+    While it is typed the first match at or below the top of the view is shown, else the last one
+    above. Enter goes to the next; after that, n and N go on and back until the query is edited.
+    Esc goes back to where one was, unless a match was chosen with Enter.
+    """
+
+    DEFAULT_CSS = """
+    FindBar {
+        height: 1; padding: 0 1; background: $surface; display: none;
+        & Static { width: auto; height: 1; color: $accent; }
+        & #found { color: $dirge-dim; }
+        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+        & Input:focus { border: none; }
+    }
+    """
+    BINDINGS: ClassVar = []
+
+    def __init__(self, ink: Ink, keymap: Keymap, transcript: Transcript) -> None:
+        super().__init__(id="find-bar")
+        self._ink = ink
+        self._keymap = keymap
+        self._transcript = transcript
+        self._input = Input(select_on_focus=False)
+        self._input.cursor_blink = False
+        self._found = Static("", id="found", markup=False)
+        self._back: Widget | None = None
+        self._before: Place | None = None
+        self._is_chosen = False
+        self._letters_move = False
+        self._opened: list[Row] = []
+
+    def compose(self) -> ComposeResult:
+        yield Static("/ ", markup=False)
+        yield self._input
+        yield self._found
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    def open(self, back: Widget) -> None:
+        """Ask for a query, the last one offered; the focus goes to `back` in the end."""
+        if self.is_open:
+            self._input.focus()
+            return
+        self._back = back
+        following = self._transcript
+        self._before = None if following.sticks else following.top_place
+        self._is_chosen = self._letters_move = False
+        self._opened = []
+        self.display = True
+        self._input.value = ""
+        self._found.update("")
+        self._transcript.hold()
+        self._input.focus()
+
+    def close(self) -> None:
+        """Take the bar away; what was found stays in view if it was chosen."""
+        self.display = False
+        self.workers.cancel_node(self)
+        search, view = self._transcript.search, self._transcript
+        search.forget_texts()
+        if not self._is_chosen:
+            search.ask("")
+            for row in self._opened:
+                view.close_row(row)
+            if self._before is None:
+                view.go_to_end()
+            else:
+                view.go_to(self._before)
+        view.refresh()
+        if self._back is not None:
+            self._back.focus()
+
+    def step(self, direction: int) -> None:
+        """Go to the next match, or with -1 to the one before."""
+        self.run_worker(self._step(direction), exclusive=True)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        if self.is_open and message.value != self._transcript.search.query:
+            self._letters_move = False
+            self.run_worker(self._look_for(message.value), exclusive=True)
+
+    async def _on_key(self, event: events.Key) -> None:
+        found = self._keymap.action(event.key, "find")
+        letter = self._keymap.action(event.key, "reading") if self._letters_move else None
+        if found is not None:
+            getattr(self, f"_key_{found[1]}")()
+        elif letter is not None and letter[1] in ("find_next", "find_previous"):
+            self.step(1 if letter[1] == "find_next" else -1)
+        else:
+            self._letters_move = False
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _key_next(self) -> None:
+        self._choose(1)
+
+    def _key_previous(self) -> None:
+        self._choose(-1)
+
+    def _key_close(self) -> None:
+        self.close()
+
+    def _choose(self, direction: int) -> None:
+        self._is_chosen = self._letters_move = bool(self._transcript.search.query)
+        self.step(direction)
+
+    async def _look_for(self, query: str) -> None:
+        search = self._transcript.search
+        search.ask(query)
+        self._found.update("…" if query else "")
+        await search.scan()
+        search.choose_near(self._start_line())
+        self._show()
+
+    async def _step(self, direction: int) -> None:
+        search = self._transcript.search
+        await search.scan()
+        if search.hit is None:
+            search.choose_near(self._transcript.first_line)
+        else:
+            search.step(direction)
+        self._show()
+
+    def _start_line(self) -> int:
+        """Where one was when the bar was opened: typing more of a query begins there anew."""
+        view = self._transcript
+        if self._before is None or self._before.row.is_gone:
+            return max(0, view.layout_of_blocks.height - view.lines_in_view)
+        return view.layout_of_blocks.top(self._before.row) + self._before.line
+
+    def _show(self) -> None:
+        """Show the chosen match, and its number."""
+        view, search = self._transcript, self._transcript.search
+        hit = search.hit
+        if hit is not None:
+            if search.needs_open(hit.row):
+                view.open_row(hit.row)
+                self._opened.append(hit.row)
+            view.show(search.spot(hit), around=_AROUND)
+            view.reading.follow(search.spot(hit))
+        words = f"{search.position()} of {search.total}" if hit else "not found"
+        self._found.update(words if search.query else "")
+        view.refresh()

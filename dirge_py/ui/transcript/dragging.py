@@ -1,0 +1,119 @@
+"""The mouse in the transcript: dragging selects, and scrolls once it has left the view."""
+
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.timer import Timer
+
+from dirge_py.ui.transcript.layout import Place
+from dirge_py.ui.transcript.spots import is_before, spot_at, spot_of
+
+if TYPE_CHECKING:
+    from dirge_py.ui.transcript.view import Transcript
+
+_SCROLLS_EVERY_S = 0.05
+_FASTEST = 8
+"""Lines scrolled at once, however far the mouse has gone."""
+
+
+class Dragging:
+    """Between a button that goes down and what becomes of it."""
+
+    def __init__(self, view: "Transcript") -> None:
+        self._view = view
+        self._from: tuple[Place, int] | None = None
+        self._at = (0, 0)
+        self._has_moved = False
+        self._has_dropped = False
+        self._timer: Timer | None = None
+
+    def begin(self, event: events.MouseDown) -> None:
+        view = self._view
+        y, x = self._at = self._where(event)
+        place = view.layout_of_blocks.find(view.scroll_offset.y + y)
+        self._has_dropped = view.selection.ends is not None
+        view.drop_selection()
+        self._has_moved = False
+        if place is not None:
+            self._from = (place, x)
+            view.capture_mouse()
+
+    def go_on(self, event: events.MouseMove) -> None:
+        if self._from is None:
+            return
+        at = self._where(event)
+        if at == self._at and not self._has_moved:
+            return
+        if not self._has_moved:
+            self._has_moved = True
+            self._view.hold()
+        self._at = at
+        self._extend()
+        is_outside = not 0 <= at[0] < self._view.lines_in_view
+        if is_outside and self._timer is None:
+            self._timer = self._view.set_interval(_SCROLLS_EVERY_S, self._scroll)
+        elif not is_outside:
+            self._stop_scrolling()
+
+    def end(self) -> None:
+        if self._from is not None:
+            self._from = None
+            self._view.release_mouse()
+        self._stop_scrolling()
+
+    def click(self, event: events.Click) -> None:
+        """A button went down and up in one place: once, or several times in a row."""
+        view = self._view
+        if self._has_moved or event.button != 1:
+            return
+        if event.chain == 1:
+            if not self._has_dropped:
+                view.toggle_at(self._where(event)[0])
+            return
+        view.untoggle()
+        y, x = self._where(event)
+        spot = spot_at(view.layout_of_blocks, view.scroll_offset.y + y, x)
+        if spot is not None:
+            view.hold()
+            view.selection.select_around(spot, "word" if event.chain == 2 else "line")
+            view.refresh()
+
+    def _where(self, event: events.MouseEvent) -> tuple[int, int]:
+        """Line and column in the view, which may lie outside of it."""
+        gutter = self._view.gutter
+        return int(event.y) - gutter.top, int(event.x) - gutter.left
+
+    def _scroll(self) -> None:
+        line, last = self._at[0], self._view.lines_in_view - 1
+        beyond = line if line < 0 else line - last
+        self._view.scroll_lines(max(-_FASTEST, min(_FASTEST, beyond)))
+        self._extend()
+
+    def _stop_scrolling(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _extend(self) -> None:
+        """Select from where the button went down to where the mouse is, both characters too."""
+        assert self._from is not None
+        place, x = self._from
+        view = self._view
+        if place.row.is_gone:
+            return
+        line = max(0, min(self._at[0], view.lines_in_view - 1))
+        y = view.scroll_offset.y + line
+        column = self._at[1]
+        if self._at[0] != line:
+            column = 0 if self._at[0] < 0 else view.size.width
+        layout = view.layout_of_blocks
+        here = spot_at(layout, y, column)
+        behind = spot_at(layout, y, column + 1)
+        start = spot_of(layout, place, x)
+        if here is None or behind is None:
+            return
+        if is_before(layout, here, start):
+            view.selection.set(spot_of(layout, place, x + 1), here)
+        else:
+            view.selection.set(start, behind)
+        view.refresh()

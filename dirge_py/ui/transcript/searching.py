@@ -1,0 +1,215 @@
+"""Finding text in all of the transcript, in slices: also where nothing was drawn, or is folded."""
+
+import asyncio
+import re
+import time
+from collections.abc import Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.rows import Row
+from dirge_py.ui.transcript.spots import Spot, spot_at
+
+_SLICE_S = 0.02
+"""How long is searched before everything else gets its turn."""
+
+_WIDTH = 1000
+"""Columns to paint with where only the text counts: hardly a line is wrapped then."""
+
+_MOST_KEPT = 8_000_000
+"""Characters of text kept between one query and the next; beyond, blocks are painted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """The match of that number, from 0, in the text of a row."""
+
+    row: Row
+    number: int
+
+
+class Search:
+    """One query, and how often it matches in which row."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.query = ""
+        self._pattern: re.Pattern[str] | None = None
+        self._counts: dict[Row, tuple[int, int]] = {}
+        self._texts: dict[Row, tuple[int, str]] = {}
+        self._kept = 0
+        self.hit: Hit | None = None
+
+    def ask(self, query: str) -> None:
+        """Look for `query` from now on: capitals count only if it has some. Empty: for nothing."""
+        if query == self.query:
+            return
+        self.query = query
+        flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
+        self._pattern = re.compile(re.escape(query), flags) if query else None
+        self._counts = {}
+        self.hit = None
+
+    def drop(self) -> None:
+        """Forget the query and all that was kept for it."""
+        self.ask("")
+        self.forget_texts()
+
+    def forget_texts(self) -> None:
+        self._texts = {}
+        self._kept = 0
+
+    async def scan(self) -> None:
+        """Count the matches of every row that has changed since it was counted."""
+        pattern = self._pattern
+        if pattern is None:
+            return
+        waiting = [row for row in self._layout.rows if not self._is_counted(row)]
+        at = 0
+        while at < len(waiting) and pattern is self._pattern:
+            # Painting is another thread's: one huge block would take longer than a slice.
+            found = await asyncio.to_thread(self._read, waiting, at, pattern)
+            if pattern is self._pattern:
+                self._counts.update(found)
+            at += len(found)
+
+    @property
+    def total(self) -> int:
+        return sum(self._count(row) for row in self._counts)
+
+    def position(self) -> int:
+        """Which of all matches the chosen one is, from 1; 0 if none is chosen."""
+        hit = self.hit
+        if hit is None or hit.row.is_gone:
+            return 0
+        before = 0
+        for row in self._layout.rows:
+            if row is hit.row:
+                break
+            before += self._count(row)
+        return before + hit.number + 1
+
+    def choose_near(self, y: int) -> Hit | None:
+        """Choose the first match at height `y` or below it, else the last one above."""
+        start = spot_at(self._layout, y)
+        if start is None:
+            self.hit = None
+            return None
+        row: Row | None = start.row
+        number = 0
+        if self._count(start.row) and not self._is_folded(start.row):
+            spans = self._spans(start.row)
+            number = sum(begin < start.offset for begin, _ in spans)
+        while row is not None and number >= self._count(row):
+            row, number = row.below, 0
+        if row is not None:
+            self.hit = Hit(row, number)
+        else:
+            self.hit = self._last_up_to(start.row)
+        return self.hit
+
+    def step(self, direction: int) -> Hit | None:
+        """Choose the next match, or with -1 the one before; behind the last comes the first."""
+        hit = self.hit
+        if hit is None or hit.row.is_gone or not self.total:
+            return None
+        number = hit.number + direction
+        if 0 <= number < self._count(hit.row):
+            self.hit = Hit(hit.row, number)
+            return self.hit
+        rows = self._layout.rows
+        row: Row | None = hit.row
+        while row is not None:
+            row = (row.below or rows.first) if direction > 0 else (row.above or rows.last)
+            if row is not None and (count := self._count(row)):
+                self.hit = Hit(row, 0 if direction > 0 else count - 1)
+                return self.hit
+        return None
+
+    def needs_open(self, row: Row) -> bool:
+        """Is there a match in a row that it does not show as it stands?"""
+        return self._is_folded(row) and len(self._spans(row)) < self._count(row)
+
+    def spot(self, hit: Hit) -> Spot:
+        """Where a match is drawn; the beginning of its row if it is not."""
+        spans = self._spans(hit.row)
+        return Spot(hit.row, spans[min(hit.number, len(spans) - 1)][0] if spans else 0)
+
+    def columns_of(
+        self, row: Row, line: int
+    ) -> tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]:
+        """The columns of a drawn line that match, and of these the chosen match's."""
+        if self._pattern is None:
+            return (), ()
+        logical = self._layout.drawn(row).logical
+        begin, end = logical.start_of(line), logical.end_of(line)
+        spans = self._spans(row)
+        chosen = self.hit.number if self.hit and self.hit.row is row else -1
+        chosen = min(chosen, len(spans) - 1)
+        found: list[tuple[int, int]] = []
+        marked: list[tuple[int, int]] = []
+        for number, span in enumerate(spans):
+            if span[0] < end and span[1] > begin and (cells := logical.cells_of(line, *span)):
+                (marked if number == chosen else found).append(cells)
+        return found, marked
+
+    def whole_text(self) -> str:
+        """All text of the transcript, opened wherever it is folded."""
+        parts = []
+        for row in self._layout.rows:
+            text = self._text_of(row)
+            if text.strip():
+                parts.append("\n" * row.gap + text + "\n")
+        return "".join(parts).lstrip("\n")
+
+    # -- inside
+
+    def _is_counted(self, row: Row) -> bool:
+        counted = self._counts.get(row)
+        return counted is not None and counted[0] == row.block.version
+
+    def _count(self, row: Row) -> int:
+        counted = self._counts.get(row)
+        return counted[1] if counted and not row.is_gone else 0
+
+    def _is_folded(self, row: Row) -> bool:
+        return row.block.can_expand and not self._layout.is_open(row.block)
+
+    def _spans(self, row: Row) -> Sequence[tuple[int, int]]:
+        """The matches in what is drawn of a row."""
+        assert self._pattern is not None
+        return self._layout.drawn(row).logical.matches(self._pattern)
+
+    def _last_up_to(self, row: Row | None) -> Hit | None:
+        while row is not None:
+            if count := self._count(row):
+                return Hit(row, count - 1)
+            row = row.above
+        return None
+
+    def _read(
+        self, rows: Sequence[Row], at: int, pattern: re.Pattern[str]
+    ) -> dict[Row, tuple[int, int]]:
+        """Count in `rows` from `at` on, as far as one slice goes."""
+        until = time.monotonic() + _SLICE_S
+        found: dict[Row, tuple[int, int]] = {}
+        for row in rows[at:]:
+            version = row.block.version
+            found[row] = (version, len(pattern.findall(self._text_of(row))))
+            if time.monotonic() > until:
+                break
+        return found
+
+    def _text_of(self, row: Row) -> str:
+        version = row.block.version
+        kept = self._texts.get(row)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        own = getattr(row.block, "text", None)
+        text = own if isinstance(own, str) else None
+        if text is None:
+            text = self._layout.painted(row, _WIDTH, expanded=True).text
+        if self._kept + len(text) <= _MOST_KEPT:
+            self._texts[row] = (version, text)
+            self._kept += len(text)
+        return text
