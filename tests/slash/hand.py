@@ -1,0 +1,57 @@
+"""Commands typed into a front end that shows text, with somebody who answers."""
+
+from collections.abc import Sequence
+
+from dirge_py import slash
+from dirge_py.conversation import Conversation
+from dirge_py.headless.front import PrintFront
+from dirge_py.questions import Question, QuestionAnswer
+from dirge_py.slash.base import Choice
+from dirge_py.slash.registry import discover
+
+COMMANDS = discover(slash)
+
+
+class Screen(PrintFront):
+    """Picks the line with a word, chooses options by their label, shows diffs apart."""
+
+    def __init__(self, *answers: str | None) -> None:
+        super().__init__(COMMANDS)
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.diffs: list[str] = []
+        self.input = ""
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        self.asked += [f"{choice.label} | {choice.detail}" for choice in choices]
+        word = self.answers.pop(0)
+        return next((c.id for c in choices if word in c.label), None) if word else None
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        [question] = questions
+        self.asked.append(question.question)
+        answer = self.answers.pop(0)
+        return None if answer is None else [QuestionAnswer(chosen=(answer,))]
+
+    def set_input(self, text: str) -> None:
+        self.input = text
+
+    def show_diff(self, diff: str) -> None:
+        self.diffs.append(diff)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.shown)
+
+
+async def typed(line: str, talk: Conversation, *answers: str | None) -> Screen:
+    """What comes of a line."""
+    return await typed_into(Screen(*answers), line, talk)
+
+
+async def typed_into(screen: Screen, line: str, talk: Conversation) -> Screen:
+    command = COMMANDS.read(line)
+    assert command is not None
+    await COMMANDS.run(command, talk, screen)
+    assert screen.answers == []
+    return screen

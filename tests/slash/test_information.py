@@ -1,0 +1,218 @@
+"""`/cost`, `/cache`, `/status`, `/todos`, `/effort`, `/btw`, `/release-notes`, `/feedback`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dirge_py import __version__
+from dirge_py.errors import DirgeError, UsageError
+from dirge_py.events import UsageReported
+from dirge_py.messages import Usage
+from dirge_py.session.record import Record
+from dirge_py.slash.account import SUMMARY, TURN, requests_of
+from dirge_py.slash.release_notes import newest
+from tests.conversation.room import Room
+from tests.slash.hand import typed
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(tmp_path)
+    monkeypatch.chdir(room.project)
+    monkeypatch.setenv("DIRGE_STATE_DIR", str(room.state_dir))
+    return room
+
+
+async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -> None:
+    room.model.will_say("Hello.", usage=Usage(input=1000, output=20, cache_read=800))
+    async with room.open() as talk:
+        assert "No model was asked yet" in (await typed("/cost", talk)).text
+        await talk.send("hi")
+        talk.asides = 1
+        talk.report(UsageReported(usage=Usage(input=70, output=7), model="fake/gpt-4.1"))
+        talk.asides = 0
+
+        told = (await typed("/usage", talk)).text
+
+    rows = {line.split()[0]: line.split() for line in told.splitlines() if line.split()}
+    assert rows["fake/gpt-4o"][1:5] == ["1", "1,000", "20", "800"]
+    assert rows["fake/gpt-4.1"][1:4] == ["1", "70", "7"]
+    assert rows["together"][1:4] == ["2", "1,070", "27"]
+    assert "asked on the side" in told
+    assert "Requests while idle: 0" in told
+
+
+async def test_a_request_that_nobody_asked_for_is_counted(room: Room) -> None:
+    async with room.open() as talk:
+        talk.report(UsageReported(usage=Usage(input=70), model="fake/gpt-4o"))
+
+        assert "Requests while idle: 1" in (await typed("/cost", talk)).text
+
+
+async def test_without_a_session_the_turns_are_known_all_the_same(room: Room) -> None:
+    room.configure("\n[session]\nsave = false\nsnapshots = false\n")
+    room.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    async with room.open() as talk:
+        await talk.send("hi")
+
+        assert "fake/gpt-4o" in (await typed("/cost", talk)).text
+
+
+def record(
+    seq: int, type_name: str, ts: str = "2026-01-01T10:00:00+00:00", **data: object
+) -> Record:
+    return Record(id=f"r{seq}", seq=seq, parent=None, ts=ts, type=type_name, data=data)
+
+
+def answered(seq: int, model: str, usage: dict[str, int], ts: str) -> list[Record]:
+    message = {"role": "assistant", "content": [], "model": model, "usage": usage}
+    told = {"usage": usage, "model": model, "cost_usd": 0.5}
+    return [record(seq, "message", ts, **message), record(seq + 1, "usage", ts, **told)]
+
+
+def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
+    usage = {"input": 100, "cache_read": 90}
+    early, late = "2026-01-01T10:00:00+00:00", "2026-01-01T10:30:00+00:00"
+    records = [
+        *answered(1, "a/one", usage, early),
+        record(3, "usage", early, usage={"input": 5}, model="a/one", cost_usd=None),
+        record(4, "compaction", early),
+        *answered(5, "a/one", usage, early),
+        *answered(7, "a/two", usage, late),
+    ]
+
+    first, summary, second, third = requests_of(records, ())
+
+    assert (first.what, summary.what, second.what) == (TURN, SUMMARY, TURN)
+    assert (first.since, second.since) == ((), ("old history was folded",))
+    assert third.since == ("another model", "30 min passed, and services forget")
+    assert summary.cost_usd is None
+
+
+async def test_the_cache_is_told_request_by_request(room: Room) -> None:
+    for usage in (Usage(input=1000, cache_read=900), Usage(input=1000, cache_read=100)):
+        room.model.will_say("Yes.", usage=usage)
+    async with room.open() as talk:
+        await talk.send("one")
+        talk.set_model("gpt-4.1")
+        await talk.send("two")
+
+        told = (await typed("/cache", talk)).text
+
+    assert "50% of 2,000 input tokens in 2 requests" in told
+    assert told.splitlines()[-1].endswith("10%  another model")
+
+
+async def test_the_status_tells_how_things_stand(room: Room, tmp_path: Path) -> None:
+    (room.project / ".git").mkdir()
+    (room.project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+    room.model.will_say("Hello.")
+    async with room.open() as talk:
+        await talk.send("hi")
+        talk.rename("the parser")
+        talk.add_folder(tmp_path / "config")
+
+        told = (await typed("/status", talk)).text
+
+        for expected in (
+            f"dirge {__version__}",
+            f"{talk.session_id}  the parser",
+            str(room.journal),
+            f"{room.project} · topic",
+            str(tmp_path / "config"),
+            "fake/gpt-4o, thinking",
+            "standard",
+            "bash",
+        ):
+            assert expected in told
+
+
+async def test_the_todo_list_is_shown_with_what_is_done(room: Room) -> None:
+    items = [
+        {"id": "1", "text": "read", "status": "done"},
+        {"id": "2", "text": "write", "status": "pending"},
+    ]
+    room.model.will_call("todo", items=items)
+    room.model.will_say("Noted.")
+    async with room.open() as talk:
+        assert (await typed("/todos", talk)).text == "The todo list is empty."
+        await talk.send("plan")
+
+        assert (await typed("/todos", talk)).text == ("Todo list, 1 of 2 done\n[x] read\n[ ] write")
+
+
+async def test_effort_shows_and_sets_how_long_the_model_thinks(room: Room) -> None:
+    async with room.open() as talk:
+        assert "xhigh" in "".join((await typed("/effort", talk, None)).asked)
+        await typed("/effort high", talk)
+        assert talk.thinking == "high"
+        with pytest.raises(UsageError, match="no level 'huge'"):
+            await typed("/effort huge", talk)
+        assert talk.thinking == "high"
+
+
+async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(room: Room) -> None:
+    room.model.will_say("It is a parser.")
+    room.model.will_say("You asked about the parser.", usage=Usage(input=300, output=9))
+    async with room.open() as talk:
+        await talk.send("what is it?")
+        before = list(talk.messages)
+
+        told = (await typed("/btw what did I ask?", talk)).text
+
+        assert "You asked about the parser." in told
+        assert list(talk.messages) == before
+        assert talk.usage.input >= 300
+        assert talk.idle_requests == 0
+    asked = room.model.seen[-1]
+    assert any("It is a parser." in getattr(m, "text", "") for m in asked.messages)
+    assert "what did I ask?" in asked.messages[-1].text  # type: ignore[union-attr]
+    assert not asked.tools
+    assert "what did I ask" not in room.journal.read_text()
+
+
+async def test_a_side_question_that_gets_no_answer_says_why(room: Room) -> None:
+    async with room.open() as talk:
+        with pytest.raises(UsageError, match="Ask what"):
+            await typed("/btw", talk)
+        room.model.will_fail("the service is down")
+        with pytest.raises(DirgeError, match="No answer came"):
+            await typed("/btw why?", talk)
+        assert talk.asides == 0
+
+
+async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:
+    async with room.open() as talk:
+        assert f"dirge {__version__}" in (await typed("/changelog", talk)).text
+
+    text = "# Changelog\n\n## [Unreleased]\n\n## [1.1.0]\n\n- new\n\n## [1.0.0]\n\n- old\n"
+    assert newest(text).endswith("[1.1.0]\n\n- new")
+
+
+async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k3y-that-nobody-may-see")
+    log = room.state_dir / "log"
+    log.mkdir(parents=True)
+    notes = [
+        {"level": "INFO", "logger": "dirge_py", "text": "fine"},
+        {"level": "ERROR", "logger": "dirge_py", "text": "broke at k3y-that-nobody-may-see"},
+    ]
+    (log / "dirge.jsonl").write_text("".join(f"{json.dumps(n)}\n" for n in [*notes, "odd"]))
+    room.model.will_say("A secret of mine.")
+    async with room.open() as talk:
+        await talk.send("tell me")
+        shown = (await typed("/feedback the screen flickers", talk)).text
+
+    [file] = room.project.glob("dirge-report-*.md")
+    report = file.read_text()
+    assert str(file) in shown
+    assert "Nothing was sent" in shown
+    assert "the screen flickers" in report
+    assert f"dirge {__version__}" in report
+    assert "ERROR dirge_py broke at" in report
+    assert "k3y-that" not in report
+    assert "fine" not in report
+    assert "A secret of mine" not in report
