@@ -32,13 +32,15 @@ from dirge_py.ui.panels.docked import GUARD_S, DockedPanel
 from dirge_py.ui.panels.find_bar import FindBar
 from dirge_py.ui.panels.line import LineQuestion
 from dirge_py.ui.panels.queue import QueuePanel
-from dirge_py.ui.panels.status import StatusBar, place_of, standing_of
+from dirge_py.ui.panels.status import StatusBar
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.drafts import Drafts
 from dirge_py.ui.prompt.key_hint import key_hint
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
+from dirge_py.ui.shell import PersonsShell
 from dirge_py.ui.start import TuiStart
+from dirge_py.ui.surroundings import Surroundings
 from dirge_py.ui.terminal_app import TerminalApp
 from dirge_py.ui.transcript.view import Transcript
 
@@ -59,7 +61,8 @@ class DirgeApp(TerminalApp):
     #prompt { height: auto; padding: 0 1; background: $surface; }
     #sign { width: 2; height: 1; color: $accent; }
     .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
-    .only-asking #transcript { display: none; }
+    #page { height: 1fr; }
+    .only-asking #page { display: none; }
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class DirgeApp(TerminalApp):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(no_color=no_color)
-        self._clock = clock
+        self.clock = clock
         self.keymap = Keymap()
         self.front = TuiFront(self, discover(slash, commands))
         self.talk = Talk(self, self.front.commands, self.front)
@@ -83,8 +86,8 @@ class DirgeApp(TerminalApp):
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
         self._hint = ""
-        self._place = ""
         self.coloring = Coloring(self, start.theme)
+        self.surroundings = Surroundings(self)
         self._make_widgets()
         self.coloring.show(self.coloring.theme)
 
@@ -98,6 +101,7 @@ class DirgeApp(TerminalApp):
         self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(ink)
+        self.shell = PersonsShell(self)
         self.drafts = Drafts(self.composer, lambda: self.talk.conversation)
         self.proposer = Proposer(
             self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation
@@ -107,7 +111,12 @@ class DirgeApp(TerminalApp):
         return css_variables(theme_or_default(DEFAULT_THEME)[0])
 
     def compose(self) -> ComposeResult:
-        yield self.transcript
+        with Horizontal(id="page"):
+            yield self.surroundings.left
+            yield self.transcript
+            yield self.surroundings.right
+        yield self.shell.box
+        yield self.surroundings.todos
         yield self.queue
         yield self.proposals
         yield self.picker
@@ -136,7 +145,7 @@ class DirgeApp(TerminalApp):
                 self.transcript,
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
-                clock=self._clock,
+                clock=self.clock,
             )
         assert self._chronicle is not None
         return self._chronicle
@@ -149,8 +158,8 @@ class DirgeApp(TerminalApp):
         """Go on with this conversation, on an empty page; its messages are not written there."""
         self.drafts.leave()
         self._clear()
-        self._place = place_of(conversation.cwd)
         self.talk.adopt(conversation, self._hear)
+        self.surroundings.begin(conversation.messages)
         self.drafts.take_up(conversation)
 
     def _clear(self) -> None:
@@ -166,12 +175,14 @@ class DirgeApp(TerminalApp):
         # At once: what is said next belongs behind it.
         self._clear()
         self.chronicle.tell(event.messages)
+        self.surroundings.activity.take_up(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.standing_changed()
 
     def on_loop_events(self, message: LoopEvents) -> None:
         for event in message.events:
             self.chronicle.hear(event)
+            self.surroundings.hear(event)
         self.chronicle.settle()
         self.transcript.redraw()
         self.standing_changed()
@@ -188,15 +199,13 @@ class DirgeApp(TerminalApp):
         self.composer.put_before(text)
 
     def catch_up(self) -> None:
-        """A run is over: show the rest of it, and the branch, which it may have switched."""
+        """A run is over: show the rest of it."""
         self._bridge.flush()
-        if self.talk.conversation is not None:
-            self._place = place_of(self.talk.conversation.cwd)
 
     def standing_changed(self) -> None:
         """Show the state of things in the status line and above the input."""
         self.queue.tell(self.talk.waiting, self._hint or key_hint(self))
-        self.status.tell(standing_of(self.talk, self._place))
+        self.surroundings.show()
         self.pulse.look()
 
     def hint(self, text: str) -> None:
@@ -212,7 +221,8 @@ class DirgeApp(TerminalApp):
         if self.talk.conversation is None and not await self.opening.finished():
             self.give_back(message.text)
             return
-        await self.talk.say(self.drafts.sent(message.text), message.how)
+        text = self.drafts.sent(message.text)
+        await (self.shell.run(text) if self.shell.takes(text) else self.talk.say(text, message.how))
 
     @work
     async def on_composer_wants(self, message: Composer.Wants) -> None:
@@ -248,7 +258,7 @@ class DirgeApp(TerminalApp):
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.drafts.changed()
         self.drafts.let_propose(self.proposer)
-        self.hint("")
+        self.hint(self.shell.look())
 
     def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
         self.drafts.let_propose(self.proposer)
@@ -265,7 +275,15 @@ class DirgeApp(TerminalApp):
 
     def on_resize(self, event: events.Resize) -> None:
         self.dock.fit(event.size.height)
+        self.shell.box.fit(event.size)
         self.composer.styles.max_height = max(1, min(_MOST_INPUT_ROWS, event.size.height // 2))
+        self.surroundings.fit(event.size.width)
+
+    def on_app_focus(self) -> None:
+        self.surroundings.got_focus()
+
+    async def on_unmount(self) -> None:
+        await self.surroundings.close()
 
     # -- the rest
 
@@ -288,13 +306,6 @@ class DirgeApp(TerminalApp):
     def set_colors(self, name: str) -> None:
         if problem := self.coloring.use(name):
             self.say(problem, tone="warning")
-
-    def repaint(self) -> None:
-        """Draw with the colours there are now."""
-        for widget in (self.transcript, self.queue, self.status):
-            widget.set_ink(self.coloring.ink)
-        for list_widget in (self.proposals, self.picker):
-            list_widget.set_ink(self.panel_ink)
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""

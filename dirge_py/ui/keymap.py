@@ -13,7 +13,19 @@ from dirge_py.contributions import KeyBinding
 from dirge_py.lib.nearest import nearest
 from dirge_py.ui.key_names import is_known, plain, spell
 
-Scope = Literal["screen", "composer", "search", "list", "dialog", "hunks", "form", "trust", "reading", "find"]
+Scope = Literal[
+    "screen",
+    "composer",
+    "search",
+    "list",
+    "dialog",
+    "hunks",
+    "form",
+    "trust",
+    "reading",
+    "find",
+    "shell",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "edit_outside", ("ctrl+g", "ctrl+x ctrl+e"), "write in $EDITOR"),
     Key("composer", "stash", ("ctrl+s",), "put the draft aside; on empty input: take it back"),
     Key("composer", "undo", ("ctrl+underscore", "ctrl+shift+underscore"), "undo"),
-    Key("composer", "redo", ("alt+r", "ctrl+shift+z"), "take the undo back"),
+    Key("composer", "redo", ("alt+underscore", "ctrl+shift+z"), "take the undo back"),
     Key("composer", "delete_or_quit", ("ctrl+d",), "delete forward; on empty input: quit"),
     Key("composer", "yank", ("ctrl+y",), "put back what was cut"),
     Key("composer", "yank_pop", ("alt+y",), "right after that: what was cut before, instead"),
@@ -93,6 +105,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("screen", "go_to_end", ("ctrl+end",), "scroll to the end and follow it"),
     Key("screen", "read", ("ctrl+up", "alt+r"), "read back with the keyboard, copy from there"),
     Key("screen", "find", ("ctrl+f",), "find text in the whole conversation"),
+    Key("screen", "todos", ("ctrl+t",), "the todo list above the input comes, or goes"),
     Key("screen", "redraw", ("ctrl+l",), "draw the screen again"),
     Key("screen", "suspend", ("ctrl+z",), "back to the shell; `fg` returns"),
     Key("screen", "palette", ("f1", "ctrl+x ctrl+p"), "every command and action, to pick from"),
@@ -120,6 +133,8 @@ DEFAULTS: tuple[Key, ...] = (
     Key("find", "next", ("enter", "down")),
     Key("find", "previous", ("shift+enter", "up")),
     Key("find", "close", ("escape", "ctrl+c")),
+    Key("screen", "drop_queue", ("alt+x",), "drop what is queued; it stays among earlier prompts"),
+    Key("shell", "end_command", ("escape",), "end the command that runs in the box"),
     Key("list", "previous", ("up", "ctrl+p")),
     Key("list", "next", ("down", "ctrl+n")),
     Key("list", "complete", ("tab",), "take the proposal"),

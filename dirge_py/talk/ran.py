@@ -1,0 +1,35 @@
+"""Words about a command that the person ran with `!`: for the model, and back for the screen."""
+
+import re
+from typing import TYPE_CHECKING
+
+from dirge_py.lib.clean import clean
+from dirge_py.messages import UserMessage, user_text
+from dirge_py.processes.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from dirge_py.processes.running import Finished
+
+_WORDS = re.compile(r"The person ran `(.*?)` \(([^()\n]*)\):\n(.*)", re.DOTALL)
+_NOTHING = "(no output)"
+
+
+def words_about(command: str, finished: "Finished") -> UserMessage:
+    """What a command came to, as a message of the origin `shell`."""
+    if finished.aborted:
+        how = "stopped by the person"
+    elif finished.signal is not None:
+        how = f"ended by signal {finished.signal}"
+    else:
+        how = f"exit {finished.exit_code}"
+    output = clean(excerpt(finished.output)).strip("\n") or _NOTHING
+    return user_text(f"The person ran `{command}` ({how}):\n{output}", "shell")
+
+
+def read_words(text: str) -> tuple[str, str, str]:
+    """The command, how it ended, and its output, of the text of such a message."""
+    found = _WORDS.fullmatch(text)
+    if found is None:
+        command, _, output = text.partition("\n")
+        return command, "", output
+    return found[1], found[2], "" if found[3] == _NOTHING else found[3]

@@ -1,0 +1,152 @@
+"""What stands on the terminal of a program: its bytes become lines of text with colours."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import pyte
+from pyte.screens import Char
+from rich.color import Color, ColorParseError
+from rich.style import Style
+
+from dirge_py.lib.clean import clean
+from dirge_py.ui.transcript.lines import Line
+
+KEPT_LINES = 200
+"""Lines kept of what has scrolled out."""
+
+_MOST_BACKLOG = 16 * 1024
+"""Bytes that may wait to be drawn; of a longer backlog only the end is drawn."""
+
+_LEFT_OF_FLOOD = 4 * 1024
+_SLICE = 256
+_APPLICATION_KEYS = 1 << 5  # DECCKM, as pyte numbers private modes
+_BRACKETED_PASTE = 2004 << 5
+
+# The emulator takes these for text.
+_NOT_UNDERSTOOD = re.compile(
+    rb"\x1b\[[<=>][0-9;]*[ -/]*[@-~]|\x1b[P_^X][^\x1b\x07]{0,4096}(?:\x1b\\|\x07)"
+)
+
+
+class _Page(pyte.Screen):
+    """A screen that keeps what scrolls out at its top."""
+
+    def __init__(self, columns: int, rows: int, answer: Callable[[bytes], None]) -> None:
+        self.scrolled: deque[Any] = deque(maxlen=KEPT_LINES)
+        self._answer = answer
+        super().__init__(columns, rows)
+
+    def index(self) -> None:
+        top = self.margins.top if self.margins else 0
+        bottom = self.margins.bottom if self.margins else self.lines - 1
+        if self.cursor.y == bottom and top == 0:
+            self.scrolled.append(self.buffer[0])
+        super().index()
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data.encode())
+
+
+class Emulator:
+    """A terminal of `rows` by `columns`. `answer` is given what a program asks its terminal for."""
+
+    def __init__(self, *, rows: int, columns: int, answer: Callable[[bytes], None]) -> None:
+        self._page = _Page(columns, rows, answer)
+        self._stream = pyte.ByteStream(self._page)
+        self._backlog = bytearray()
+
+    @property
+    def rows(self) -> int:
+        return int(self._page.lines)
+
+    @property
+    def scrolled(self) -> int:
+        """Lines that have scrolled out and can still be looked at."""
+        return len(self._page.scrolled)
+
+    @property
+    def has_application_keys(self) -> bool:
+        return _APPLICATION_KEYS in self._page.mode
+
+    @property
+    def brackets_pastes(self) -> bool:
+        return _BRACKETED_PASTE in self._page.mode
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what the program wrote; `work` draws it."""
+        self._backlog += chunk
+        if len(self._backlog) > _MOST_BACKLOG:
+            # A flood: nobody could read what is left out here.
+            end = bytes(self._backlog[-_LEFT_OF_FLOOD:])
+            self._backlog[:] = end[end.find(b"\n") + 1 :]
+
+    def work(self, limit_s: float) -> bool:
+        """Draw what was fed, for so long; returns whether something is left."""
+        if len(self._backlog) < _MOST_BACKLOG:
+            self._backlog[:] = _NOT_UNDERSTOOD.sub(b"", bytes(self._backlog))
+        until = time.monotonic() + limit_s
+        while self._backlog and time.monotonic() < until:
+            piece = bytes(self._backlog[:_SLICE])
+            del self._backlog[:_SLICE]
+            try:
+                self._stream.feed(piece)
+            except Exception:
+                # A sequence that the emulator stumbles over costs what was to come with it.
+                self._stream = pyte.ByteStream(self._page)
+        return bool(self._backlog)
+
+    def resize(self, *, rows: int, columns: int) -> None:
+        self._page.resize(rows, columns)
+
+    def line(self, row: int, text: Style, *, back: int = 0, shows_cursor: bool = False) -> Line:
+        """One row as it is drawn, looking `back` so many lines; `text` is the plain style."""
+        page = self._page
+        at = row - back
+        cells = page.buffer[at] if at >= 0 else page.scrolled[at]
+        cursor = page.cursor
+        cursor_at = -1
+        if shows_cursor and not back and cursor.y == row and not cursor.hidden:
+            cursor_at = min(cursor.x, page.columns - 1)
+        spans: Line = []
+        for column in range(page.columns):
+            char: Char = cells[column]
+            style = _style(char._replace(data=""), text)
+            if column == cursor_at:
+                style += Style(reverse=True)
+            if spans and spans[-1][1] == style:
+                spans[-1] = (spans[-1][0] + char.data, style)
+            else:
+                spans.append((char.data, style))
+        return [(clean(words), style) for words, style in spans]
+
+
+@lru_cache(maxsize=512)
+def _style(char: Char, text: Style) -> Style:
+    return text + Style(
+        color=_color(char.fg),
+        bgcolor=_color(char.bg),
+        bold=char.bold or None,
+        italic=char.italics or None,
+        underline=char.underscore or None,
+        strike=char.strikethrough or None,
+        reverse=char.reverse or None,
+    )
+
+
+_OTHER_NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
+
+
+def _color(name: str) -> Color | None:
+    """A colour by the emulator's name of it: `red`, `brightred`, `ff8700`, `default`."""
+    if name == "default":
+        return None
+    name = _OTHER_NAMES.get(name, name).replace("bright", "bright_").replace("__", "_")
+    try:
+        is_hex = re.fullmatch(r"[0-9a-f]{6}", name) is not None
+        return Color.parse(f"#{name}" if is_hex else name)
+    except ColorParseError:
+        return None

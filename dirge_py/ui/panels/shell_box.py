@@ -1,0 +1,173 @@
+"""The box above the input in which a command runs that the person typed with `!`."""
+
+import importlib
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from dirge_py.lib.clean import clean
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.hint import fitted
+from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
+from dirge_py.ui.transcript.lines import Line, clip, strip
+
+if TYPE_CHECKING:
+    from dirge_py.processes.pty_command import PtyCommand
+    from dirge_py.ui.panels.emulator import Emulator
+
+ROWS = 12
+"""Rows of its terminal, on a screen that is high enough."""
+
+_ROWS_KEPT = 8
+_LEAST_ROWS = 3
+_LEAST_COLUMNS = 10
+_DRAW_S = 1 / 30
+_WORK_S = 0.006
+"""Of each drawing, at most: the rest of the screen goes on meanwhile."""
+
+
+class ShellBox(Widget, can_focus=True):
+    """A terminal with a title line; there only while a command runs that takes its time.
+
+    All keys go to the program while it has the focus, but for those of the scope `shell`.
+    """
+
+    DEFAULT_CSS = """
+    ShellBox { height: auto; padding: 0 1; display: none; background: $surface; }
+    """
+    BINDINGS: ClassVar = []
+
+    def __init__(self, ink: Ink, keymap: Keymap) -> None:
+        super().__init__(id="shell")
+        self._ink = ink
+        self._keymap = keymap
+        self._command: PtyCommand | None = None
+        self._emulator: Emulator | None = None
+        self._title = ""
+        self._back = 0
+        self._drawing: Timer | None = None
+
+    # -- the program in it
+
+    @property
+    def is_open(self) -> bool:
+        return self._command is not None
+
+    def room(self, screen: Size) -> tuple[int, int]:
+        """Rows and columns of a terminal on a screen of that size."""
+        rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_KEPT))
+        return rows, max(_LEAST_COLUMNS, screen.width - 2)
+
+    def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:
+        """Show a command that runs, and what it wrote up to now."""
+        # Imported now: most who start dirge never run a command of their own.
+        module = importlib.import_module("dirge_py.ui.panels.emulator")
+        self._command, self._title, self._back = command, clean(title), 0
+        rows, columns = self.room(self.app.size)
+        self._emulator = module.Emulator(rows=rows, columns=columns, answer=command.type)
+        self.display = True
+        self.feed(begun)
+        self.refresh(layout=True)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what the command wrote."""
+        if self._emulator is not None:
+            self._emulator.feed(chunk)
+            if self._drawing is None:
+                self._drawing = self.set_timer(_DRAW_S, self._draw)
+
+    def close(self) -> None:
+        self._command = self._emulator = None
+        self.display = False
+
+    def _draw(self) -> None:
+        self._drawing = None
+        if self._emulator is not None and self._emulator.work(_WORK_S):
+            self._drawing = self.set_timer(_DRAW_S, self._draw)
+        self.refresh()
+
+    def fit(self, screen: Size) -> None:
+        """The screen has another size now."""
+        if self._emulator is not None and self._command is not None:
+            rows, columns = self.room(screen)
+            self._emulator.resize(rows=rows, columns=columns)
+            self._command.resize(rows=rows, columns=columns)
+            self.refresh(layout=True)
+
+    # -- keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        if self._command is None or self._emulator is None:
+            return
+        self._look_back(0)
+        found = self._keymap.action(event.key, "shell")
+        if found is not None:
+            self.act(found[1])
+            return
+        self._command.type(bytes_of(event, application=self._emulator.has_application_keys))
+
+    def act(self, action: str) -> None:
+        if action == "end_command" and self._command is not None:
+            self._command.stop()
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        if self._command is not None and self._emulator is not None:
+            self._command.type(paste_of(event.text, brackets=self._emulator.brackets_pastes))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self._look_back(self._back + 3)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self._look_back(self._back - 3)
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _look_back(self, lines: int) -> None:
+        most = self._emulator.scrolled if self._emulator is not None else 0
+        self._back = max(0, min(lines, most))
+        self.refresh()
+
+    # -- looks
+
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self.refresh()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._emulator.rows + 1 if self._emulator is not None else 0
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._emulator is None or y > self._emulator.rows:
+            return Strip.blank(width, self._ink.text)
+        if y == 0:
+            return strip(self._title_line(width)).crop_extend(0, width, self._ink.text)
+        line = self._emulator.line(
+            y - 1, self._ink.text, back=self._back, shows_cursor=self.has_focus
+        )
+        return strip(line).crop_extend(0, width, self._ink.text)
+
+    def _title_line(self, width: int) -> Line:
+        end = self._keymap.name_of("shell", "end_command")
+        hint = f"{end} ends it" if self.has_focus else "click to type into it"
+        title = clip(self._title, max(8, width - len(hint) - 4))
+        return [
+            (title, self._ink.accent),
+            (" · ", self._ink.dim),
+            (fitted(hint, width), self._ink.dim),
+        ]
