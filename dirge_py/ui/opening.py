@@ -13,11 +13,11 @@ from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.questions import AnswersTrust
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
-from dirge_py.talk.talk import typed_text
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of, prompt_in_use
+from dirge_py.ui.prompt.presets import preset_of
 from dirge_py.ui.start import Looks, TuiStart
 from dirge_py.ui.transcript.greeting import GreetingBlock
 
@@ -191,19 +191,18 @@ class Opening:
         app = self._app
         self.looks = looks
         app.take_mouse(is_ours=looks.has_mouse)
-        problems = app.keymap.change(looks.keys)
+        problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
+        app.composer.use_vim(is_on=looks.keymap == "vim")
         odd_names = app.front.commands.use_own_names(looks.aliases)
         warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
+        app.surroundings.take_looks(looks)
         warnings += app.coloring.settle()
         return warnings
 
     def _take_up(self, conversation: "Conversation") -> None:
         app = self._app
         app.adopt(conversation)
-        for prompt in conversation.messages:
-            if prompt.role == "user" and prompt.origin == "user":
-                app.composer.prompts.add(typed_text(prompt))
         if conversation.messages:
             app.chronicle.tell(conversation.messages)
             app.say(f"Back in this session, with {conversation.model}, mode {conversation.mode}.")

@@ -149,16 +149,52 @@ async def test_at_proposes_files_that_git_would_not_ignore(room: Room):
         assert d.sent == []
 
 
-async def test_history_can_be_searched(room: Room):
+async def test_history_is_searched_in_place_as_it_is_typed(room: Room):
     async with desk(room) as d:
-        for prompt in ("fix the parser", "write docs"):
+        for prompt in ("fix the parser", "write docs", "test the parser"):
             await d.send(prompt)
             await d.idle()
+        await d.type("my draft")
         await d.pilot.press("ctrl+r")
-        await d.until(lambda: d.app.picker.has_focus)
         await d.type("pars")
+        assert d.app.composer.text == "test the parser"
+        await d.until(lambda: "(search) pars" in d.screen)
+        await d.pilot.press("ctrl+r")
+        assert d.app.composer.text == "fix the parser"
+        await d.pilot.press("ctrl+s")
+        assert d.app.composer.text == "test the parser"
         await d.pilot.press("enter")
-        await d.until(lambda: d.app.composer.text == "fix the parser")
+        await d.until(lambda: "(search)" not in d.screen)
+        assert (d.app.composer.text, len(d.sent)) == ("test the parser", 3)
+        await d.pilot.press("ctrl+underscore")
+        assert d.app.composer.text == "my draft"
+
+
+async def test_esc_ends_a_search_and_gives_the_draft_back(room: Room):
+    async with desk(room) as d:
+        await d.send("fix the parser")
+        await d.idle()
+        await d.type("my draft")
+        await d.pilot.press("left", "left", "ctrl+r", "f", "backspace", "f", "escape", "x")
+        assert d.app.composer.text == "my draxft"
+
+
+async def test_another_key_takes_what_was_found_and_does_its_work(room: Room):
+    async with desk(room) as d:
+        await d.send("fix the parser")
+        await d.idle()
+        await d.pilot.press("ctrl+r", "f", "home", "x")
+        assert d.app.composer.text == "xfix the parser"
+
+
+async def test_a_search_that_finds_nothing_says_so_and_keeps_the_draft(room: Room):
+    async with desk(room) as d:
+        await d.type("my draft")
+        await d.pilot.press("ctrl+r", "z")
+        await d.until(lambda: "(search) no such prompt: z" in d.screen)
+        assert d.app.composer.draft == "my draft"
+        await d.pilot.press("enter")
+        assert d.app.composer.text == "my draft"
 
 
 async def test_wide_characters_can_be_typed_and_sent(room: Room):

@@ -25,7 +25,8 @@ def test_history_gives_the_draft_back():
         "one",
         None,
     ]
-    assert [history.newer(), history.newer(), history.newer()] == ["two", "draft", None]
+    assert [history.newer("one"), history.newer("two")] == ["two", "draft"]
+    assert history.newer("draft") is None
 
 
 def test_files_are_found_by_their_letters_names_first():

@@ -1,9 +1,8 @@
-"""What the composer cannot do by itself: earlier prompts, the queue, an editor."""
+"""What the composer cannot do by itself: the queue, an editor."""
 
 from typing import TYPE_CHECKING
 
 from dirge_py.errors import DirgeError
-from dirge_py.slash.base import Choice
 from dirge_py.ui.editor import edit_in_editor
 
 if TYPE_CHECKING:
@@ -24,17 +23,12 @@ class Writing:
     async def take_queue_back(self) -> None:
         self._app.talk.take_queue_back()
 
-    async def search_history(self) -> None:
-        prompts = list(dict.fromkeys(reversed(self._app.composer.prompts.prompts)))
-        choices = [Choice(id=prompt, label=prompt) for prompt in prompts]
-        chosen = await self._app.dock.pick("Earlier prompts", choices, "")
-        if chosen is not None:
-            self._app.composer.put(chosen)
-
     async def edit_outside(self) -> None:
+        """Give the draft to the editor in full; pastes that it leaves alone stay placeholders."""
         composer = self._app.composer
+        draft = composer.draft
         try:
-            edited = await edit_in_editor(self._app, composer.pastes.expand(composer.text))
+            edited = await edit_in_editor(self._app, composer.pastes.expand(draft))
         except DirgeError as error:
             self._app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
             return

@@ -5,14 +5,26 @@ from typing import ClassVar, Literal
 
 from textual import events
 from textual.message import Message
-from textual.widgets import TextArea
 
-from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.prompt.editing import Editing
 from dirge_py.ui.prompt.history import History
-from dirge_py.ui.prompt.pastes import LARGEST, Pastes
+from dirge_py.ui.prompt.pastes import LARGEST
+from dirge_py.ui.prompt.searching import Searching
+from dirge_py.ui.prompt.vim_input import VimInput
+
+_MOVES = ("left", "right", "word_left", "word_right", "line_start", "line_end")
+_MARKING = {
+    "up": "select_up",
+    "down": "select_down",
+    "cursor_text_start": "select_text_start",
+    "cursor_text_end": "select_text_end",
+    **{f"cursor_{way}": f"select_{way}" for way in _MOVES},
+}
+"""What moving does while a mark is set."""
 
 
-class Composer(TextArea, inherit_bindings=False):
+class Composer(Editing, inherit_bindings=False):
     """Where the next prompt is written. Keys come from the keymap, Textual's own are off."""
 
     DEFAULT_CSS = """
@@ -47,6 +59,9 @@ class Composer(TextArea, inherit_bindings=False):
     class PastedTooMuch(Message):
         """Of a paste only the beginning was taken."""
 
+    class Restated(Message):
+        """`words` or `stashed` changed."""
+
     @dataclass
     class Chosen(Message):
         """A key for the list of proposals was pressed while it was open."""
@@ -54,27 +69,52 @@ class Composer(TextArea, inherit_bindings=False):
         action: str
 
     def __init__(self, keymap: Keymap, placeholder: str) -> None:
+        self._searching: Searching | None = None
         super().__init__(id="composer", placeholder=placeholder, highlight_cursor_line=False)
         self.cursor_blink = False
         self.prompts = History()
-        self.pastes = Pastes()
         self._keymap = keymap
-        self._cut = ""
+        self._vim: VimInput | None = None
+        self._has_mark = False
+        self.stashed: list[str] = []
+        """Drafts put aside, the last one on top."""
         self.has_proposals = False
 
     # -- what others ask of it
 
     @property
-    def before_cursor(self) -> str:
-        return self.get_text_range((0, 0), self.cursor_location)
+    def draft(self) -> str:
+        """What the person has written, whatever a search shows in its place."""
+        return self._searching.draft if self._searching is not None else self.text
+
+    @property
+    def words(self) -> str:
+        """What is to be said of its state: a search that goes on, the mode of Vim."""
+        if self._searching is not None:
+            return self._searching.words
+        return self._vim.words if self._vim is not None else ""
+
+    @property
+    def may_propose(self) -> bool:
+        """Whether the text is of the person's own making: an earlier prompt needs no proposals."""
+        return self._searching is None and self.prompts.shown != self.text
+
+    @property
+    def has_vim(self) -> bool:
+        return self._vim is not None
+
+    def use_vim(self, *, is_on: bool) -> None:
+        """Take Vim's keys, beginning in insert mode, or give them up."""
+        self._vim = VimInput(self) if is_on else None
+        self.post_message(self.Restated())
 
     def put(self, text: str) -> None:
-        """Replace what is written; the cursor goes to its end."""
-        self.load_text(text)
-        self.move_cursor(self.document.end)
+        self._leave_search(takes=False)
+        super().put(text)
 
     def put_before(self, text: str) -> None:
         """Put `text` above the draft, which stays."""
+        self._leave_search(takes=False)
         self.put("\n".join(part for part in (text, self.text) if part))
 
     def replace_before(self, count: int, text: str) -> None:
@@ -82,22 +122,31 @@ class Composer(TextArea, inherit_bindings=False):
         row, column = self.cursor_location
         self.replace(text, (row, max(0, column - count)), (row, column))
 
+    def press_enter(self) -> None:
+        """Do what Enter does in the keymap that is in force."""
+        found = self._keymap.action("enter", "composer")
+        self.act(*(found or ("composer", "submit")))
+
     # -- keys
 
     async def _on_key(self, event: events.Key) -> None:
-        for_list = self._keymap.action(event.key, "list") if self.has_proposals else None
-        if for_list is not None and for_list[1] != "erase":
+        if self._is_taken(event):
             event.stop()
             event.prevent_default()
-            self.post_message(self.Chosen(for_list[1]))
             return
         found = self._keymap.action(event.key, "composer", "screen")
         if found is None:
+            self.did("")
+            self._has_mark = False
             await super()._on_key(event)
             return
         event.stop()
         event.prevent_default()
-        scope, action = found
+        self.act(*found)
+
+    def act(self, scope: Scope, action: str) -> None:
+        """Do what an action means here; what is not ours is asked of the parent."""
+        action = _MARKING.get(action, action) if self._has_mark else action
         own = getattr(self, f"key_action_{action}", None) if scope == "composer" else None
         edit = getattr(self, f"action_{action}", None) if scope == "composer" else None
         if own is not None:
@@ -106,6 +155,69 @@ class Composer(TextArea, inherit_bindings=False):
             edit()
         else:
             self.post_message(self.Wants(action))
+        self._has_mark = self._has_mark and action in {"set_mark", *_MARKING.values()}
+        self.did(action)
+        if self._vim is not None:
+            self._vim.rest()
+
+    def _is_taken(self, event: events.Key) -> bool:
+        """Whether a search, an open list or Vim has a use for the key."""
+        if self._searching is not None and self._search(event):
+            return True
+        found = self._keymap.action(event.key, "list") if self.has_proposals else None
+        if found is not None and found[1] != "erase":
+            self.post_message(self.Chosen(found[1]))
+            if self._vim is None or event.key != "escape":
+                return True
+        return self._vim is not None and self._press_vim(event)
+
+    def _press_vim(self, event: events.Key) -> bool:
+        assert self._vim is not None
+        is_sign = event.is_printable and event.character is not None
+        outcome = self._vim.press((event.character or "") if is_sign else event.key)
+        if outcome is None:
+            # A sign that is no order is not written either.
+            return is_sign and not self._vim.is_inserting
+        if outcome.wish in ("undo", "redo"):
+            (self.undo if outcome.wish == "undo" else self.redo)()
+        elif outcome.wish:
+            self.act("composer", outcome.wish)
+        self._vim.rest()
+        self.did("")
+        self.post_message(self.Restated())
+        return True
+
+    # -- searching
+
+    def key_action_search_history(self) -> None:
+        self._searching = Searching(self, self.prompts.prompts)
+        self.post_message(self.Restated())
+
+    def _search(self, event: events.Key) -> bool:
+        """Whether the key belongs to the search; any other takes the match, and does its work."""
+        assert self._searching is not None
+        found = self._keymap.action(event.key, "search")
+        if found is None and not event.is_printable:
+            self._leave_search(takes=True)
+            return False
+        if found is None:
+            self._searching.type(event.character or "")
+        elif found[1] in ("take", "leave"):
+            self._leave_search(takes=found[1] == "take")
+        else:
+            self._searching.act(found[1])
+        self.post_message(self.Restated())
+        return True
+
+    def _leave_search(self, *, takes: bool) -> None:
+        if self._searching is not None:
+            searching, self._searching = self._searching, None
+            searching.leave()
+            if takes and searching.match is not None:
+                self.put(searching.match)
+            self.post_message(self.Restated())
+
+    # -- pasting
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -114,24 +226,28 @@ class Composer(TextArea, inherit_bindings=False):
 
     def paste(self, pasted: str) -> None:
         """Put in what was pasted; a long text as a placeholder."""
+        self._leave_search(takes=True)
         if len(pasted) > LARGEST:
             self.post_message(self.PastedTooMuch())
         text, dropped = self.pastes.take(pasted, self.before_cursor)
-        if dropped:
-            self.replace_before(len(dropped), "")
-        self.insert(text)
+        self.did("")
+        self.history.checkpoint()
+        if dropped and self.selection.is_empty:
+            self.replace_before(len(dropped), text)
+        else:
+            self.write(text)
+        self.history.checkpoint()
+
+    # -- what keys do
 
     def key_action_submit(self) -> None:
-        if self.before_cursor.endswith("\\"):
-            self.replace_before(1, "\n")
-            return
-        self._send("now")
+        self._submit("now")
 
     def key_action_queue(self) -> None:
-        self._send("later")
+        self._submit("later")
 
     def key_action_newline(self) -> None:
-        self.insert("\n")
+        self.write("\n")
 
     def key_action_up(self) -> None:
         if not self.text:
@@ -153,7 +269,7 @@ class Composer(TextArea, inherit_bindings=False):
             self.put(older)
 
     def key_action_history_newer(self) -> None:
-        newer = self.prompts.newer()
+        newer = self.prompts.newer(self.text)
         if newer is not None:
             self.put(newer)
 
@@ -163,37 +279,29 @@ class Composer(TextArea, inherit_bindings=False):
         else:
             self.post_message(self.Wants("quit"))
 
-    def key_action_delete_left(self) -> None:
-        pasted = self.pastes.placeholder_before(self.before_cursor)
-        if pasted:
-            self.replace_before(len(pasted), "")
-        else:
-            self.action_delete_left()
+    def key_action_set_mark(self) -> None:
+        """From here on moving selects."""
+        self.move_cursor(self.cursor_location)
+        self._has_mark = True
 
-    def key_action_cut_to_end(self) -> None:
-        row, column = self.cursor_location
-        self._cut_range((row, column), (row, len(self.document[row])))
+    def key_action_stash(self) -> None:
+        """Put the draft aside; with an empty input: take the last one back."""
+        if self.text.strip():
+            self.stashed.append(self.text)
+            self.put("")
+        elif self.stashed:
+            self.put(self.stashed.pop())
+        self.post_message(self.Restated())
 
-    def key_action_cut_to_start(self) -> None:
-        row, column = self.cursor_location
-        self._cut_range((row, 0), (row, column))
-
-    def key_action_cut_word(self) -> None:
-        self._cut_range(self.get_cursor_word_left_location(), self.cursor_location)
-
-    def key_action_yank(self) -> None:
-        self.insert(self._cut)
-
-    def _cut_range(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        text = self.get_text_range(start, end)
-        if text:
-            self._cut = text
-            self.delete(start, end)
-
-    def _send(self, how: Literal["now", "later"]) -> None:
+    def _submit(self, how: Literal["now", "later"]) -> None:
+        if self.before_cursor.endswith("\\"):
+            self.replace_before(1, "\n")
+            return
         # Emptied here and now: what is typed while the message is on its way is the next prompt.
         text = self.text
         if text.strip():
             self.prompts.add(text)
-            self.put("")
+            self.load_text("")
+            if self._vim is not None:
+                self._vim.begin()
         self.post_message(self.Sent(text, how))

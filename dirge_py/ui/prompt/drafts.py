@@ -1,22 +1,29 @@
-"""What stands in the input, kept with the session while it is written."""
+"""What stands in the input and beside it, kept with the session while it is written."""
 
 import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dirge_py.talk.talk import typed_text
+
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.ui.prompt.composer import Composer
+    from dirge_py.ui.prompt.proposer import Proposer
 
-CALM_S = 0.7
+CALM_S = 0.3
 """After the last key."""
 
-LONGEST_S = 5.0
-"""While keys keep coming: each time the whole draft is written."""
+LONGEST_S = 0.6
+"""While keys keep coming."""
+
+_LONG_CHARACTERS = 10_000
+_LONG_S = 3.0
+"""The same for a long draft: each time the whole of it is written."""
 
 
 class Drafts:
-    """Keeps the draft of the conversation soon after it changed, and at the end."""
+    """Keeps the draft of the conversation, and those put aside, soon after they changed."""
 
     def __init__(
         self, composer: "Composer", conversation: "Callable[[], Conversation | None]"
@@ -34,13 +41,55 @@ class Drafts:
             self._since = now
         else:
             self._timer.cancel()
-        self._timer = loop.call_at(min(now + CALM_S, self._since + LONGEST_S), self.keep)
+        longest_s = _LONG_S if len(self._composer.draft) > _LONG_CHARACTERS else LONGEST_S
+        self._timer = loop.call_at(min(now + CALM_S, self._since + longest_s), self.keep)
 
     def keep(self) -> None:
         """Keep what stands there now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        conversation = self._conversation()
+        conversation, composer = self._conversation(), self._composer
         if conversation is not None:
-            conversation.unsent.keep_draft(self._composer.pastes.expand(self._composer.text))
+            expand = composer.pastes.expand
+            conversation.unsent.keep_draft(expand(composer.draft))
+            conversation.unsent.keep_stash([expand(text) for text in composer.stashed])
+
+    def leave(self) -> None:
+        """The conversation is left; what its session keeps stays with it."""
+        self.keep()
+        conversation = self._conversation()
+        if conversation is None:
+            return
+        if conversation.unsent.is_kept:
+            self._composer.put("")
+            self._composer.stashed.clear()
+        conversation.unsent.let_go()
+
+    def take_up(self, conversation: "Conversation") -> None:
+        """Go on with what was typed for this conversation, and with the prompts before it."""
+        composer, unsent = self._composer, conversation.unsent
+        fold = composer.pastes.recalled
+        said = [
+            typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
+        ]
+        stored = unsent.prompts.load() if unsent.prompts is not None else ()
+        composer.prompts.take_up(map(fold, stored), map(fold, said))
+        if unsent.draft:
+            composer.put_before(unsent.draft)
+        composer.stashed[:0] = map(fold, unsent.stash)
+
+    def sent(self, text: str) -> str:
+        """What was sent, in full; it is kept for later sessions too."""
+        whole = self._composer.pastes.expand(text)
+        conversation = self._conversation()
+        if conversation is not None and conversation.unsent.prompts is not None:
+            conversation.unsent.prompts.add(whole)
+        return whole
+
+    def let_propose(self, proposer: "Proposer") -> None:
+        """Propose for what the person writes; what was called back is complete."""
+        if self._composer.may_propose:
+            proposer.look()
+        else:
+            proposer.close()

@@ -1,6 +1,7 @@
 """Large pastes stand in the input as `[12 lines pasted]` and are put back when it is sent."""
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.clean import clean
 
@@ -9,14 +10,20 @@ LARGEST = 1_048_576
 
 _INLINE_LINES = 3
 _INLINE_CHARACTERS = 2_000
-_PLACEHOLDER = re.compile(r"\[\d+ (?:lines|characters) pasted(?: #\d+)?\]")
+_FIRST_SIGN = 0x100000
+_READABLE_CHARACTERS = 40_000
+"""A text that is called back is shown in full up to here: a longer one makes every key slow."""
 
 
 class Pastes:
-    """What was pasted since the start. Kept, so that a prompt called back still means the same."""
+    """What was pasted since the start. Kept, so that a prompt called back still means the same.
+
+    A placeholder is one thing to whoever edits: `spans` says where one stands.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
 
     def take(self, pasted: str, before: str) -> tuple[str, str]:
         """What to insert for a paste, and what of `before` (the text up to the cursor) to drop.
@@ -30,23 +37,85 @@ class Pastes:
         last = self.placeholder_before(before)
         if last and self._texts[last] == text:
             return text, last
-        many = f"{lines} lines" if lines > _INLINE_LINES else f"{len(text)} characters"
-        return self._name(text, many), ""
+        return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
+
+    def stand_in(self, words: str, text: str) -> str:
+        """A placeholder with these words for `text`: `[words]`, or `[words #2]` and so on."""
+        name = f"[{words}]"
+        number = 2
+        while self._texts.get(name, text) != text:
+            name = f"[{words} #{number}]"
+            number += 1
+        if name not in self._texts:
+            self._texts[name] = text
+            self._pattern = re.compile("|".join(map(re.escape, self._texts)))
+        return name
 
     def expand(self, text: str) -> str:
         """`text` with every placeholder replaced by what was pasted."""
-        return _PLACEHOLDER.sub(lambda match: self._texts.get(match[0], match[0]), text)
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda match: self._texts[match[0]], text)
+
+    def fold(self, text: str, names: Iterable[str] | None = None) -> str:
+        """`text` with what was pasted replaced by its placeholder, the longest first.
+
+        `names`: only these placeholders; else all there are.
+        """
+        known = self._texts if names is None else {name: self._texts[name] for name in names}
+        pieces = [text]
+        for name, pasted in sorted(known.items(), key=lambda item: -len(item[1])):
+            pieces = [
+                part
+                for piece in pieces
+                for part in ([piece] if piece in known else _split(piece, pasted, name))
+            ]
+        return "".join(pieces)
+
+    def recalled(self, text: str) -> str:
+        """A text that comes back from elsewhere, short enough to be edited quickly."""
+        folded = self.fold(text)
+        if len(folded) <= _READABLE_CHARACTERS:
+            return folded
+        whole = self.expand(folded)
+        return self.stand_in(f"{_amount(whole, whole.count(chr(10)) + 1)} from before", whole)
+
+    def spans(self, line: str) -> Sequence[tuple[int, int]]:
+        """Where placeholders stand in a line: start and end, from the left."""
+        if self._pattern is None or "[" not in line:
+            return ()
+        return [match.span() for match in self._pattern.finditer(line)]
+
+    def names_in(self, text: str) -> Sequence[str]:
+        """The placeholders in `text`, from the left."""
+        return [text[start:end] for start, end in self.spans(text)]
+
+    def as_signs(self, text: str) -> str:
+        """`text` with one character of a private range for each placeholder."""
+        if self._pattern is None:
+            return text
+        numbers = {name: number for number, name in enumerate(self._texts)}
+        return self._pattern.sub(lambda found: chr(_FIRST_SIGN + numbers[found[0]]), text)
+
+    def from_signs(self, text: str) -> str:
+        """The placeholders again, for what `as_signs` gave or a part of it."""
+        names = {_FIRST_SIGN + number: name for number, name in enumerate(self._texts)}
+        return text.translate(names)
 
     def placeholder_before(self, before: str) -> str:
         """The placeholder that ends exactly at the cursor, else an empty string."""
-        found = re.search(_PLACEHOLDER.pattern + r"\Z", before)
-        return found[0] if found and found[0] in self._texts else ""
+        spans = self.spans(before)
+        if spans and spans[-1][1] == len(before):
+            return before[spans[-1][0] :]
+        return ""
 
-    def _name(self, text: str, many: str) -> str:
-        name = f"[{many} pasted]"
-        number = 2
-        while self._texts.get(name, text) != text:
-            name = f"[{many} pasted #{number}]"
-            number += 1
-        self._texts[name] = text
-        return name
+
+def _amount(text: str, lines: int) -> str:
+    return f"{lines} lines" if lines > _INLINE_LINES else f"{len(text)} characters"
+
+
+def _split(text: str, pasted: str, name: str) -> Iterator[str]:
+    for number, piece in enumerate(text.split(pasted)):
+        if number:
+            yield name
+        yield piece

@@ -1,0 +1,1 @@
+"""Vim's keys over a text and a cursor: nothing here knows of a screen."""

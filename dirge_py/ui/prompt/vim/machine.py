@@ -1,0 +1,348 @@
+"""Vim's modes over a text and a cursor: a key goes in, another text and cursor come out."""
+
+import dataclasses
+from typing import Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.ui.prompt.vim.changes import (
+    Place,
+    Register,
+    joined,
+    lines_around,
+    opened,
+    put,
+    replaced,
+    restyled,
+    typed_between,
+    within_line,
+    without_lines,
+)
+from dirge_py.ui.prompt.vim.grammar import Phrase, read
+from dirge_py.ui.prompt.vim.motions import Found, Target, find, move, opposite
+from dirge_py.ui.prompt.vim.objects import find_object
+from dirge_py.ui.prompt.vim.words import first_word_on_line, line_end, line_start, rested
+
+Mode = Literal["insert", "normal", "visual", "visual line"]
+Wish = Literal["", "undo", "redo", "history_older", "history_newer"]
+
+_LONGEST = 4_000_000
+"""Characters up to which a count may make a text grow."""
+
+_AS_LETTERS = {"backspace": "h", "left": "h", "right": "l", "home": "0", "end": "$", "space": "l"}
+_WHOLE_LINE = {"D": "d", "C": "c", "Y": "y", "S": "c", "R": "c"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a key made: text, cursor, the other end of a selection; `wish`: what others must do.
+
+    `cut`: what was deleted or copied by it.
+    """
+
+    text: str
+    at: int
+    anchor: int | None = None
+    wish: Wish = ""
+    cut: str = ""
+
+
+class Vim:
+    """Modes, registers and what was done last. `mode` begins as insert, as in any prompt."""
+
+    def __init__(self) -> None:
+        self.mode: Mode = "insert"
+        self.register = Register()
+        self._keys = ""
+        self._found: Found | None = None
+        self._column: int | None = None
+        self._anchor = 0
+        self._cut = ""
+        self._wish: Wish = ""
+        self._done = ""
+        self._inserted = ""
+        self._before = Place("", 0)
+        self._repeats = False
+
+    @property
+    def pending(self) -> str:
+        """The keys of an order that is not complete."""
+        return self._keys
+
+    def begin(self) -> None:
+        """An empty input: writing starts, and nothing is half said."""
+        self.mode, self._keys, self._column = "insert", "", None
+
+    def press(self, key: str, text: str, at: int) -> Outcome | None:
+        """Take a key: a character, `escape`, `ctrl+r` or an arrow's name. None: not for us.
+
+        `at` is the cursor, an offset into `text`.
+        """
+        self._cut, self._wish = "", ""
+        at = max(0, min(at, len(text)))
+        if key == "escape":
+            return self._escape(text, at)
+        if self.mode == "insert":
+            return None
+        if key == "ctrl+r":
+            self._keys = ""
+            return Outcome(text=text, at=at, wish="redo")
+        if not (self._keys and self._keys[-1] in "rfFtT"):
+            key = _AS_LETTERS.get(key, key)
+        key = " " if key == "space" else key
+        if len(key) != 1:
+            self._keys = ""
+            return None
+        return self._take(key, Place(text, at))
+
+    # -- orders
+
+    def _take(self, key: str, place: Place) -> Outcome | None:
+        keys, self._keys = self._keys + key, ""
+        phrase = read(keys, is_visual=self.mode != "normal")
+        if phrase == "more":
+            self._keys = keys
+            return self._outcome(place)
+        if phrase == "nothing":
+            return self._outcome(place) if len(keys) > 1 or key.isprintable() else None
+        assert isinstance(phrase, Phrase)
+        if phrase.what not in ("j", "k"):
+            self._column = None
+        if phrase.kind == "command" and phrase.what == "." and self.mode == "normal":
+            return self._again(place, phrase.count)
+        was_visual = self.mode != "normal"
+        after = self._visual(phrase, place) if was_visual else self._normal(phrase, place)
+        if not was_visual and not self._repeats and _changes(phrase):
+            self._done, self._inserted = keys, ""
+        return self._outcome(after)
+
+    def _outcome(self, place: Place) -> Outcome:
+        at, anchor = place.at, None
+        if self.mode == "normal":
+            at = rested(place.text, at)
+        elif self.mode == "visual":
+            at, anchor = min(at, len(place.text)), min(self._anchor, len(place.text))
+        elif self.mode == "visual line":
+            anchor = min(self._anchor, len(place.text))
+        return Outcome(text=place.text, at=at, anchor=anchor, wish=self._wish, cut=self._cut)
+
+    def _escape(self, text: str, at: int) -> Outcome | None:
+        """Back to normal mode; there, without an order begun, it is for others."""
+        if self.mode == "normal" and not self._keys:
+            return None
+        if self.mode == "insert":
+            self._inserted = typed_between(self._before, text)
+            at = max(line_start(text, at), at - 1)
+        self.mode, self._keys = "normal", ""
+        return self._outcome(Place(text, at))
+
+    def _again(self, place: Place, count: int | None) -> Outcome:
+        """Do the last change once more."""
+        self._repeats = True
+        keys, inserted = self._done, self._inserted
+        if count is not None:
+            keys = f"{count}{keys.lstrip('0123456789')}"
+        done = self._outcome(place)
+        try:
+            for key in keys:
+                done = self.press(key, done.text, done.at) or done
+            if self.mode == "insert":
+                text = done.text[: done.at] + inserted + done.text[done.at :]
+                self.mode = "normal"
+                at = max(line_start(text, done.at), done.at + len(inserted) - 1)
+                done = dataclasses.replace(self._outcome(Place(text, at)), cut=done.cut)
+        finally:
+            self._repeats = False
+        return done
+
+    def _normal(self, phrase: Phrase, place: Place) -> Place:
+        if phrase.kind == "command":
+            return self._command(phrase, place)
+        text, at = place.text, place.at
+        if phrase.kind == "line":
+            below = move(text, at, "j", count=(phrase.count or 1) - 1) if phrase.count else None
+            last = below.at if below else len(text) if (phrase.count or 1) > 1 else at
+            return self._operate(phrase.operator, place, at, Target(last, "lines"))
+        if phrase.kind == "object":
+            found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            if found is None:
+                return place
+            return self._operate(phrase.operator, place, found[0], Target(found[1]))
+        target = self._target(phrase, place)
+        if target is None:
+            return self._beyond(phrase, place)
+        if not phrase.operator:
+            return Place(text, target.at)
+        return self._operate(phrase.operator, place, at, target)
+
+    def _target(self, phrase: Phrase, place: Place) -> Target | None:
+        text, at = place.text, place.at
+        if phrase.kind == "find":
+            self._found = Found(phrase.what, phrase.char)
+            return find(text, at, self._found, times=phrase.count or 1)
+        if phrase.what in (";", ","):
+            if self._found is None:
+                return None
+            found = self._found if phrase.what == ";" else opposite(self._found)
+            return find(text, at, found, times=phrase.count or 1, is_again=True)
+        if phrase.what in ("j", "k"):
+            if self._column is None:
+                self._column = at - line_start(text, at)
+            return move(text, at, phrase.what, count=phrase.count, column=self._column)
+        if phrase.operator == "c" and phrase.what in ("w", "W") and at < len(text):
+            # As in Vim: changing a word leaves the space behind it.
+            return self._changed_word(phrase, place)
+        target = move(text, at, phrase.what, count=phrase.count)
+        if phrase.operator and phrase.what in ("w", "W") and target is not None:
+            return within_line(text, at, target)
+        return target
+
+    def _changed_word(self, phrase: Phrase, place: Place) -> Target | None:
+        text, at = place.text, place.at
+        motion = "e" if phrase.what == "w" else "E"
+        if text[at].isspace():
+            found = move(text, at, phrase.what, count=phrase.count)
+            return within_line(text, at, found) if found else None
+        # On the last letter of a word, `e` would go on to the next one.
+        found = move(text, at - 1, motion, count=phrase.count) if at else None
+        if found is not None and found.at >= at:
+            return found
+        return move(text, at, motion, count=phrase.count) if len(text) > 1 else Target(1)
+
+    def _beyond(self, phrase: Phrase, place: Place) -> Place:
+        """A line before the first or behind the last: earlier and later prompts are there."""
+        if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
+            self._wish = "history_older" if phrase.what == "k" else "history_newer"
+        return place
+
+    # -- changes
+
+    def _operate(self, operator: str, place: Place, start: int, target: Target) -> Place:
+        """Delete, change or copy from `start` to the target."""
+        text = place.text
+        if target.reach == "lines":
+            return self._operate_lines(operator, place, *lines_around(text, start, target.at))
+        low, high = min(start, target.at), max(start, target.at)
+        if target.reach == "inclusive":
+            high = min(high + 1, len(text))
+        self._keep(Register(text[low:high]))
+        if operator == "y":
+            return Place(text, low)
+        if operator == "c":
+            return self._insert(Place(text[:low] + text[high:], low))
+        return Place(text[:low] + text[high:], low)
+
+    def _operate_lines(self, operator: str, place: Place, start: int, end: int) -> Place:
+        text = place.text
+        self._keep(Register(text[start:end], is_lines=True))
+        if operator == "y":
+            return Place(text, min(place.at, start) if place.at < start else place.at)
+        if operator == "c":
+            return self._insert(Place(text[:start] + text[end:], start))
+        left = without_lines(text, start, end)
+        return Place(left.text, first_word_on_line(left.text, left.at))
+
+    def _keep(self, register: Register) -> None:
+        if register.text or register.is_lines:
+            self.register = register
+            self._cut = register.text
+
+    def _insert(self, place: Place) -> Place:
+        self.mode = "insert"
+        self._before = place
+        return place
+
+    def _command(self, phrase: Phrase, place: Place) -> Place:
+        text, at, what = place.text, place.at, phrase.what
+        times = phrase.count or 1
+        if what in "iaIAoO":
+            return self._insert(opened(what, place))
+        if what in "DCYS":
+            return self._to_line_end(what, times, place)
+        if what in "xXs":
+            return self._by_characters(what, times, place)
+        if what in "pP":
+            times = max(1, min(times, _LONGEST // max(1, len(self.register.text))))
+            return put(place, self.register, is_after=what == "p", times=times)
+        if what in "vV":
+            self.mode, self._anchor = ("visual" if what == "v" else "visual line"), at
+        elif what == "u":
+            self._wish = "undo"
+        elif what == "J":
+            return joined(text, at, times)
+        elif what in "r~":
+            return replaced(place, times, phrase.char)
+        return place
+
+    def _to_line_end(self, what: str, times: int, place: Place) -> Place:
+        text, at = place.text, place.at
+        if what in "YS":
+            below = move(text, at, "j", count=times - 1) if times > 1 else Target(at)
+            last = below.at if below else len(text)
+            return self._operate(_WHOLE_LINE[what], place, at, Target(last, "lines"))
+        below = move(text, at, "$", count=times) or Target(len(text))
+        end = line_end(text, below.at)
+        return self._operate(_WHOLE_LINE[what], place, at, Target(end))
+
+    def _by_characters(self, what: str, times: int, place: Place) -> Place:
+        text, at = place.text, place.at
+        other = max(line_start(text, at), at - times)
+        if what != "X":
+            other = min(line_end(text, at), at + times)
+        return self._operate("c" if what == "s" else "d", place, at, Target(other))
+
+    # -- what is selected
+
+    def _visual(self, phrase: Phrase, place: Place) -> Place:
+        text, at = place.text, place.at
+        if phrase.kind == "command":
+            return self._visual_command(phrase, place)
+        if phrase.kind == "object":
+            found = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            if found is None or found[0] == found[1]:
+                return place
+            self._anchor = found[0]
+            return Place(text, found[1] - 1)
+        target = self._target(phrase, place)
+        return Place(text, min(target.at, max(0, len(text) - 1))) if target else place
+
+    def _visual_command(self, phrase: Phrase, place: Place) -> Place:
+        text, at, what = place.text, place.at, phrase.what
+        if what in "vV":
+            wanted: Mode = "visual" if what == "v" else "visual line"
+            self.mode = "normal" if self.mode == wanted else wanted
+            return place
+        if what in "oO":
+            self._anchor, at = at, self._anchor
+            return Place(text, min(at, len(text)))
+        start, end = sorted((min(self._anchor, len(text)), at))
+        is_lines = self.mode == "visual line" or what in "DCYSRX"
+        self.mode = "normal"
+        if is_lines:
+            start, end = lines_around(text, start, end)
+        else:
+            end = min(len(text), end + 1)
+        if what in "r~uU":
+            return Place(
+                text[:start] + restyled(text[start:end], what, phrase.char) + text[end:], start
+            )
+        if what == "J":
+            return joined(text, start, text.count("\n", start, end) + 1)
+        if what in "pP":
+            return self._putreplaced(place, start, end, is_lines=is_lines)
+        operator = _WHOLE_LINE.get(what) or {"x": "d", "X": "d", "s": "c"}.get(what, what)
+        if is_lines:
+            return self._operate_lines(operator, place, start, end)
+        return self._operate(operator, place, start, Target(end))
+
+    def _putreplaced(self, place: Place, start: int, end: int, *, is_lines: bool) -> Place:
+        text, taken = place.text, self.register
+        self._keep(Register(text[start:end], is_lines=is_lines))
+        pasted = taken.text if is_lines or not taken.is_lines else f"\n{taken.text}\n"
+        return Place(text[:start] + pasted + text[end:], max(start, start + len(pasted) - 1))
+
+
+def _changes(phrase: Phrase) -> bool:
+    """Whether it is what `.` does again."""
+    if phrase.kind == "command":
+        return phrase.what not in "yYvVu."
+    return phrase.operator in ("d", "c")

@@ -1,0 +1,317 @@
+"""Editing: cutting and putting back, undo, selections, and placeholders that stay whole."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import events
+
+from dirge_py.ui.prompt.kill_ring import KillRing
+from dirge_py.ui.prompt.pastes import LARGEST, Pastes
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+TWELVE = "\n".join(f"line {n}" for n in range(12))
+PLACEHOLDER = "[12 lines pasted]"
+
+
+# -- cutting and putting back
+
+
+async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(room: Room):
+    """Case F13."""
+    async with desk(room) as d:
+        await d.type("alpha beta gamma")
+        await d.pilot.press("ctrl+left", "ctrl+k", "ctrl+y")
+        assert d.app.composer.text == "alpha beta gamma"
+        await d.pilot.press("ctrl+w", "ctrl+w", "ctrl+y")
+        assert d.app.composer.text == "alpha beta gamma"
+        await d.pilot.press("alt+y")
+        assert d.app.composer.text == "alpha gamma"
+        await d.pilot.press("alt+y")
+        assert d.app.composer.text == "alpha beta gamma"
+
+
+async def test_alt_y_does_nothing_unless_right_after_a_yank(room: Room):
+    async with desk(room) as d:
+        await d.type("one two")
+        await d.pilot.press("ctrl+w", "ctrl+y", "left", "alt+y")
+        assert d.app.composer.text == "one two"
+
+
+async def test_each_way_of_cutting_can_be_put_back(room: Room):
+    async with desk(room) as d:
+        for keys, left in (
+            (("ctrl+k",), "one"),
+            (("ctrl+u",), " two"),
+            (("alt+d",), "one"),
+            (("alt+backspace",), " two"),
+        ):
+            d.app.composer.put("one two")
+            await d.pilot.press("ctrl+a", "alt+f", *keys)
+            assert d.app.composer.text == left
+            await d.pilot.press("ctrl+y")
+            assert d.app.composer.text == "one two"
+
+
+async def test_cutting_at_the_end_of_a_line_takes_the_line_break(room: Room):
+    async with desk(room) as d:
+        d.app.composer.put("one\ntwo")
+        await d.pilot.press("ctrl+u", "ctrl+u")
+        assert d.app.composer.text == "one"
+        await d.pilot.press("ctrl+y")
+        assert d.app.composer.text == "one\ntwo"
+        await d.pilot.press("up", "end", "ctrl+k")
+        assert d.app.composer.text == "onetwo"
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.booleans(), st.booleans()), max_size=30))
+def test_a_kill_ring_gives_the_last_ten_in_a_circle(cuts: list[tuple[str, bool, bool]]):
+    ring, kept = KillRing(), []
+    for text, joins, is_before in cuts:
+        ring.push(text, joins=joins, before=is_before)
+        if text and joins and kept:
+            kept[-1] = text + kept[-1] if is_before else kept[-1] + text
+        elif text:
+            kept.append(text)
+    kept = kept[-10:]
+    assert ring.yank() == (kept[-1] if kept else "")
+    assert [ring.older() for _ in kept] == [*reversed(kept[:-1]), *kept[-1:]]
+
+
+# -- undo
+
+
+async def test_undo_goes_by_words_and_redo_takes_it_back(room: Room):
+    async with desk(room) as d:
+        await d.type("one two three")
+        await d.pilot.press("ctrl+underscore")
+        assert d.app.composer.text == "one two "
+        await d.pilot.press("ctrl+underscore")
+        assert d.app.composer.text == "one "
+        await d.pilot.press("alt+r")
+        assert d.app.composer.text == "one two "
+
+
+async def test_a_cut_and_a_paste_are_one_step_each(room: Room):
+    async with desk(room) as d:
+        await d.type("a")
+        await d.paste("bc")
+        await d.type("d")
+        await d.pilot.press("ctrl+w")
+        texts = []
+        for _ in range(4):
+            await d.pilot.press("ctrl+underscore")
+            texts.append(d.app.composer.text)
+        assert texts == ["abcd", "abc", "a", ""]
+
+
+async def test_a_cleared_input_comes_back_with_undo(room: Room):
+    async with desk(room) as d:
+        await d.type("a long thought")
+        await d.pilot.press("ctrl+c")
+        assert d.app.composer.text == ""
+        await d.pilot.press("ctrl+underscore")
+        assert d.app.composer.text == "a long thought"
+
+
+KEYS = (
+    *("a", "b", "space", "left", "right", "up", "down", "home", "end", "backspace", "delete"),
+    *("ctrl+k", "ctrl+u", "ctrl+w", "alt+d", "alt+backspace", "ctrl+y", "alt+y", "newline"),
+    *("shift+left", "shift+right", "ctrl+shift+left", "shift+home", "shift+up", "ctrl+left"),
+    *("ctrl+right", "undo", "alt+r", "ctrl+@", "paste", "paste short", "other paste"),
+)
+PASTED = {"paste": TWELVE, "paste short": "one\ntwo", "other paste": "x" * 3000}
+
+
+async def do(d: Desk, key: str) -> None:
+    composer = d.app.composer
+    if key in PASTED:
+        composer.paste(PASTED[key])
+    elif key == "newline":
+        composer.key_action_newline()
+    elif key == "undo":
+        composer.action_undo()
+    else:
+        found = d.app.keymap.action(key, "composer")
+        if found is None:
+            composer.did("")
+            composer.write(" " if key == "space" else key)
+        elif (found[1], composer.navigator.is_first_wrapped_line(composer.cursor_location)) != (
+            "up",
+            True,
+        ):
+            composer.act(*found)
+
+
+async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(room: Room):
+    """Peers' failure 16: half a placeholder would be sent as it stands there."""
+    chance = random.Random(7)
+    async with desk(room) as d:
+        composer = d.app.composer
+        for _ in range(25):
+            composer.load_text("")
+            for key in chance.choices(KEYS, k=40):
+                await do(d, key)
+                left = composer.text
+                for name in composer.pastes.names_in(left):
+                    left = left.replace(name, "")
+                assert "pasted" not in left.replace(TWELVE, "")
+                assert "[" not in left
+                assert "]" not in left
+                row, column = composer.cursor_location
+                assert not any(a < column < b for a, b in composer.pastes.spans(composer.document[row]))
+            ended_with = composer.text
+            undone = 0
+            while composer.history.undo_stack:
+                composer.action_undo()
+                undone += 1
+            assert composer.text == ""
+            for _ in range(undone):
+                composer.action_redo()
+            assert composer.text == ended_with
+            await d.pilot.pause()
+
+
+# -- selecting
+
+
+async def test_shift_and_an_arrow_select_and_typing_replaces_it(room: Room):
+    async with desk(room) as d:
+        await d.type("one two three")
+        await d.pilot.press("ctrl+shift+left", "shift+left")
+        assert d.app.selected_text() == " three"
+        await d.pilot.press("!")
+        assert d.app.composer.text == "one two!"
+        await d.pilot.press("shift+home", "x")
+        assert d.app.composer.text == "x"
+
+
+async def test_a_paste_takes_the_place_of_what_is_selected(room: Room):
+    async with desk(room) as d:
+        await d.type("one two")
+        await d.pilot.press("ctrl+shift+left")
+        await d.paste(TWELVE)
+        assert d.app.composer.text == f"one {PLACEHOLDER}"
+
+
+async def test_ctrl_c_copies_what_is_selected_and_leaves_it(room: Room):
+    async with desk(room) as d:
+        await d.type("one two")
+        await d.pilot.press("ctrl+shift+left", "ctrl+c")
+        await d.until(lambda: not d.app.selected_text())
+        assert d.app.composer.text == "one two"
+        assert d.app.is_running
+
+
+async def test_a_mark_makes_moving_select_until_something_else_is_done(room: Room):
+    async with desk(room) as d:
+        await d.type("one two three")
+        await d.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
+        assert d.app.selected_text() == "one two"
+        await d.pilot.press("alt+w", "end", "ctrl+y")
+        assert d.app.composer.text == "one two threeone two"
+
+
+# -- placeholders are one thing
+
+
+async def test_the_cursor_goes_over_a_placeholder_in_one_step(room: Room):
+    async with desk(room) as d:
+        await d.paste(TWELVE)
+        await d.pilot.press("left", "a", "right", "b")
+        assert d.app.composer.text == f"a{PLACEHOLDER}b"
+        await d.pilot.press("alt+b", "alt+b", "x")
+        assert d.app.composer.text == f"ax{PLACEHOLDER}b"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("backspace",),
+        ("left", "delete"),
+        ("ctrl+w",),
+        ("alt+backspace",),
+        ("left", "alt+d"),
+        ("left", "ctrl+k"),
+        ("shift+left", "delete"),
+        ("left", "shift+right", "backspace"),
+    ],
+)
+async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(
+    room: Room, keys: tuple[str, ...]
+):
+    async with desk(room) as d:
+        await d.type("x ")
+        await d.paste(TWELVE)
+        await d.pilot.press(*keys)
+        assert d.app.composer.text == "x "
+        await d.pilot.press("ctrl+underscore", "enter")
+        await d.until(lambda: d.sent)
+        assert d.sent == [f"x {TWELVE}"]
+
+
+async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(room: Room):
+    async with desk(room) as d:
+        await d.paste(TWELVE)
+        await d.pilot.press("ctrl+w", "y", "space", "ctrl+y", "enter")
+        await d.until(lambda: d.sent)
+        assert d.sent == [f"y {TWELVE}"]
+
+
+# -- what arrives
+
+
+async def test_what_is_typed_right_after_a_paste_comes_behind_it(room: Room):
+    """Peers' failures 14 and 15."""
+    async with desk(room) as d:
+        composer = d.app.composer
+        composer.post_message(events.Paste(f"{TWELVE}\r"))
+        for key in "abc":
+            composer.post_message(events.Key(key, key))
+        await d.until(lambda: composer.text.endswith("c"))
+        assert composer.pastes.expand(composer.text) == f"{TWELVE}\nabc"
+        assert d.sent == []
+
+
+async def test_of_five_megabytes_the_first_is_taken_and_said(room: Room):
+    async with desk(room) as d:
+        await d.paste("word " * 1_000_000)
+        await d.until(lambda: "Only the first MiB of the paste was taken." in d.text)
+        assert len(d.app.composer.text) < 40
+        assert len(d.app.composer.pastes.expand(d.app.composer.text)) == LARGEST
+
+
+async def test_nothing_of_a_clipboard_breaks_what_is_stored(room: Room):
+    """Peers' failure 21."""
+    async with desk(room) as d:
+        await d.paste("a\ud83d\x00b\udc00")
+        await d.pilot.press("enter")
+        await d.idle()
+        assert d.sent == ["a\ufffdb\ufffd"]
+        assert "\ufffd" in room.journal.read_text()
+
+
+PIECES = st.sampled_from(["a", " ", "\n", "[", "]", "[12 lines pasted]", "1\n2\n3\n4\n5", TWELVE])
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_folding_a_text_never_changes_what_it_means(text: str):
+    pastes = Pastes()
+    pastes.take(TWELVE, "")
+    pastes.take("1\n2\n3\n4\n5", "")
+    meant = pastes.expand(text)
+    assert pastes.expand(pastes.fold(text)) == meant
+    assert pastes.expand(pastes.recalled(text)) == meant
+    signs = pastes.as_signs(text)
+    assert pastes.from_signs(signs) == text
+    assert PLACEHOLDER not in signs
+
+
+def test_a_huge_text_that_comes_back_is_one_placeholder():
+    pastes = Pastes()
+    text = "line\n" * 20_000
+    shown = pastes.recalled(text)
+    assert shown == "[20001 lines from before]"
+    assert pastes.expand(shown) == text
