@@ -24,8 +24,8 @@ OnBytes: TypeAlias = Callable[[bytes], None]
 MOST_TYPED_BYTES = 1024 * 1024
 """Input that waits for a program which does not read; what comes after it is let go."""
 
-_READ_BYTES = 64 * 1024
-_PAUSE_S = 0.005
+_READ_BYTES = 32 * 1024
+_PAUSE_S = 0.01
 
 # The session's first process to open the terminal makes it the one that its keys are for.
 _TAKE_TERMINAL = ': <"$0"; exec "$@"'
@@ -99,7 +99,7 @@ def _explained(error: OSError | ValueError, cwd: str) -> ProcessError:
 class PtyCommand(RunningCommand):
     """A started command on its terminal; `finished.output` is its text, without escape sequences.
 
-    However much it writes, at most 64 KiB are read at once: one that floods is made to wait.
+    However much it writes, at most 32 KiB are read at once: one that floods is made to wait.
     """
 
     def __init__(self, opened: Opened, tree: CommandTree, on_bytes: OnBytes) -> None:

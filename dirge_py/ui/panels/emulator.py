@@ -112,15 +112,15 @@ class Emulator:
         if shows_cursor and not back and cursor.y == row and not cursor.hidden:
             cursor_at = min(cursor.x, page.columns - 1)
         spans: Line = []
+        looks: object = None
         for column in range(page.columns):
             char: Char = cells[column]
+            if char[1:] == looks and column != cursor_at:
+                spans[-1] = (spans[-1][0] + char.data, spans[-1][1])
+                continue
+            looks = char[1:] if column != cursor_at else None
             style = _style(char._replace(data=""), text)
-            if column == cursor_at:
-                style += Style(reverse=True)
-            if spans and spans[-1][1] == style:
-                spans[-1] = (spans[-1][0] + char.data, style)
-            else:
-                spans.append((char.data, style))
+            spans.append((char.data, style if looks else style + Style(reverse=True)))
         return [(clean(words), style) for words, style in spans]
 
 
