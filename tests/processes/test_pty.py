@@ -45,7 +45,7 @@ class Seen:
         end = time.monotonic() + 10
         while not holds():
             assert time.monotonic() < end, self.raw[-500:]
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
