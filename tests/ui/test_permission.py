@@ -228,6 +228,21 @@ async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
             assert shown in d.screen
 
 
+async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room: Room):
+    async with desk(room) as d:
+        question = d.ask(request())
+        await d.asked()
+        await d.pilot.press("c")
+        await d.until(lambda: d.dialog and d.dialog.is_writing)
+        await d.type("1 2 y a p")
+        await d.pilot.press("shift+tab")
+
+        assert not question.done()
+        assert (d.talk.mode, list(d.talk.grants)) == ("standard", [])
+        await d.pilot.press("enter")
+        assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
+
+
 async def test_f17_typing_does_not_reach_the_input(room: Room):
     async with desk(room) as d:
         question = d.ask(request())

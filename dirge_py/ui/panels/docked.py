@@ -113,10 +113,11 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
             self.set_timer(self._opens_at - time.monotonic() + 0.01, self.repaint_menu)
 
     async def _on_key(self, event: events.Key) -> None:
+        # None of them goes on to the screen, whose keys would change what is being asked about.
+        event.stop()
         if self.is_writing:
             self.key_while_writing(event)
             return
-        event.stop()
         event.prevent_default()
         found = self._keymap.action(event.key, self.SCOPE, "screen")
         action = found[1] if found else ""

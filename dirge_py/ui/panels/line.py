@@ -59,10 +59,10 @@ class LineQuestion(Vertical):
             self.display = False
 
     async def _on_key(self, event: events.Key) -> None:
+        event.stop()
         found = self._keymap.action(event.key, "list")
         if found is None or found[1] not in ("choose", "close"):
             return
-        event.stop()
         event.prevent_default()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(self._input.value if found[1] == "choose" else None)
