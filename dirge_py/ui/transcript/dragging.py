@@ -41,6 +41,10 @@ class Dragging:
     def go_on(self, event: events.MouseMove) -> None:
         if self._from is None:
             return
+        if event.button == 0:
+            # It was let go where the terminal could not see it.
+            self.end()
+            return
         at = self._where(event)
         if at == self._at and not self._has_moved:
             return

@@ -42,7 +42,7 @@ def wrap(
     `first` and `rest` are put before the first line and before all others; `rest` is no part of the
     text, and `first` is one only if there is more in it than marks, such as the number of an item.
     """
-    lines = _wrap(spans, max(1, width - _cells(first)), max(1, width - _cells(rest)))
+    lines = _wrap(_joined(spans), max(1, width - _cells(first)), max(1, width - _cells(rest)))
     mark = "".join(text for text, _ in first)
     margins = [len(mark) if _MARGIN.fullmatch(mark) else 0, sum(len(text) for text, _ in rest)]
     return [

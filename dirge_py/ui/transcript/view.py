@@ -203,11 +203,12 @@ class Transcript(ScrollView, can_focus=True):
         if self._following.would_follow and not self.has_focus:
             self.go_to_end()
 
-    def on_focus(self) -> None:
-        self.hold()
-        self.reading.begin()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
+        if has_focus:
+            self.hold()
+            self.reading.begin()
+            return
         self.reading.end()
         self.refresh()
         if self.selection.ends is None:

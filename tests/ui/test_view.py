@@ -1,0 +1,310 @@
+"""The transcript on the screen: it stays where one reads, and what is selected is what was said."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from textual._xterm_parser import XTermParser
+
+from dirge_py.ui.transcript.blocks import NoticeBlock
+from dirge_py.ui.transcript.flow import Piece
+from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.tool_block import ToolBlock
+from dirge_py.ui.transcript.view import Transcript
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+WORDS = "many words that are wrapped somewhere "
+
+
+class Seat:
+    """A desk with a long transcript, and a mouse."""
+
+    def __init__(self, d: Desk) -> None:
+        self.d = d
+        self.view: Transcript = d.app.transcript
+        self._parser = XTermParser()
+
+    @property
+    def top(self) -> str:
+        """What stands in the first line of the view."""
+        return self.lines[0]
+
+    @property
+    def lines(self) -> list[str]:
+        """What is seen of the transcript, without the column of the scrollbar."""
+        width = self.view.content_size.width
+        shown = self.d.screen.split("\n")[: self.view.lines_in_view]
+        return [line[:width].rstrip() for line in shown]
+
+    @property
+    def marker(self) -> str:
+        return next((line for line in self.d.screen.split("\n") if "▼" in line), "")
+
+    async def settled(self) -> None:
+        self.view.redraw()
+        await self.d.pilot.pause()
+
+    async def mouse(self, *codes: tuple[int, int, int, str]) -> None:
+        """Reports as a terminal sends them: button, column and line from 0, `M` or `m`."""
+        for button, x, y, end in codes:
+            report = f"\x1b[<{button};{x + 1};{y + 1}{end}"
+            for event in self._parser.feed(report):
+                driver = self.d.app._driver
+                assert driver is not None
+                driver.process_message(event)
+            await self.d.pilot.pause()
+
+    async def drag(self, *places: tuple[int, int]) -> None:
+        (x, y), *rest = places
+        await self.mouse((0, x, y, "M"), *((32, a, b, "M") for a, b in rest))
+
+    async def let_go(self, x: int, y: int) -> None:
+        await self.mouse((0, x, y, "m"))
+
+
+@asynccontextmanager
+async def seat(
+    room: Room, *, size: tuple[int, int] = (60, 16), lines: int = 40
+) -> AsyncIterator[Seat]:
+    async with desk(room, size=size) as d:
+        d.app.transcript.clear()
+        for number in range(lines):
+            d.app.transcript.add(NoticeBlock(f"{number} {WORDS * 2}end"))
+        made = Seat(d)
+        await made.settled()
+        yield made
+
+
+async def test_the_view_stays_while_one_reads_back_and_output_streams(room: Room):
+    async with seat(room) as s:
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.pause()
+        before = s.lines[:8]
+        answer = ProseBlock(Piece(""), is_finished=False)
+        s.view.add(answer)
+        for count in range(1, 30):
+            answer.replace(Piece("line\n\n" * count))
+            s.view.touch(answer)
+            await s.settled()
+            assert s.lines[:8] == before
+
+
+async def test_the_view_stays_when_what_is_above_it_changes(room: Room):
+    async with seat(room) as s:
+        tool = ToolBlock("c", "bash", {"command": "x"})
+        first = s.view.layout_of_blocks.blocks[0]
+        s.view.insert(first, tool)
+        s.view.remove_block(first)
+        await s.settled()
+        await s.d.pilot.press("pageup", "pageup")
+        await s.d.pilot.pause()
+        before = s.lines[:8]
+        for lines in (3, 6, 1):
+            tool.show_progress("x\n" * lines, {})
+            s.view.touch(tool)
+            await s.settled()
+            assert s.lines[:8] == before
+        s.view.remove_block(tool)
+        await s.settled()
+
+        assert s.lines[:8] == before
+
+
+async def test_the_view_stays_when_the_text_in_it_is_parted(room: Room):
+    async with seat(room, lines=3) as s:
+        text = "".join(f"part {n}\n\n" for n in range(30))
+        answer = ProseBlock(Piece(text), is_finished=False)
+        s.view.add(answer)
+        await s.settled()
+        await s.d.pilot.press("pageup", "pageup")
+        await s.d.pilot.pause()
+        before = s.lines[:8]
+        assert "part" in before[0] + before[1]
+        for n in range(29):
+            s.view.insert(answer, ProseBlock(Piece(f"part {n}\n\n")))
+        answer.replace(Piece("part 29\n\n"))
+        s.view.touch(answer)
+        await s.settled()
+
+        assert s.lines[:8] == before
+
+
+async def test_the_view_stays_at_focus_theme_and_tick(room: Room):
+    async with seat(room) as s:
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.pause()
+        before = s.top
+        s.d.app.app_focus = False
+        await s.d.pilot.pause()
+        s.d.app.app_focus = True
+        await s.d.pilot.pause()
+        assert s.top == before
+        s.d.app.set_colors("light")
+        await s.d.pilot.pause()
+        assert s.top == before
+        s.d.app.pulse.beat()
+        await s.d.pilot.pause()
+
+        assert s.top == before
+
+
+async def test_the_same_text_is_on_top_after_other_sizes_and_back(room: Room):
+    async with seat(room) as s:
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.pause()
+        before, first = s.top, s.top.split()[:2]
+        for width in (37, 24, 80):
+            await s.d.pilot.resize_terminal(width, 16)
+            await s.d.pilot.pause()
+            assert first[0] in s.top.split()
+        await s.d.pilot.resize_terminal(60, 16)
+        await s.d.pilot.pause()
+
+        assert s.top == before
+
+
+async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
+    async with seat(room) as s:
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.pause()
+        assert not s.marker
+        for number in range(6):
+            s.view.add(NoticeBlock(f"new {number}"))
+        await s.settled()
+        assert "▼ 6 new lines below" in s.marker
+        y = s.d.screen.split("\n").index(s.marker)
+        await s.mouse((0, 50, y, "M"), (0, 50, y, "m"))
+
+        assert s.view.sticks
+        assert "new 5" in s.d.screen
+        assert not s.marker
+
+
+async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(room: Room):
+    said = "".join(f"- item {n} with [brackets] 日本 {'x' * n}\n" for n in range(60))
+    room.model.will_say(said)
+    async with desk(room, size=(50, 20)) as d:
+        await d.send("go")
+        await d.idle()
+
+        assert [d.text.count(f"item {n} with [brackets] 日本") for n in range(60)] == [1] * 60
+
+
+async def test_brackets_are_text_wherever_they_are_shown(room: Room):
+    async with seat(room, lines=1) as s:
+        tool = ToolBlock("c", "bash", {"command": "echo '[red]x[/]'"})
+        tool.finish("[/nothing] [bold]b[/bold] [@click=x]", {}, is_error=False, took_ms=0)
+        s.view.add(tool)
+        await s.settled()
+        await s.d.pilot.press("ctrl+f")
+        await s.d.type("[/")
+        await s.d.until(lambda: "1 of 3" in s.d.screen)
+
+        assert "[/nothing] [bold]b[/bold] [@click=x]" in s.d.screen
+        assert "echo '[red]x[/]'" in s.d.screen
+
+
+async def test_dragging_copies_what_was_wrapped_as_one_line(room: Room):
+    async with seat(room) as s:
+        before = s.lines
+        y = next(at for at, line in enumerate(before) if "· 38" in line)
+        await s.drag((3, y), (30, y), (10, y + 1), (59, y + 1))
+        await s.let_go(59, y + 1)
+
+        assert s.d.app.selected_text() == f"38 {WORDS * 2}end"
+        assert s.lines == before
+
+
+async def test_dragging_beyond_the_edge_scrolls_and_selects_on(room: Room):
+    async with seat(room) as s:
+        await s.drag((20, 8), (20, 4), (20, -0))
+        await s.mouse((32, 20, 0, "M"))
+        bottom = s.view.lines_in_view
+        await s.d.pilot.press("pageup", "pageup")
+        await s.d.pilot.pause()
+        await s.drag((1, 2), (20, bottom + 1))
+        await s.d.until(lambda: s.view.sticks or "39" in s.d.app.selected_text())
+        text = s.d.app.selected_text()
+        await s.let_go(20, bottom + 1)
+
+        assert text.count("\n") > 16
+        assert "39 many" in text
+        assert all(line.endswith("end") for line in text.split("\n")[1:-1])
+
+
+async def test_two_clicks_take_a_word_and_three_a_line(room: Room):
+    async with seat(room) as s:
+        y = next(at for at, line in enumerate(s.d.screen.split("\n")) if "· 38" in line)
+        click = ((0, 12, y, "M"), (0, 12, y, "m"))
+        await s.mouse(*click, *click)
+        assert s.d.app.selected_text() == "words"
+        await s.mouse(*click)
+        assert s.d.app.selected_text() == f"38 {WORDS * 2}end"
+
+
+async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
+    async with seat(room) as s:
+        tool = ToolBlock("c", "bash", {"command": "x"})
+        tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
+        s.view.add(tool)
+        await s.settled()
+        before = s.lines
+        y = next(at for at, line in enumerate(before) if "line2" in line)
+        click = ((0, 5, y, "M"), (0, 5, y, "m"))
+        await s.mouse(*click)
+        assert "line9" in s.d.text
+        await s.mouse(*click)
+
+        assert s.lines == before
+        assert s.d.app.selected_text() == "line2"
+
+
+async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
+    async with seat(room) as s:
+        await s.drag((3, 4), (30, 5))
+        await s.let_go(30, 5)
+        before = s.top
+        s.view.add(NoticeBlock("new\n" * 30))
+        await s.settled()
+        assert s.top == before
+        await s.d.pilot.press("ctrl+c")
+        await s.d.until(lambda: s.view.sticks)
+
+        assert not s.d.app.selected_text()
+        assert not s.marker
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "\x1b[<NaN;1;1M",
+        "\x1b[<0;NaN;NaNM",
+        "\x1b[<35;-1;5M",
+        "\x1b[<0;1M",
+        "\x1b[<;;M",
+        "\x1b[<0;1;1x",
+    ],
+)
+async def test_broken_mouse_reports_are_not_typed(room: Room, report: str):
+    async with seat(room, lines=1) as s:
+        driver = s.d.app._driver
+        assert driver is not None
+        for event in s._parser.feed(report + "a"):
+            driver.process_message(event)
+        await s.d.pilot.pause()
+
+        assert s.d.app.composer.text == "a"
+
+
+async def test_all_of_it_can_be_had_as_plain_text(room: Room):
+    async with seat(room, lines=2) as s:
+        tool = ToolBlock("c", "bash", {"command": "x"})
+        tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
+        s.view.add(tool)
+
+        text = s.view.plain_text()
+
+        assert f"0 {WORDS * 2}end\n1 {WORDS * 2}end\n\n● bash x\nline0\nline1\n" in text
+        assert text.endswith("line29\n")

@@ -1,0 +1,250 @@
+"""The layout of the transcript and the text in it, without an app."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len, split_graphemes
+from textual.strip import Strip
+
+from dirge_py.ui.ink import Ink, ink_for, load_theme
+from dirge_py.ui.transcript.blocks import BlockBase, NoticeBlock, UserBlock
+from dirge_py.ui.transcript.flow import Piece
+from dirge_py.ui.transcript.layout import Layout, Place
+from dirge_py.ui.transcript.lines import fold, wrap
+from dirge_py.ui.transcript.logical import Logical
+from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.selection import Selection
+from dirge_py.ui.transcript.spots import Spot, place_of, spot_at, texts_between
+from dirge_py.ui.transcript.tool_block import ToolBlock
+
+INK = ink_for(load_theme("dark"))
+FAMILY = "👨‍👩‍👧"
+PARTS = st.sampled_from(["a", "bc", " ", "é", "日本", FAMILY, "👍🏽", "[b]", "\n"])
+WORDS = st.lists(PARTS, max_size=25).map("".join)
+
+
+class Wide(BlockBase):
+    """Shows how wide it was painted."""
+
+    is_wide = True
+
+    def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        return wrap([("x" * width, ink.text)], width)
+
+    def guess_height(self, width: int) -> int:
+        return 1
+
+
+class Counting(NoticeBlock):
+    """Counts how often it was asked for anything."""
+
+    asked = 0
+
+    def guess_height(self, width: int) -> int:
+        Counting.asked += 1
+        return super().guess_height(width)
+
+
+def page_of(blocks: Sequence[object], width: int = 30) -> Layout:
+    layout = Layout(INK, width)
+    for block in blocks:
+        layout.append(block)  # type: ignore[arg-type]
+    return layout
+
+
+def whole(layout: Layout) -> str:
+    first, last = layout.rows.first, layout.rows.last
+    assert first is not None
+    assert last is not None
+    end = len(layout.drawn(last).logical.text)
+    return "".join(texts_between(layout, Spot(first, 0), Spot(last, end)))
+
+
+def drawn(layout: Layout) -> list[str]:
+    layout.settle(0, 1_000_000)
+    return list(layout.texts(0, layout.height))
+
+
+def test_wide_blocks_get_all_columns_and_others_those_for_reading():
+    layout = page_of([Wide(), UserBlock("y" * 300)])
+    layout.resize(40, 90)
+
+    assert max(map(len, drawn(layout))) == 90
+    assert max(len(line) for line in drawn(layout) if "y" in line) == 40
+
+
+@given(WORDS, st.integers(4, 40))
+@settings(max_examples=60, deadline=None)
+def test_what_was_wrapped_is_copied_as_it_was_written(text: str, width: int):
+    mark = [("› ", INK.user)]
+    logical = Logical(wrap([(text, INK.text)], width, first=mark, rest=[("  ", INK.text)]))
+    written = [" ".join(line.split(" ")).rstrip() for line in text.split("\n")]
+
+    assert [line.strip() for line in logical.text.split("\n")] == [line.strip() for line in written]
+
+
+@given(WORDS, st.integers(4, 40))
+@settings(max_examples=60, deadline=None)
+def test_code_that_was_cut_is_copied_whole(text: str, width: int):
+    line = text.replace("\n", "")
+
+    copied = Logical(fold([(line, INK.code)], width, prefix=[("  ", INK.text)])).text
+
+    assert copied.rstrip() == line.rstrip()
+
+
+@given(WORDS, st.integers(2, 20))
+@settings(max_examples=60, deadline=None)
+def test_no_grapheme_is_cut_and_no_line_too_wide(text: str, width: int):
+    flat = text.replace("\n", " ")
+    pieces = [(char, INK.text) for char in flat]
+    graphemes = {flat[a:b] for a, b, _ in split_graphemes(flat)[0]}
+    for strips in (wrap(pieces, width), fold(pieces, width)):
+        assert all(strip.cell_length == cell_len(strip.text) <= width for strip in strips)
+        for strip in strips:
+            assert {strip.text[a:b] for a, b, _ in split_graphemes(strip.text)[0]} <= graphemes
+
+
+@given(st.lists(WORDS, min_size=1, max_size=8), st.lists(st.integers(0, 5), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_heights_add_up_whatever_is_put_in_and_taken_out(texts: list[str], steps: list[int]):
+    layout = page_of([NoticeBlock(text) for text in texts])
+    for step in steps:
+        blocks = layout.blocks
+        if step == 0 and len(blocks) > 1:
+            layout.remove(blocks[len(blocks) // 2])
+        elif step == 1:
+            layout.insert(blocks[-1], UserBlock("new"))
+        elif step == 2:
+            layout.resize(10 + len(blocks))
+        elif step == 3:
+            layout.touch(blocks[0])
+        else:
+            layout.settle(step, 5)
+    top = 0
+    for row in layout.rows:
+        assert layout.top(row) == top
+        top += row.height
+    assert layout.height == top
+    layout.settle(0, 1_000_000)
+    assert layout.height == sum(row.gap + len(layout.drawn(row).strips) for row in layout.rows)
+
+
+def test_thousands_of_rows_are_found_by_height_and_by_block():
+    blocks = [UserBlock(f"{number}") for number in range(1000)]
+    layout = page_of(blocks)
+    for number in range(0, 1000, 3):
+        layout.insert(blocks[number], NoticeBlock(f"before {number}\nand more"))
+    for number in range(0, 1000, 7):
+        layout.remove(blocks[number])
+    layout.settle(0, 1_000_000)
+    lines = list(layout.texts(0, layout.height))
+
+    for y in range(0, layout.height, 17):
+        place = layout.find(y)
+        assert place is not None
+        assert layout.top(place.row) + place.line == y
+    assert lines[layout.top(layout.rows.of(blocks[500])) + 1] == "› 500"
+
+
+def test_another_width_asks_no_block_that_is_out_of_view():
+    layout = page_of([Counting(f"{number}") for number in range(300)])
+    layout.settle_end(10)
+    Counting.asked = 0
+    layout.resize(25)
+    layout.settle_end(10)
+
+    assert Counting.asked == 0
+
+
+@given(st.lists(WORDS.filter(str.strip), min_size=1, max_size=6), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_text_on_top_is_on_top_after_another_width(texts: list[str], data: st.DataObject):
+    layout = page_of([UserBlock(text * 4) for text in texts])
+    layout.settle(0, 1_000_000)
+    y = data.draw(st.integers(0, layout.height - 1))
+    spot = spot_at(layout, y)
+    assert spot is not None
+    layout.resize(data.draw(st.integers(4, 60)))
+    place = place_of(layout, spot)
+    logical = layout.drawn(place.row).logical
+    line = place.line - place.row.gap
+
+    assert logical.start_of(line) <= spot.offset <= logical.end_of(line) + 1
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6), st.integers(6, 40), st.integers(6, 40))
+@settings(max_examples=60, deadline=None)
+def test_selected_text_is_the_same_at_every_width(texts: list[str], one: int, other: int):
+    layout = page_of([UserBlock(text) for text in texts], one)
+    before = whole(layout)
+    layout.resize(other)
+
+    assert [line.split() for line in whole(layout).split("\n")] == [
+        line.split() for line in before.split("\n")
+    ]
+
+
+def test_a_copy_has_neither_marks_nor_margins_nor_line_numbers():
+    diff = ToolBlock("c", "edit", {"path": "a.py"})
+    text = "--- a.py\n+++ a.py\n@@ -1,1 +1,1 @@\n-old\n+" + "new " * 20
+    diff.finish("", {"diff": text}, is_error=False, took_ms=0)
+    layout = page_of(
+        [UserBlock("hello there " * 4), ProseBlock(Piece("- one\n\n```py\nx = 1\n```\n")), diff]
+    )
+
+    assert whole(layout) == (
+        f"{('hello there ' * 4).strip()}\n\n• one\n\nx = 1\n\n● edit a.py  +1 −1\n-old\n+"
+        + ("new " * 20).strip()
+    )
+
+
+def test_a_place_in_a_row_that_was_parted_is_found_in_the_part():
+    layout = page_of([UserBlock("head"), ProseBlock(Piece("one\n\ntwo\n\nthree"))])
+    row = layout.rows.last
+    assert row is not None
+    layout.settle(0, 100)
+    layout.insert(row.block, ProseBlock(Piece("one\n\n")))
+    layout.insert(row.block, ProseBlock(Piece("two\n\n")))
+    parted = layout.rows.first
+    assert parted is not None
+    assert parted.below is not None
+    row.block.replace(Piece("three"))  # type: ignore[attr-defined]
+    layout.touch(row.block)
+
+    top = layout.settle_at(Place(parted.below, 3), 1)
+
+    assert list(layout.texts(top, top)) == ["two"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_two_points_select_what_stands_between_them(seed: int):
+    pick = random.Random(seed)
+    texts = [" ".join(f"w{pick.randrange(99)}" for _ in range(20)) for _ in range(6)]
+    layout = page_of([UserBlock(text) for text in texts], 24)
+    layout.settle(0, 1_000_000)
+    text = whole(layout)
+    selection = Selection(layout)
+    one, other = (
+        spot_at(layout, pick.randrange(layout.height), pick.randrange(24)) for _ in range(2)
+    )
+    assert one is not None
+    assert other is not None
+    selection.set(one, other)
+
+    assert selection.text in text
+
+
+def test_a_word_is_a_path_and_a_line_is_all_that_was_wrapped():
+    layout = page_of([UserBlock("look at src/main.py:12, it is long enough to be wrapped twice")])
+    row = layout.rows.first
+    assert row is not None
+    selection = Selection(layout)
+
+    selection.select_around(Spot(row, 12), "word")
+    assert selection.text == "src/main.py:12"
+    selection.select_around(Spot(row, 12), "line")
+    assert selection.text == "look at src/main.py:12, it is long enough to be wrapped twice"
