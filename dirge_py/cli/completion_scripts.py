@@ -1,0 +1,185 @@
+"""What a shell is told so that it completes: the same places, in three languages."""
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flag:
+    """One flag in its spellings, and what follows it; "" for nothing that has to."""
+
+    names: tuple[str, ...]
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    takes: Literal["", "text", "words", "files", "folders"] | str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one is: behind `dirge` (""), a subcommand, or one and its verb (`sessions show`).
+
+    `words` may stand there first.
+    """
+
+    name: str
+    flags: tuple[Flag, ...] = ()
+    words: tuple[str, ...] = ()
+
+
+def bash(places: Sequence[Place]) -> str:
+    """For `eval` in bash 3.2 or later; needs no bash-completion."""
+    return "\n".join(
+        [
+            "# dirge completion for bash",
+            "_dirge() {",
+            "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}",
+            *_shell_place(places, "${COMP_WORDS[1]}", "${COMP_WORDS[2]}", "COMP_CWORD"),
+            "    COMPREPLY=()",
+            '    case "$place $prev" in',
+            *_bash_values(places),
+            "    esac",
+            "    local offered=",
+            '    case "$place" in',
+            *(_bash_offer(place) for place in places),
+            "    esac",
+            "    # What is no flag and no word of ours is a prompt, or a file.",
+            "    [[ $cur == -* || $COMP_CWORD -eq $first ]] || offered=",
+            '    COMPREPLY=($(compgen -W "$offered" -- "$cur"))',
+            "}",
+            "complete -o default -F _dirge dirge",
+            "",
+        ]
+    )
+
+
+def zsh(places: Sequence[Place]) -> str:
+    """For `eval` in zsh after `compinit`, or as a file `_dirge` in `$fpath`."""
+    return "\n".join(
+        [
+            "#compdef dirge",
+            "_dirge() {",
+            *_shell_place(places, "${words[2]}", "${words[3]}", "CURRENT - 1"),
+            '    case "$place" in',
+            *(line for place in places for line in _zsh_offer(place)),
+            "    esac",
+            "}",
+            'if [ "$funcstack[1]" = "_dirge" ]; then _dirge "$@"; else compdef _dirge dirge; fi',
+            "",
+        ]
+    )
+
+
+def fish(places: Sequence[Place]) -> str:
+    """For a file `dirge.fish` among fish's completions."""
+    names = " ".join(shlex.quote(place.name) for place in places if place.name)
+    return "\n".join(
+        [
+            "# dirge completion for fish",
+            "function __dirge_place",
+            "    set -l words (commandline -opc)[2..-1]",
+            "    for count in 2 1",
+            "        if test (count $words) -ge $count",
+            '            set -l name (string join " " -- $words[1..$count])',
+            f"            if contains -- $name {names}",
+            "                echo $name",
+            "                return",
+            "            end",
+            "        end",
+            "    end",
+            '    echo ""',
+            "end",
+            "function __dirge_at",
+            '    test (__dirge_place) = "$argv[1]"',
+            "end",
+            "function __dirge_first",
+            '    __dirge_at "$argv[1]"; and test (count (commandline -opc)) -eq $argv[2]',
+            "end",
+            *(line for place in places for line in _fish_offer(place)),
+            "",
+        ]
+    )
+
+
+SCRIPTS: Mapping[str, Callable[[Sequence[Place]], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def _shell_place(places: Sequence[Place], first: str, second: str, current: str) -> Iterator[str]:
+    """Lines that set `place`, and `first`: where its own words begin."""
+    yield "    local place= first=1"
+    for depth, words in ((1, f'"{first}"'), (2, f'"{first} {second}"')):
+        names = [place.name for place in places if len(place.name.split()) == depth]
+        patterns = "|".join(shlex.quote(name) for name in names)
+        yield f"    (( {current} > {depth} )) && case {words} in"
+        yield f"        {patterns}) place={words} first={depth + 1} ;;"
+        yield "    esac"
+
+
+def _bash_values(places: Sequence[Place]) -> Iterator[str]:
+    beside = (
+        "local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen {} -- \"$cur\"))"
+    )
+    how = {"files": beside.format("-f"), "folders": beside.format("-d")}
+    for place in places:
+        for flag in place.flags:
+            if not flag.takes:
+                continue
+            patterns = "|".join(shlex.quote(f"{place.name} {name}") for name in flag.names)
+            words = shlex.quote(" ".join(flag.choices))
+            act = how.get(flag.takes) or (
+                f'COMPREPLY=($(compgen -W {words} -- "$cur"))' if flag.choices else ""
+            )
+            yield f"        {patterns}) {act + '; ' if act else ''}return ;;"
+
+
+def _bash_offer(place: Place) -> str:
+    offered = [*place.words, *(name for flag in place.flags for name in flag.names)]
+    return f"        {shlex.quote(place.name)}) offered={shlex.quote(' '.join(offered))} ;;"
+
+
+def _zsh_offer(place: Place) -> Iterator[str]:
+    yield f"        {shlex.quote(place.name)})"
+    if place.words:
+        words = " ".join(map(shlex.quote, place.words))
+        yield f"            (( CURRENT == first + 1 )) && compadd -- {words}"
+    specs = [_zsh_flag(flag, name) for flag in place.flags for name in flag.names]
+    yield "            _arguments " + " ".join([*map(shlex.quote, specs), "'*: :_files'"])
+    yield "            ;;"
+
+
+def _zsh_flag(flag: Flag, name: str) -> str:
+    help_text = flag.help
+    for special in "\\[]:":
+        help_text = help_text.replace(special, f"\\{special}")
+    values = {"files": ":_files", "folders": ":_files -/", "text": ":"}
+    after = f":({' '.join(flag.choices)})" if flag.choices else values.get(flag.takes, "")
+    return f"*{name}[{help_text}]" + (f": {after}" if flag.takes else "")
+
+
+def _fish_offer(place: Place) -> Iterator[str]:
+    at = shlex.quote(f"__dirge_at {shlex.quote(place.name)}")
+    depth = len(place.name.split()) + 1
+    for word in place.words:
+        first = shlex.quote(f"__dirge_first {shlex.quote(place.name)} {depth}")
+        only = " -f" if place.name else ""
+        yield f"complete -c dirge -n {first}{only} -a {shlex.quote(word)}"
+    for flag in place.flags:
+        names = " ".join(
+            f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names
+        )
+        values = {
+            "files": " -r -F",
+            "folders": " -x -a '(__fish_complete_directories)'",
+            "text": " -x",
+        }
+        after = values.get(flag.takes, "")
+        if flag.choices:
+            after = f" -x -a {shlex.quote(' '.join(flag.choices))}"
+        help_text = _fish_quoted(flag.help)
+        yield f"complete -c dirge -n {at} {names}{after} -d {help_text}"
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
