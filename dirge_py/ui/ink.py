@@ -1,4 +1,4 @@
-"""Colours by role: themes read from `themes/*.toml`, and the styles the transcript draws with."""
+"""Colours by role: the themes there are, and the styles the transcript draws with."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -10,28 +10,60 @@ from rich.color import Color
 from rich.style import Style
 
 from dirge_py.contributions import Theme
+from dirge_py.errors import ConfigError
+from dirge_py.ui.theme_files import own_file, own_names, read_theme
 
 DEFAULT_THEME = "phosphor"
+_LIGHT_THEME = "light"
 _FOLDER = Path(__file__).with_name("themes")
 
 
 def theme_names() -> Sequence[str]:
-    """The themes that come with dirge, in order."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    """The themes there are, in order: those that come with dirge, and the person's own."""
+    return sorted({path.stem for path in _FOLDER.glob("*.toml")} | set(own_names()))
+
+
+def load_theme(name: str) -> Theme:
+    """A theme by name; a person's own goes before one of ours.
+
+    Raises:
+        KeyError: there is none of that name.
+        ConfigError: its file is wrong.
+    """
+    own = own_file(name)
+    return read_theme(own, roles()) if own is not None else _bundled(name)
+
+
+def theme_or_default(name: str) -> tuple[Theme, str]:
+    """The theme of this name, or else the default one and why."""
+    try:
+        return load_theme(name), ""
+    except KeyError:
+        known = ", ".join(theme_names())
+        return _bundled(DEFAULT_THEME), f"[ui]: there is no theme {name!r}, only {known}."
+    except ConfigError as error:
+        why = f"{error.message} {error.hint}".strip()
+        return _bundled(DEFAULT_THEME), f"{why} {DEFAULT_THEME} is shown in its place."
+
+
+def roles() -> Sequence[str]:
+    """What a theme has a colour for."""
+    return tuple(_bundled(DEFAULT_THEME).colors)
 
 
 @cache
-def load_theme(name: str) -> Theme:
-    """A bundled theme by name. Raises KeyError for a name that does not exist."""
-    if name not in theme_names():
+def _bundled(name: str) -> Theme:
+    file = _FOLDER / f"{name}.toml"
+    if Path(name).name != name or not file.is_file():
         raise KeyError(name)
-    table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
     return Theme(name=name, dark=bool(table["dark"]), colors=dict(table["colors"]))
 
 
 def complete_colors(theme: Theme) -> Mapping[str, str]:
-    """The theme's colours, the missing ones taken from the default theme."""
-    return {**load_theme(DEFAULT_THEME).colors, **theme.colors}
+    """The theme's colours, the missing ones taken from ours for a ground of that kind."""
+    ground = _bundled(DEFAULT_THEME if theme.dark else _LIGHT_THEME)
+    return {**ground.colors, **theme.colors}
 
 
 @dataclass(frozen=True, slots=True)

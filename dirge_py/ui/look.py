@@ -6,11 +6,11 @@ from dirge_py.contributions import Theme
 from dirge_py.ui.ink import complete_colors
 
 
-def textual_theme(theme: Theme) -> TextualTheme:
-    """What Textual needs to know of a theme."""
+def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
+    """What Textual needs to know of a theme. It looks again only when the name is another one."""
     colors = complete_colors(theme)
     return TextualTheme(
-        name=f"dirge-{theme.name}",
+        name=f"dirge-{serial}",
         dark=theme.dark,
         primary=colors["accent"],
         secondary=colors["tool"],

@@ -19,6 +19,10 @@ class Pulse:
         self._app = app
         self._timer: Timer | None = None
 
+    @property
+    def is_beating(self) -> bool:
+        return self._timer is not None
+
     def look(self) -> None:
         """Begin or stop, as things are now."""
         if self._has_work() and self._timer is None:
@@ -30,14 +34,19 @@ class Pulse:
     def beat(self) -> None:
         """Show what time has changed."""
         app = self._app
+        app.surroundings.beat += 1
         if app.has_calls_running:
             app.chronicle.tick()
             app.transcript.redraw()
         app.standing_changed()
 
     def _has_work(self) -> bool:
-        conversation = self._app.talk.conversation
-        if conversation is None:
+        talk = self._app.talk
+        if talk.conversation is None:
             return False
         # A command in the background ends without an event.
-        return self._app.has_calls_running or running_shells(conversation) > 0
+        return (
+            talk.state in ("working", "compacting", "interrupting")
+            or self._app.has_calls_running
+            or running_shells(talk.conversation) > 0
+        )

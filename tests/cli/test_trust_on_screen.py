@@ -52,10 +52,10 @@ async def test_what_is_trusted_names_the_theme(room: Room, door: ProjectDoor) ->
     settings.write_text('[ui]\ntheme = "light"\n', encoding="utf-8")
     async with desk(room, opens=False, project=lambda: door, theme="dark") as d:
         await d.until(lambda: asked(d))
-        assert d.app.theme == "dirge-dark"
+        assert d.app.coloring.theme.name == "dark"
         await d.pilot.press("y")
         await d.until(lambda: d.app.talk.conversation)
-        assert d.app.theme == "dirge-light"
+        assert d.app.coloring.theme.name == "light"
 
 
 async def test_settings_that_a_project_may_not_have_end_the_start(

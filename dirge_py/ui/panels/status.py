@@ -12,11 +12,15 @@ from textual.widget import Widget
 
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
+from dirge_py.messages import Usage
+from dirge_py.ui.bounds import Bounds
 from dirge_py.ui.ink import Ink
+from dirge_py.ui.panels.gauge import Gauge
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
+    from dirge_py.runs import Run
     from dirge_py.talk.talk import Talk
 
 
@@ -24,7 +28,9 @@ if TYPE_CHECKING:
 class Standing:
     """What the status line tells. `cost_usd` is None while a price is unknown.
 
-    `prompt` is the one in use, `shells` counts commands that run in the background.
+    `prompt` is the one in use, `shells` counts commands that run in the background. Where a run may
+    cost or use no more than `most_cost_usd` and `most_tokens`, `cost_usd` and `tokens` are those of
+    the run. `phase` says more of what goes on than `state`; for `fold_at` see `Gauge`.
     """
 
     place: str
@@ -39,27 +45,65 @@ class Standing:
     shells: int = 0
     prompt: str = ""
     is_sandboxed: bool = False
+    face: str = ""
+    phase: str = ""
+    fold_at: float | None = None
+    most_cost_usd: float | None = None
+    tokens: int = 0
+    most_tokens: int | None = None
+
+    @property
+    def gauge(self) -> Gauge:
+        return Gauge(used=self.context_tokens, window=self.window_tokens, fold_at=self.fold_at)
 
 
-def standing_of(talk: "Talk", place: str) -> Standing:
-    """How things are now."""
+def standing_of(
+    talk: "Talk",
+    place: str,
+    *,
+    bounds: Bounds | None = None,
+    run: "Run | None" = None,
+    face: str = "",
+    phase: str = "",
+) -> Standing:
+    """How things are now. `run` is the one that goes on, or the last one."""
     conversation = talk.conversation
     if conversation is None:
-        return Standing(place="", model="", mode="", state=talk.state)
+        return Standing(place="", model="", mode="", state=talk.state, face=face)
+    bounds = bounds or Bounds()
+    is_capped = bounds.cost_usd is not None
+    tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
     return Standing(
         place=place,
         model=conversation.model,
         mode=conversation.mode,
         state=talk.state,
         context_tokens=conversation.context_tokens,
-        window_tokens=conversation.window_tokens,
-        cost_usd=conversation.cost_usd,
+        window_tokens=min(conversation.window_tokens, bounds.target_tokens),
+        cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
         queued=len(talk.waiting),
         thinking=conversation.thinking,
         shells=running_shells(conversation),
         prompt=prompt_in_use(conversation),
         is_sandboxed=bool(conversation.sandbox),
+        face=face,
+        phase=phase,
+        fold_at=bounds.fold_at,
+        most_cost_usd=bounds.cost_usd,
+        tokens=tokens,
+        most_tokens=most_tokens,
     )
+
+
+def _nearest_bound(bounds: Bounds, used: Usage) -> tuple[int, int | None]:
+    """Of the limits on tokens the one that is nearest: what counts for it, and what it is."""
+    pairs = [
+        (used.total, bounds.tokens),
+        (used.input, bounds.input_tokens),
+        (used.output, bounds.output_tokens),
+    ]
+    bound = [(count, most) for count, most in pairs if most is not None]
+    return max(bound, key=lambda pair: pair[0] / pair[1]) if bound else (0, None)
 
 
 def prompt_in_use(conversation: "Conversation") -> str:
@@ -102,6 +146,7 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
     if standing.thinking != "off":
         model += f":{standing.thinking}"
     parts = [
+        _Part(standing.face, ink.accent, 6),
         _Part(clean(standing.place), ink.dim, 4),
         _Part(clean(model), ink.dim, 3),
         _Part(standing.mode, mode_style.get(standing.mode, ink.dim), 1),
@@ -111,11 +156,12 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
     if standing.is_sandboxed:
         parts.append(_Part("sandbox", ink.good, 3))
     if standing.context_tokens:
-        parts.append(_Part(_fill(standing), _fill_style(standing, ink), 2))
-    if standing.cost_usd is None or standing.cost_usd > 0:
-        cost = "cost unknown" if standing.cost_usd is None else f"${standing.cost_usd:.4f}"
-        parts.append(_Part(cost, ink.dim, 5))
-    parts.append(_Part(standing.state, ink.accent if standing.state != "ready" else ink.dim, 0))
+        gauge = standing.gauge
+        full = {"": ink.dim, "fold": ink.warning, "fold!": ink.error}[gauge.mark]
+        parts.append(_Part(gauge.words, full, 2))
+    parts += [_Part(_cost(standing), ink.dim, 5), _Part(_tokens(standing), ink.dim, 5)]
+    state = clean(standing.phase) or standing.state
+    parts.append(_Part(state, ink.accent if standing.state != "ready" else ink.dim, 0))
     if standing.shells:
         words = f"{standing.shells} shell{'s' * (standing.shells != 1)}"
         parts.append(_Part(words, ink.accent, 2))
@@ -128,17 +174,19 @@ def _width(parts: Sequence[_Part]) -> int:
     return sum(cell_len(part.text) for part in parts) + 3 * (len(parts) - 1)
 
 
-def _fill(standing: Standing) -> str:
-    used = thousands(standing.context_tokens)
-    if not standing.window_tokens:
-        return used
-    share = 100 * standing.context_tokens // standing.window_tokens
-    return f"{used}/{thousands(standing.window_tokens)} {share}%"
+def _cost(standing: Standing) -> str:
+    """As `$0.0123`, with what it may be at most if that is bound."""
+    most = standing.most_cost_usd
+    if standing.cost_usd is None:
+        return "cost unknown" if most is None else f"cost unknown/${most:.2f}"
+    if most is not None:
+        return f"${standing.cost_usd:.4f}/${most:.2f}"
+    return f"${standing.cost_usd:.4f}" if standing.cost_usd > 0 else ""
 
 
-def _fill_style(standing: Standing, ink: Ink) -> Style:
-    full = standing.window_tokens and standing.context_tokens >= standing.window_tokens * 3 / 4
-    return ink.warning if full else ink.dim
+def _tokens(standing: Standing) -> str:
+    most = standing.most_tokens
+    return f"{thousands(standing.tokens)}/{thousands(most)} tokens" if most is not None else ""
 
 
 def place_of(cwd: Path) -> str:

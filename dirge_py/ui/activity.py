@@ -1,0 +1,147 @@
+"""What the agent is at and what came of it, as the events of a conversation tell."""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionStarted,
+    ContextCompacted,
+    LoopEvent,
+    MessageEnd,
+    MessageUpdate,
+    RetryNotice,
+    ToolExecutionStart,
+    TurnStart,
+)
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from dirge_py.outcomes import Cancelled, Done
+from dirge_py.ui.changed_files import changed_files
+from dirge_py.ui.panels.avatar import Mood
+
+if TYPE_CHECKING:
+    from dirge_py.ui.transcript.tool_block import main_argument
+else:
+    main_argument = late("dirge_py.ui.transcript.tool_block", "main_argument")
+
+Stage = Literal["", "preparing", "waiting", "retrying", "compacting"]
+"""What a run waits for; "": something goes on that is seen."""
+
+MOST_RECENT = 12
+MOST_FILES = 256
+
+_READING = frozenset(
+    ("read", "grep", "glob", "list_dir", "find_files", "repo_overview", "webfetch", "websearch")
+)
+_WRITING = frozenset(("edit", "write", "apply_patch"))
+_COMMANDS = frozenset(("bash", "bash_output", "kill_shell"))
+_NO_FOLDING = frozenset(("shown_again", "undone"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Todo:
+    """`status` is one of pending, in_progress and done."""
+
+    text: str
+    status: str
+
+
+class Activity:
+    """`recent` are the last calls, the newest last, each a tool and its main argument.
+
+    `changed` are the files that tools changed, the newest last; `since` is when the stage began, on
+    the clock (seconds), `until` when a retry comes.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self.mood: Mood = "idle"
+        self.stage: Stage = ""
+        self.since = self.until = self.began = clock()
+        self.forget()
+
+    def forget(self) -> None:
+        """Another history takes the place of this one."""
+        self.recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)
+        self.changed: dict[str, int] = {}
+        self.todos: Sequence[Todo] = ()
+        self.foldings = 0
+
+    def take_up(self, messages: Sequence[Message], foldings: int = 0) -> None:
+        """Learn what came of a history that is there already."""
+        self.forget()
+        self.foldings = foldings
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                for block in message.content:
+                    if isinstance(block, ToolCallBlock):
+                        self._add_call(block.name, block.arguments)
+            elif isinstance(message, ToolResultMessage):
+                self._add_result(message)
+
+    def hear(self, event: LoopEvent) -> None:
+        match event:
+            case AgentStart():
+                self.began = self._clock()
+                self._enter("preparing", "waiting")
+            case TurnStart():
+                self._enter("waiting", "waiting")
+            case RetryNotice(delay_ms=delay_ms):
+                self.until = self._clock() + delay_ms / 1000
+                self._enter("retrying", "waiting")
+            case CompactionStarted():
+                self._enter("compacting", "thinking")
+            case ContextCompacted(kind=kind):
+                self.foldings += kind not in _NO_FOLDING
+                self._enter("waiting", "waiting")
+            case MessageUpdate(phase=phase):
+                self._enter("", "speaking" if phase.startswith("text") else "thinking")
+            case MessageEnd(message=ToolResultMessage() as result):
+                self._add_result(result)
+            case ToolExecutionStart(tool_name=name, args=args):
+                self._enter("", _mood_of(name))
+                self._add_call(name, args)
+            case AgentEnd(outcome=outcome):
+                calm = "done" if isinstance(outcome, Done) else "error"
+                self._enter("", "idle" if isinstance(outcome, Cancelled) else calm)
+
+    def _enter(self, stage: Stage, mood: Mood) -> None:
+        if stage != self.stage:
+            self.stage, self.since = stage, self._clock()
+        self.mood = mood
+
+    def _add_call(self, name: str, args: Any) -> None:
+        shown = main_argument(args)
+        if name in _READING | _WRITING and name not in ("grep", "websearch", "webfetch"):
+            shown = shown.rstrip("/").rpartition("/")[2]
+        self.recent.append((name, shown))
+
+    def _add_result(self, result: ToolResultMessage) -> None:
+        if result.is_error:
+            return
+        if result.tool_name == "todo":
+            self.todos = _todos(result.details.get("items")) or ()
+        diff = result.details.get("diff")
+        for file in changed_files(diff) if isinstance(diff, str) else ():
+            self.changed.pop(file.path, None)
+            self.changed[file.path] = file.line
+            if len(self.changed) > MOST_FILES:
+                del self.changed[next(iter(self.changed))]
+
+
+def _mood_of(tool: str) -> Mood:
+    if tool in _READING:
+        return "reading"
+    if tool in _WRITING:
+        return "writing"
+    return "bash" if tool in _COMMANDS else "thinking"
+
+
+def _todos(items: Any) -> Sequence[Todo]:
+    """The items as the todo tool tells them; what is none is left out."""
+    found = [item for item in items if isinstance(item, Mapping)] if items else []
+    return [Todo(text=str(item.get("text")), status=str(item.get("status"))) for item in found]

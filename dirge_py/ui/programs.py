@@ -1,0 +1,62 @@
+"""Small programs that the screen asks: git, tmux. None runs for long, none has a terminal."""
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.errors import ProcessError
+
+if TYPE_CHECKING:
+    from dirge_py.processes.runner import Runner
+
+_TIMEOUT_S = 5.0
+
+
+class Programs:
+    """Made when the first one is asked; `aclose` ends what still runs."""
+
+    def __init__(self) -> None:
+        self._runner: Runner | None = None
+
+    async def ask(self, program: str, *arguments: str, cwd: Path) -> str | None:
+        """What the program writes; None if it is not there, fails or takes too long.
+
+        One that lies in `cwd` is not started: it could be the repository's.
+        """
+        found = _found(program, cwd)
+        if not found:
+            return None
+        try:
+            finished = await self._running().run(
+                [found, *arguments], cwd=str(cwd), timeout_s=_TIMEOUT_S
+            )
+        except ProcessError:
+            return None
+        if finished.exit_code != 0:
+            return None
+        return (finished.output.head + finished.output.tail).decode("utf-8", "replace")
+
+    async def aclose(self) -> None:
+        if self._runner is not None:
+            await self._runner.shutdown()
+
+    def _running(self) -> "Runner":
+        if self._runner is None:
+            environment = importlib.import_module("dirge_py.processes.environment")
+            runner = importlib.import_module("dirge_py.processes.runner")
+            self._runner = runner.Runner(environment.EnvironmentPolicy())
+        assert self._runner is not None
+        return self._runner
+
+
+def _found(program: str, outside: Path) -> str:
+    """The program of PATH, "" if there is none outside of that folder."""
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = Path(folder) / program
+        if not path.is_absolute() or not os.access(path, os.X_OK):
+            continue
+        real = path.resolve()
+        if real.is_file() and not real.is_relative_to(outside.resolve()):
+            return str(path)
+    return ""

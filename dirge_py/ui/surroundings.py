@@ -1,0 +1,296 @@
+"""What stands around the transcript: the panels, the todo list, the status line and its face.
+
+It hears the events of the conversation, and shows what came of them. A panel that is not shown
+costs nothing: nothing is gathered for it, and no program is asked.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from textual.worker import Worker
+
+from dirge_py.errors import ConfigError
+from dirge_py.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
+from dirge_py.messages import Message, ToolResultMessage
+from dirge_py.ui.activity import Activity
+from dirge_py.ui.bounds import Bounds
+from dirge_py.ui.changed_files import changed_files
+from dirge_py.ui.follow import Following
+from dirge_py.ui.git_standing import GitStanding, git_standing
+from dirge_py.ui.notify import Notifier
+from dirge_py.ui.panels.avatar import Mood, face
+from dirge_py.ui.panels.gauge import Gauge
+from dirge_py.ui.panels.sections import LeftSide, RightSide, left_lines, right_lines
+from dirge_py.ui.panels.side import MARGIN, SidePanel
+from dirge_py.ui.panels.status import Standing, place_of, standing_of
+from dirge_py.ui.panels.todos import TodoPanel
+from dirge_py.ui.programs import Programs
+from dirge_py.ui.start import Looks
+
+if TYPE_CHECKING:
+    from dirge_py.runs import Run
+    from dirge_py.ui.app import DirgeApp
+
+WIDE = 152
+"""Columns from which on there are panels at the sides, if nobody says otherwise."""
+
+LONG_RUN_S = 5.0
+"""How long a run must have taken for its end to be worth calling somebody."""
+
+_NARROWEST, _WIDEST = 24, 34
+_WIDEST_TEXT = 123
+"""Columns that the transcript takes at most, with its margins: the panels may have the others."""
+_LEAST_CHAT = 40
+_SAID_FROM_S = 1.0
+
+Side = Literal["left", "main", "right"]
+
+
+class Surroundings:
+    """`place` is the folder and its branch, `beat` counts the seconds in which something ran."""
+
+    def __init__(self, app: "DirgeApp") -> None:
+        self._app = app
+        self.activity = Activity(app.clock)
+        self.programs = Programs()
+        self.notifier = Notifier(app.to_terminal, self.programs)
+        self.following = Following(lambda why: app.say(why, tone="warning"))
+        ink = app.coloring.ink
+        self.left, self.right = SidePanel(ink, "left"), SidePanel(ink, "right")
+        self.todos = TodoPanel(ink)
+        self.bounds = Bounds()
+        self.panel: Literal["auto", "on", "off"] = "auto"
+        self.display: Sequence[Side] = ("left", "main", "right")
+        self.place = ""
+        self.beat = 0
+        self._looks = Looks()
+        self._git: GitStanding | None = None
+        self._asking_git: Worker[None] | None = None
+        self._run: Run | None = None
+        self._was_asking = False
+
+    @property
+    def widgets(self) -> "Sequence[SidePanel | TodoPanel]":
+        return (self.left, self.right, self.todos)
+
+    # -- what the settings and the screen say
+
+    def take_looks(self, looks: Looks) -> None:
+        """Take over what the settings say of panels, face, calls and editor."""
+        self._looks = looks
+        self.notifier.kind = looks.notify
+        self.following.command = looks.editor_open_command
+        self.panel = looks.panel
+        self.display = [side for side in ("left", "main", "right") if side in looks.display]
+        self.fit(self._app.size.width)
+        self._app.run_worker(self._read_bounds)
+
+    def show_panels(self, panel: Literal["auto", "on", "off"]) -> None:
+        self.panel = panel
+        self.fit(self._app.size.width)
+
+    def show_sides(self, sides: Sequence[Side]) -> None:
+        self.display = sides
+        self.fit(self._app.size.width)
+
+    def fit(self, width: int) -> None:
+        """Give the panels their place on a screen of this width, or none."""
+        sides = [side for side in ("left", "right") if side in self.display]
+        is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
+        has_room = width >= _LEAST_CHAT + _NARROWEST * len(sides)
+        shown = sides if is_wanted and has_room else []
+        has_main = "main" in self.display or not shown
+        each = (width - _WIDEST_TEXT) // max(1, len(shown))
+        columns = max(_NARROWEST, min(_WIDEST, each)) if has_main else width // len(shown)
+        app = self._app
+        app.transcript.display = has_main
+        was_shown = self.is_shown
+        for name, panel in (("left", self.left), ("right", self.right)):
+            panel.styles.width = columns
+            panel.display = name in shown
+        if self.is_shown:
+            self._fill()
+            if not was_shown:
+                self.look_at_git()
+
+    @property
+    def is_shown(self) -> bool:
+        """Is there a panel at a side?"""
+        return bool(self.left.display or self.right.display)
+
+    # -- what happens
+
+    def begin(self, messages: Sequence[Message]) -> None:
+        """Another conversation has the screen, with this history."""
+        self._run, self._git = None, None
+        self.activity.mood = "idle"
+        self.activity.take_up(messages)
+        self.look_at_place()
+        self.look_at_git()
+
+    def hear(self, event: LoopEvent) -> None:
+        self.activity.hear(event)
+        conversation = self._app.talk.conversation
+        if conversation is None:
+            return
+        self._run = conversation.run or self._run
+        match event:
+            case MessageEnd(message=ToolResultMessage(is_error=False) as result):
+                diff = result.details.get("diff")
+                for file in changed_files(diff) if isinstance(diff, str) else ():
+                    if file.line:
+                        path = conversation.cwd / file.path
+                        self.following.open(path, file.line, cwd=conversation.cwd)
+            case ToolExecutionEnd():
+                # A command may have checked out another branch.
+                self.look_at_place()
+            case TurnEnd(tool_results=results) if results:
+                self.look_at_git()
+            case AgentEnd():
+                self.look_at_place()
+                self.look_at_git()
+                took_s = self._app.clock() - self.activity.began
+                if took_s > LONG_RUN_S:
+                    words = "it went wrong" if self.activity.mood == "error" else "it is done"
+                    self._call(f"{words}, after {took_s:.0f} s")
+
+    def got_focus(self) -> None:
+        """Somebody is back, and may have used git meanwhile."""
+        self.look_at_place()
+        self.look_at_git()
+
+    def look_at_place(self) -> None:
+        conversation = self._app.talk.conversation
+        if conversation is not None:
+            self.place = place_of(conversation.cwd)
+
+    def look_at_git(self) -> None:
+        """Ask git how the checkout is, if that is shown anywhere."""
+        conversation = self._app.talk.conversation
+        if conversation is None or not self.left.display:
+            return
+        if self._asking_git is not None:
+            self._asking_git.cancel()
+
+        async def ask() -> None:
+            self._git = await git_standing(self.programs, conversation.cwd)
+            self._fill()
+
+        self._asking_git = self._app.run_worker(ask, exit_on_error=False)
+
+    async def close(self) -> None:
+        await self.programs.aclose()
+
+    # -- what is shown
+
+    def show(self) -> None:
+        """Show how things are now."""
+        app = self._app
+        is_asking = app.talk.is_asking
+        if is_asking and not self._was_asking:
+            self._call("a question waits")
+        self._was_asking = is_asking
+        app.status.tell(self.standing())
+        self.todos.tell(self.activity.todos)
+        if self.is_shown:
+            self._fill()
+
+    def standing(self) -> Standing:
+        shown = face(self._mood, 0 if self._looks.reduced_motion else self.beat)
+        return standing_of(
+            self._app.talk,
+            self.place,
+            bounds=self.bounds,
+            run=self._run,
+            face=shown if self._looks.has_avatar else "",
+            phase=self._phase(),
+        )
+
+    @property
+    def _mood(self) -> Mood:
+        state = self._app.talk.state
+        if state == "asking":
+            return "alert"
+        if state in ("starting", "interrupting", "compacting"):
+            return "waiting"
+        return self.activity.mood
+
+    def _phase(self) -> str:
+        """What is waited for, and for how long; "" where the state says it all."""
+        talk, activity = self._app.talk, self.activity
+        if talk.state not in ("working", "compacting") or talk.conversation is None:
+            return ""
+        now = self._app.clock()
+        if activity.stage == "retrying":
+            return f"retry in {max(0, round(activity.until - now))} s"
+        waited_s = now - activity.since
+        if not activity.stage or waited_s < _SAID_FROM_S:
+            return ""
+        what = {
+            "preparing": "preparing",
+            "waiting": f"waiting for {talk.conversation.model.rpartition('/')[2]}",
+            "compacting": "compacting",
+        }[activity.stage]
+        return f"{what}, {waited_s:.0f} s"
+
+    def _fill(self) -> None:
+        """Tell the panels that are there what they show."""
+        conversation = self._app.talk.conversation
+        if conversation is None:
+            return
+        ink, activity = self._app.coloring.ink, self.activity
+        if self.left.display:
+            standing = self.standing()
+            gauge = Gauge(
+                used=standing.context_tokens,
+                window=standing.window_tokens,
+                fold_at=standing.fold_at,
+            )
+            left = LeftSide(
+                gauge=gauge,
+                foldings=activity.foldings,
+                recent=tuple(activity.recent),
+                git=self._git,
+            )
+            self.left.tell(left_lines(left, self._columns(self.left), ink))
+        if self.right.display:
+            shells, plugins = conversation.shells, conversation.plugins
+            right = RightSide(
+                todos=activity.todos,
+                files=tuple(activity.changed),
+                plugins=plugins.report() if plugins is not None else (),
+                shells=shells.list() if shells is not None else (),
+            )
+            rows = self._app.transcript.size.height
+            self.right.tell(right_lines(right, self._columns(self.right), rows, ink))
+
+    def _columns(self, panel: SidePanel) -> int:
+        width = panel.styles.width
+        return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
+
+    def _call(self, words: str) -> None:
+        """Call the person, unless they are there. A terminal that tells no focus counts as seen."""
+        app = self._app
+        if not app.app_focus and app.talk.conversation is not None:
+            title = f"dirge {app.talk.conversation.cwd.name}"
+            app.run_worker(partial(self.notifier.call, title, words), exit_on_error=False)
+
+    async def _read_bounds(self) -> None:
+        try:
+            config = await asyncio.to_thread(self._app.opening.settings)
+        except ConfigError:
+            return  # Whoever opens the conversation says what is wrong.
+        if config is None:
+            return
+        most, context = config.limits, config.context
+        self.bounds = Bounds(
+            cost_usd=most.cost_usd,
+            tokens=most.tokens,
+            input_tokens=most.input_tokens,
+            output_tokens=most.output_tokens,
+            target_tokens=context.target_tokens,
+            fold_at=context.fold_at if context.compact else None,
+        )
+        self.show()

@@ -1,0 +1,147 @@
+"""Themes: legible all of them, one's own in a file, and changed while one looks."""
+
+from pathlib import Path
+
+import pytest
+
+from dirge_py.contributions import Theme
+from dirge_py.errors import ConfigError
+from dirge_py.ui.ink import complete_colors, load_theme, roles, theme_names, theme_or_default
+from dirge_py.ui.theme_files import read_theme
+from tests.conversation.room import Room
+from tests.ui.desk import desk
+
+GROUNDS = ("background", "surface", "border", "selection", "added_ground", "removed_ground")
+ON = {"added": ("added_ground",), "removed": ("removed_ground",)}
+
+
+@pytest.fixture
+def themes(room: Room, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the person's own themes."""
+    folder = room.project.parent / "config" / "themes"
+    folder.mkdir()
+    monkeypatch.setenv("DIRGE_CONFIG_DIR", str(folder.parent))
+    return folder
+
+
+def luminance(color: str) -> float:
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """As the WCAG define it, from 1 to 21."""
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("name", theme_names())
+def test_all_text_stands_out_from_its_ground(name: str):
+    colors = complete_colors(load_theme(name))
+    least = 7 if name == "high-contrast" else 4.5
+    pairs = [
+        (role, ground)
+        for role in colors
+        if role not in GROUNDS
+        for ground in ON.get(role, ("background", "surface"))
+    ]
+    pairs += [("text", "selection"), ("accent", "selection")]
+    faint = [
+        (role, ground) for role, ground in pairs if contrast(colors[role], colors[ground]) < least
+    ]
+    assert faint == []
+
+
+@pytest.mark.parametrize("name", ["dark", "high-contrast", "light", "phosphor", "plain"])
+def test_a_theme_of_ours_leaves_out_no_role(name: str):
+    assert set(load_theme(name).colors) == set(roles())
+
+
+def test_an_own_theme_takes_what_it_does_not_name_from_ours(themes: Path):
+    (themes / "paper.toml").write_text('dark = false\n[colors]\naccent = "#AA0000"\n')
+    theme = load_theme("paper")
+    assert theme == Theme(name="paper", dark=False, colors={"accent": "#AA0000"})
+    assert complete_colors(theme)["text"] == load_theme("light").colors["text"]
+    assert "paper" in theme_names()
+
+
+def test_an_own_theme_goes_before_one_of_ours(themes: Path):
+    (themes / "dark.toml").write_text('[colors]\ntext = "#ffffff"\n')
+    assert load_theme("dark").colors == {"text": "#ffffff"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('dark = true\n\n[colors]\naccnt = "#ffffff"\n', "line 4: no role `accnt`"),
+        ('[colors]\ntext = "red"\n', "line 2: `text` is no colour"),
+        ('[colors]\ntext = "#ffffff"\ndim = 3\n', "line 3: `dim` is no colour"),
+        ('dark = "yes"\n', "line 1: `dark` is true or false"),
+        ('colors = "#ffffff"\n', "line 1: `colors` is a table"),
+        ('\nname = "x"\n', "line 2: no key `name`"),
+        ("[colors\n", "line 1"),
+        ("text = \x00\n", "line 1"),
+    ],
+)
+def test_what_is_wrong_in_a_theme_is_named_with_its_line(tmp_path: Path, text: str, told: str):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_theme(file, roles())
+    assert str(file) in caught.value.message
+    assert told in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["nowhere", "../phosphor", ""])
+def test_without_the_theme_asked_for_there_is_the_default_one(name: str):
+    theme, problem = theme_or_default(name)
+    assert (theme.name, "no theme" in problem) == ("phosphor", True)
+
+
+async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(room: Room, themes: Path):
+    (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
+    async with desk(room, theme="mine") as at:
+        await at.until(lambda: "no role `txt`" in at.text)
+        assert at.app.coloring.theme.name == "phosphor"
+
+
+async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, themes: Path):
+    file = themes / "mine.toml"
+    file.write_text('[colors]\ntext = "#ffffff"\n')
+    async with desk(room, theme="mine") as at:
+        at.app.say("\n".join(f"line {number}" for number in range(80)))
+        at.app.transcript.page(-1)
+        await at.until(lambda: not at.app.transcript.sticks)
+        before, top = at.screen, at.app.transcript.scroll_offset.y
+        file.write_text('[colors]\ntext = "#ffff00"\n')
+        await at.until(lambda: at.app.coloring.ink.text.color.name == "#ffff00")
+        await at.pilot.pause()
+        assert (at.screen, at.app.transcript.scroll_offset.y) == (before, top)
+
+
+async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
+    room: Room, themes: Path
+):
+    file = themes / "mine.toml"
+    file.write_text('[colors]\ntext = "#ffffff"\n')
+    async with desk(room, theme="mine") as at:
+        file.write_text('[colors]\ntext = "#ffff0"\n')
+        await at.until(lambda: "`text` is no colour" in at.text)
+        assert at.app.coloring.ink.text.color.name == "#ffffff"
+
+
+async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(room: Room):
+    async with desk(room, theme="dark") as at:
+        await at.send("/theme")
+        await at.until(lambda: "▸ dark" in at.screen)
+        await at.pilot.press("down")
+        await at.until(lambda: at.app.coloring.theme.name == "high-contrast")
+        await at.pilot.press("escape")
+        await at.until(lambda: at.app.composer.has_focus)
+        assert at.app.coloring.theme.name == "dark"
+        await at.send("/theme")
+        await at.until(lambda: "▸ dark" in at.screen)
+        await at.pilot.press("down", "enter")
+        await at.until(lambda: at.app.composer.has_focus)
+        assert at.app.coloring.theme.name == "high-contrast"
