@@ -57,6 +57,8 @@ def _plain_key(name: str) -> str:
         parts.append(last.lower())
     parts = [_SAME.get(part, part) for part in parts]
     modifiers = sorted(set(parts[:-1]))
+    if modifiers == ["ctrl"] and parts[-1] == "at":
+        return "ctrl+@"  # The one sign that arrives as itself.
     if modifiers == ["shift"] and len(parts[-1]) == 1 and parts[-1].isalpha():
         return parts[-1].upper()
     return "+".join([*modifiers, parts[-1]])

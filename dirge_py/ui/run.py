@@ -10,7 +10,7 @@ from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.lib.clean import clean
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
-from dirge_py.ui.terminal import teach_keys, watch_for_hangup
+from dirge_py.ui.terminal import watch_for_hangup
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HUNG_UP = 128 + signal.SIGHUP
@@ -25,7 +25,6 @@ def run_tui(start: TuiStart) -> int:
     Raises:
         DirgeError: the conversation could not be opened. Nothing is left on the screen then.
     """
-    teach_keys()
     return asyncio.run(_run(start))
 
 

@@ -5,13 +5,11 @@ import select
 import threading
 from codecs import getincrementaldecoder
 from collections.abc import Callable
-from enum import Enum
 from typing import IO, Any, cast
 
-from textual import constants
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
-from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
+
+from dirge_py.ui.terminal_input import TerminalInput
 
 _ESCAPE_DELAY_S = 0.02
 """How long a lone Esc waits for more: terminals send sequences in one piece, people do not."""
@@ -19,22 +17,10 @@ _ESCAPE_DELAY_S = 0.02
 _LOOK_UP_S = 0.1
 """How often the reader looks whether it shall end."""
 
-_A_MOMENT_S = 0.002
 _READ_BYTES = 65_536
 
 _LAST_RESORT_S = 1.5
 """How long the end of the process may take once the terminal is gone."""
-
-
-class _MoreKeys(Enum):
-    ALT_ENTER = "alt+enter"
-
-
-def teach_keys() -> None:
-    """Make Esc quick, and Alt+Enter known where the terminal has no extended keyboard protocol."""
-    vars(constants)["ESCAPE_DELAY"] = _ESCAPE_DELAY_S
-    known = cast("dict[str, Any]", ANSI_SEQUENCES_KEYS)
-    known["\x1b\r"] = known["\x1b\n"] = (_MoreKeys.ALT_ENTER,)
 
 
 class _Screenful:
@@ -62,9 +48,9 @@ class _Screenful:
 class TerminalDriver(LinuxDriver):
     """Textual's driver, with another reader and a writer that survives the terminal.
 
-    Textual's reader takes a tenth of a second to see that a lone Esc is one, and dies of a byte
-    that is not UTF-8. Its writer ends at the first error, and the program then waits for ever for
-    it to take more.
+    Textual's reader takes a tenth of a second to see that a lone Esc is one, dies of a byte that is
+    not UTF-8, and types what it does not know. Its writer ends at the first error, and the program
+    then waits for ever for it to take more.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -98,24 +84,22 @@ class TerminalDriver(LinuxDriver):
         return (width, height) if width and height else super()._get_terminal_size()
 
     def run_input_thread(self) -> None:
-        parser = XTermParser(self._debug)
+        arrived = TerminalInput()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         ready = select.poll()
         ready.register(self.fileno, select.POLLIN)
-        patience_s = _LOOK_UP_S
+        patience_s, silent_s = _LOOK_UP_S, 0.0
         while not self.exit_event.is_set():
             typed = b""
             if ready.poll(patience_s * 1000):
                 typed = self._read()
                 if not typed:
                     return  # The terminal is gone, which `watch_for_hangup` sees to.
-            if text := decode(typed):
-                for event in parser.feed(text):
-                    self.process_message(event)
-            for event in parser.tick():
+            silent_s = 0.0 if typed else silent_s + patience_s
+            for event in arrived.feed(decode(typed)) if typed else arrived.idle(silent_s):
                 self.process_message(event)
             # After an Esc it is soon clear whether more belongs to it.
-            patience_s = _ESCAPE_DELAY_S + _A_MOMENT_S if typed else _LOOK_UP_S
+            patience_s = _ESCAPE_DELAY_S if typed else _LOOK_UP_S
 
     def _sigcont_application(self, *signal: Any) -> None:
         if self._auto_restart and not self._must_signal_resume:

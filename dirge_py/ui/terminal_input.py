@@ -1,0 +1,240 @@
+"""What a terminal sends, as events: keys, pastes, the mouse, and nothing that is none of these.
+
+Textual's own parser types whatever it does not know: half a mouse report becomes digits in the
+prompt, or the answer to a question. Here a sequence is cut out whole; an unknown one is dropped.
+"""
+
+import re
+from collections.abc import Generator, Iterator
+
+from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS, IGNORE_SEQUENCE
+from textual._keyboard_protocol import FUNCTIONAL_KEYS, MODIFIER_FUNCTIONAL_KEYS
+from textual._xterm_parser import XTermParser
+from textual.keys import _character_to_key
+from textual.message import Message
+
+PASTE_PATIENCE_S = 2.0
+"""A paste whose end is lost is over after this much silence; else the keyboard would be dead."""
+
+_ESC = "\x1b"
+_PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+_FOCUS = {"\x1b[I": events.AppFocus, "\x1b[O": events.AppBlur}
+_STRINGS = "]P_^X"
+_LONGEST_STRING = 200_000
+_LONGEST = 64
+_CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_CSI_BEGUN = re.compile(r"\x1b\[[0-?]*[ -/]*")
+# A terminal that reports the mouse wrongly writes words where numbers belong.
+_MOUSE = re.compile(r"\x1b\[<[^Mm\x1b]{0,40}[Mm]")
+_MOUSE_BEGUN = re.compile(r"\x1b\[<[-+.;\w]{0,40}")
+_ORPHANED_MOUSE = re.compile(r"\[<\d+;\d+;\d+[Mm]")
+_STRING_END = re.compile(r"\x07|\x1b\\")
+_PASSED_ON = re.compile(
+    r"\x1b\[(?:<\d{1,5};-?\d{1,5};-?\d{1,5}[Mm]|\?\d{1,5};\d\$y|\d{1,5};\d{1,5}R"
+    r"|48;[1-9]\d{0,4}(?:;[1-9]\d{0,4}){3}t)"
+)
+_EXTENDED = re.compile(
+    r"\x1b\[(\d{0,7})[\d:]*(?:;(\d{0,3})(?::(\d))?)?(?:;([\d:]*))?([u~ABCDEFHPQRS])"
+)
+_SHIFT_AND_LOCKS = 1 | 64 | 128
+_LAST_CODEPOINT = 0x10FFFF
+
+
+class TerminalInput:
+    """Takes text as it arrives, in any pieces, and gives events."""
+
+    def __init__(self) -> None:
+        self._textual = XTermParser()
+        self._held = ""
+        self._paste: list[str] | None = None
+        self._was_escape = False
+
+    def feed(self, text: str) -> Iterator[Message]:
+        """The events that are complete with this text."""
+        if self._was_escape and (orphan := _ORPHANED_MOUSE.match(text)):
+            # The Esc before it came so much earlier that it was taken for the key.
+            text = text[orphan.end() :]
+        self._was_escape = False
+        self._held += text
+        while self._held:
+            if self._paste is not None:
+                if not (yield from self._pasted(self._paste)):
+                    return
+            elif self._held[0] != _ESC:
+                typed, mark, rest = self._held.partition(_ESC)
+                self._held = mark + rest
+                for character in typed:
+                    yield from self._textual._sequence_to_key_events(character)
+            elif size := _size(self._held):
+                sequence, self._held = self._held[:size], self._held[size:]
+                yield from self._meaning(sequence)
+            else:
+                return
+
+    def idle(self, silent_s: float) -> Iterator[Message]:
+        """The events that are certain now that nothing came for so long."""
+        if self._paste is not None:
+            if silent_s >= PASTE_PATIENCE_S:
+                self._paste.append(self._held)
+                self._held = ""
+                yield self._end_of_paste(self._paste)
+            return
+        held, self._held = self._held, ""
+        if not held:
+            return
+        if held in (_ESC, _ESC * 2):
+            self._was_escape = True
+            yield from (events.Key("escape", _ESC) for _ in held)
+        elif len(held) == 2:
+            yield from self._with_alt(held[1])
+        else:
+            yield from self._meaning(held)
+
+    def _pasted(self, paste: list[str]) -> Generator[Message, None, bool]:
+        """Take what belongs to a paste; returns whether its end was seen."""
+        text, end, rest = self._held.partition(_PASTE_END)
+        if end:
+            paste.append(text)
+            self._held = rest
+            yield self._end_of_paste(paste)
+            return True
+        begun = next(
+            (n for n in range(len(_PASTE_END) - 1, 0, -1) if text.endswith(_PASTE_END[:n])), 0
+        )
+        paste.append(text[: len(text) - begun])
+        self._held = text[len(text) - begun :]
+        return False
+
+    def _end_of_paste(self, paste: list[str]) -> Message:
+        self._paste = None
+        return events.Paste("".join(paste).replace("\x00", ""))
+
+    def _meaning(self, sequence: str) -> Iterator[Message]:
+        """The events of one whole sequence; none if it is not known."""
+        if sequence == _PASTE_START:
+            self._paste = []
+        elif sequence in _FOCUS:
+            yield _FOCUS[sequence]()
+        elif sequence == _ESC:
+            yield events.Key("escape", _ESC)
+        elif len(sequence) == 2:
+            yield from self._with_alt(sequence[1])
+        elif sequence.startswith(_ESC * 2):
+            for event in self._meaning(sequence[1:]):
+                if isinstance(event, events.Key):
+                    yield _modified("alt", event.key)
+        elif _PASSED_ON.fullmatch(sequence):
+            yield from self._textual.feed(sequence)
+        else:
+            extended = self._extended(sequence)
+            yield from self._known(sequence) if extended is None else extended
+
+    def _known(self, sequence: str) -> Iterator[Message]:
+        meant = ANSI_SEQUENCES_KEYS.get(sequence)
+        if isinstance(meant, str):
+            yield from self._textual._sequence_to_key_events(meant)
+        elif isinstance(meant, tuple) and meant is not IGNORE_SEQUENCE:
+            yield from (events.Key(key.value, None) for key in meant)
+
+    def _with_alt(self, character: str) -> Iterator[Message]:
+        if character in "\r\n":
+            yield events.Key("alt+enter", None)
+        elif character == "\t":
+            yield events.Key("shift+tab", None)
+        else:
+            for event in self._textual._sequence_to_key_events(character):
+                yield _modified("alt", event.key)
+
+    def _extended(self, sequence: str) -> list[events.Key] | None:
+        """The keys of the kitty keyboard protocol and of older sequences like it; None: not one."""
+        found = _EXTENDED.fullmatch(sequence)
+        if found is None:
+            return None
+        code, modifiers = int(found[1] or 1), int(found[2] or 0)
+        name = FUNCTIONAL_KEYS.get(f"{code}{found[5]}", "")
+        if not name and found[5] != "u":
+            return None
+        if found[3] == "3" or name in MODIFIER_FUNCTIONAL_KEYS or not _is_character(code):
+            return []  # A key let go, a modifier by itself, no key at all.
+        held = max(0, modifiers - 1)
+        text = "".join(map(chr, filter(_is_character, map(_number, (found[4] or "").split(":")))))
+        if not text and not name and not held & ~_SHIFT_AND_LOCKS:
+            text = chr(code).upper() if held & 1 else chr(code)
+        if text.isprintable() and text:
+            # Text has its modifiers in it already: AltGr is Ctrl+Alt to some terminals.
+            return [events.Key(_name_of(character), character) for character in text]
+        plain = f"{_ESC}[{code};{modifiers}{found[5]}" if modifiers else f"{_ESC}[{code}{found[5]}"
+        return [key.copy() for key in self._textual._parse_extended_key(plain) or ()]
+
+
+def _size(text: str) -> int:
+    """How long the sequence is that `text` begins with; 0 if more has to come to tell."""
+    kind = text[1:2]
+    if kind == _ESC:
+        return _size_after_escape(text)
+    if kind == "[":
+        return _size_of_csi(text)
+    if kind == "O":
+        size = 4 if text[2:3].isdigit() else 3
+        return size if len(text) >= size else 0
+    if kind and kind in _STRINGS:
+        return _size_of_string(text)
+    return 2 if kind else 0
+
+
+def _size_after_escape(text: str) -> int:
+    if len(text) == 2:
+        return 0
+    if text[2] not in "[O":
+        return 1
+    inner = _size(text[1:])
+    return inner + 1 if inner else 0
+
+
+def _size_of_csi(text: str) -> int:
+    if text.startswith("\x1b[<"):
+        if mouse := _MOUSE.match(text):
+            return mouse.end()
+        begun = _MOUSE_BEGUN.match(text)
+        assert begun is not None
+        return 0 if begun.end() == len(text) and len(text) < _LONGEST else begun.end()
+    for start, size in (("\x1b[M", 6), ("\x1b[[", 4)):
+        if text.startswith(start):
+            return size if len(text) >= size else 0
+    if whole := _CSI.match(text):
+        return whole.end()
+    begun = _CSI_BEGUN.match(text)
+    assert begun is not None
+    return 0 if begun.end() == len(text) and len(text) < _LONGEST else begun.end()
+
+
+def _size_of_string(text: str) -> int:
+    """Answers to questions end with BEL or ST; what another Esc cuts off ends there."""
+    if end := _STRING_END.search(text, 2):
+        cut = text.find(_ESC, 2, end.start())
+        return cut if cut >= 0 else end.end()
+    cut = text.find(_ESC, 2)
+    if 0 <= cut < len(text) - 1:
+        return cut
+    return len(text) if len(text) > _LONGEST_STRING else 0
+
+
+def _number(part: str) -> int:
+    return int(part) if part.isdecimal() and len(part) < 8 else -1
+
+
+def _is_character(code: int) -> bool:
+    return 0 <= code <= _LAST_CODEPOINT and not 0xD800 <= code <= 0xDFFF
+
+
+def _name_of(character: str) -> str:
+    return character if character.isalnum() else _character_to_key(character)
+
+
+def _modified(modifier: str, key: str) -> events.Key:
+    """`key` with a modifier more, named as the keymap names it; it types nothing."""
+    *modifiers, last = key.split("+") if len(key) > 1 else (key,)
+    if len(last) == 1 and last.isupper():
+        modifiers, last = [*modifiers, "shift"], last.lower()
+    return events.Key("+".join([*sorted({*modifiers, modifier}), last]), None)

@@ -1,0 +1,157 @@
+"""What a terminal sends becomes keys, pastes and clicks, in whatever pieces it comes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual import events
+from textual.message import Message
+
+from dirge_py.ui.terminal_input import PASTE_PATIENCE_S, TerminalInput
+
+
+def heard(*pieces: str, silent_s: float = 0.1) -> list[Message]:
+    arrived = TerminalInput()
+    found = [event for piece in pieces for event in arrived.feed(piece)]
+    return [*found, *arrived.idle(silent_s)]
+
+
+def keys(*pieces: str) -> list[tuple[str, str | None]]:
+    return [(e.key, e.character) for e in heard(*pieces) if isinstance(e, events.Key)]
+
+
+def shown(found: list[Message]) -> list[tuple[object, ...]]:
+    return [
+        (type(e), getattr(e, "key", ""), getattr(e, "character", ""), getattr(e, "text", ""))
+        for e in found
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "key", "character"),
+    [
+        ("\x1b[32;;32u", "space", " "),
+        ("\x1b[32u", "space", " "),
+        ("\x1b[32;2u", "space", " "),
+        ("\x1b[64u", "at", "@"),
+        ("\x1b[113;;64u", "at", "@"),
+        ("\x1b[113;7;64u", "at", "@"),
+        ("\x1b[101;;233u", "é", "é"),
+        ("\x1b[252;2;220u", "Ü", "Ü"),
+        ("\x1b[252:220;2u", "Ü", "Ü"),
+        ("\x1b[97;2u", "A", "A"),
+        ("\x1b[97;2:1;65u", "A", "A"),
+        ("\x1b[97;5u", "ctrl+a", None),
+        ("\x1b[120;133u", "ctrl+x", None),
+        ("\x1b[13u", "enter", "\r"),
+        ("\x1b[13;2u", "shift+enter", None),
+        ("\x1b[27u", "escape", None),
+        ("\x1b[1;5A", "ctrl+up", None),
+        ("\x1b[A", "up", None),
+        ("\x1bOA", "up", None),
+        ("\x1b\x1b[A", "alt+up", None),
+        ("\x1b[[A", "f1", None),
+        ("\x1b[3~", "delete", None),
+        ("\x1bb", "alt+b", None),
+        ("\x1bB", "alt+shift+b", None),
+        ("\x1b_", "alt+underscore", None),
+        ("\x1b<", "alt+less_than_sign", None),
+        ("\x1b]", "alt+right_square_bracket", None),
+        ("\x1b[", "alt+left_square_bracket", None),
+        ("\x1b1", "alt+1", None),
+        ("\x1b\x7f", "alt+backspace", None),
+        ("\x1b\r", "alt+enter", None),
+        ("\x1b", "escape", "\x1b"),
+        ("é", "é", "é"),
+        ("\x03", "ctrl+c", "\x03"),
+    ],
+)
+def test_keys_arrive(sent: str, key: str, character: str | None):
+    assert keys(sent) == [(key, character)]
+    assert keys(*sent) == [(key, character)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "\x1b[<0;NaN;NaNM",
+        "\x1b[<35;-3;-8M",
+        "\x1b[<99999999999;1;1M",
+        "\x1b[32;10;10M",
+        "\x1b[M !!",
+        "\x1b[121~",
+        "\x1b[?62;52;c",
+        "\x1b[>0;1;2c",
+        "\x1b[12;34;56x",
+        "\x1b]11;rgb:ffff/ffff/ffff\x1b\\",
+        "\x1b]52;c;eWVz\x07",
+        "\x1bP1+r4d73=yes\x1b\\",
+        "\x1b_Gi=1;yes\x1b\\",
+        "\x1b[97;1:3u",
+        "\x1b[57442;5u",
+        "\x1b[55296u",
+        "\x1b[9999999u",
+        "\x1b[1114112u",
+        "\x1b[?0u",
+        "\x1b[48;0;0;0;0t",
+        "\x1b[" + "1;" * 60,
+    ],
+)
+def test_what_is_no_key_is_never_typed(sent: str):
+    assert keys(sent) == []
+    assert keys(sent, "y") == [("y", "y")]
+
+
+def test_a_mouse_report_that_breaks_off_is_not_typed():
+    assert keys("\x1b[<35;12") == []
+    assert keys("\x1b[<35;12", "\x1b[A") == [("up", None)]
+
+
+def test_a_mouse_report_whose_esc_came_earlier_is_not_typed():
+    arrived = TerminalInput()
+    found = [*arrived.feed("\x1b"), *arrived.idle(0.02), *arrived.feed("[<35;40;12M[<")]
+    assert [e.character for e in found if isinstance(e, events.Key)] == ["\x1b", "[", "<"]
+
+
+def test_clicks_and_the_focus_are_told():
+    found = heard("\x1b[<0;5;6M\x1b[<0;5;6m\x1b[I\x1b[O\x1b[<64;5;6M")
+    assert [type(e).__name__ for e in found] == [
+        *("MouseDown", "MouseUp", "AppFocus", "AppBlur", "MouseScrollUp"),
+    ]
+    assert isinstance(found[0], events.MouseDown) and (found[0].x, found[0].y) == (4, 5)
+
+
+@given(st.lists(st.integers(min_value=1, max_value=40)), st.text(alphabet="ab\r\n\x1b[~201é"))
+def test_a_paste_is_one_event_in_whatever_pieces_it_comes(cuts: list[int], text: str):
+    if "\x1b[201~" in text:
+        return
+    sent = f"a\x1b[200~{text}\x1b[201~b"
+    at, pieces = 0, []
+    for cut in cuts:
+        pieces.append(sent[at : at + cut])
+        at += cut
+    found = heard(*pieces, sent[at:])
+    pasted = [e.text for e in found if isinstance(e, events.Paste)]
+    assert pasted == [text]
+    assert [e.key for e in found if isinstance(e, events.Key)] == ["a", "b"]
+
+
+def test_a_paste_without_an_end_is_over_after_a_while():
+    arrived = TerminalInput()
+    assert [*arrived.feed("\x1b[200~half"), *arrived.idle(0.5)] == []
+    (paste,) = arrived.idle(PASTE_PATIENCE_S)
+    assert isinstance(paste, events.Paste) and paste.text == "half"
+    assert [e.key for e in arrived.feed("x") if isinstance(e, events.Key)] == ["x"]
+
+
+PIECE = st.sampled_from([*"\x1b[<O]P;5uM~yé\x07:"])
+
+
+@given(st.lists(PIECE, max_size=40).map("".join), st.integers(min_value=1, max_value=39))
+def test_nothing_breaks_it_and_pieces_make_no_difference(sent: str, cut: int):
+    whole = shown(heard(sent, silent_s=PASTE_PATIENCE_S))
+    assert shown(heard(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))
+def test_plain_text_is_typed_as_it_is(text: str):
+    assert "".join(character or "" for _, character in keys(text)) == text
