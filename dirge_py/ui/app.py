@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual import events, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
-from textual.widgets import Static, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from dirge_py import slash
 from dirge_py.events import HistoryMoved, LoopEvent
@@ -269,8 +269,9 @@ class DirgeApp(TerminalApp):
             await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys that no widget took, when none has the focus."""
-        if found := self.keymap.action(event.key, "screen"):
+        """Keys that no widget took. A line that is written in is an answer, not the screen."""
+        found = self.keymap.action(event.key, "screen")
+        if found and not isinstance(self.focused, Input):
             await self._actions.run(found[1])
 
     def on_resize(self, event: events.Resize) -> None:
