@@ -57,7 +57,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "edit_outside", ("ctrl+g", "ctrl+x ctrl+e"), "write in $EDITOR"),
     Key("composer", "stash", ("ctrl+s",), "put the draft aside; on empty input: take it back"),
     Key("composer", "undo", ("ctrl+underscore", "ctrl+shift+underscore"), "undo"),
-    Key("composer", "redo", ("alt+underscore", "ctrl+shift+z"), "take the undo back"),
+    Key("composer", "redo", ("alt+u", "alt+underscore", "ctrl+shift+z"), "take the undo back"),
     Key("composer", "delete_or_quit", ("ctrl+d",), "delete forward; on empty input: quit"),
     Key("composer", "yank", ("ctrl+y",), "put back what was cut"),
     Key("composer", "yank_pop", ("alt+y",), "right after that: what was cut before, instead"),

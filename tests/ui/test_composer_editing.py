@@ -90,7 +90,7 @@ async def test_undo_goes_by_words_and_redo_takes_it_back(room: Room):
         assert d.app.composer.text == "one two "
         await d.pilot.press("ctrl+underscore")
         assert d.app.composer.text == "one "
-        await d.pilot.press("alt+r")
+        await d.pilot.press("alt+u")
         assert d.app.composer.text == "one two "
 
 
@@ -120,7 +120,7 @@ KEYS = (
     *("a", "b", "space", "left", "right", "up", "down", "home", "end", "backspace", "delete"),
     *("ctrl+k", "ctrl+u", "ctrl+w", "alt+d", "alt+backspace", "ctrl+y", "alt+y", "newline"),
     *("shift+left", "shift+right", "ctrl+shift+left", "shift+home", "shift+up", "ctrl+left"),
-    *("ctrl+right", "undo", "alt+r", "ctrl+@", "paste", "paste short", "other paste"),
+    *("ctrl+right", "undo", "alt+u", "ctrl+@", "paste", "paste short", "other paste"),
 )
 PASTED = {"paste": TWELVE, "paste short": "one\ntwo", "other paste": "x" * 3000}
 
@@ -150,7 +150,7 @@ async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pre
     chance = random.Random(7)
     async with desk(room) as d:
         composer = d.app.composer
-        for _ in range(25):
+        for _ in range(8):
             composer.load_text("")
             for key in chance.choices(KEYS, k=40):
                 await do(d, key)
@@ -161,7 +161,9 @@ async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pre
                 assert "[" not in left
                 assert "]" not in left
                 row, column = composer.cursor_location
-                assert not any(a < column < b for a, b in composer.pastes.spans(composer.document[row]))
+                assert not any(
+                    a < column < b for a, b in composer.pastes.spans(composer.document[row])
+                )
             ended_with = composer.text
             undone = 0
             while composer.history.undo_stack:

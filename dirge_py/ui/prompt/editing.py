@@ -61,6 +61,12 @@ class Editing(TextArea, inherit_bindings=False):
         before = self.selection
         return Selection(self._outside(start, before.start), self._outside(end, before.end))
 
+    def _recompute_cursor_offset(self) -> None:
+        # While undo takes lines away the cursor may still be on one of them, and a scrollbar that
+        # comes or goes asks where it is.
+        at = self.clamp_visitable(self.cursor_location)
+        self._cursor_offset = self.wrapped_document.location_to_offset(at)
+
     def _outside(self, at: Location, came_from: Location) -> Location:
         """The edge of the placeholder around `at` where a cursor that moves gets out of it."""
         row, column = at

@@ -12,7 +12,7 @@ EMACS: Preset = {
     "history_newer": ("alt+n",),
     "cursor_right": ("right", "ctrl+f"),
     "undo": ("ctrl+underscore", "ctrl+shift+underscore", "ctrl+slash", "ctrl+x u"),
-    "redo": ("alt+underscore", "ctrl+shift+z"),
+    "redo": ("alt+underscore", "alt+u", "ctrl+shift+z"),
     "search_history": ("ctrl+r", "ctrl+s"),
     "stash": ("ctrl+x ctrl+s",),
     "edit_outside": ("ctrl+x ctrl+e", "ctrl+g"),

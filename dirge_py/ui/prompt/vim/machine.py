@@ -202,11 +202,8 @@ class Vim:
         if text[at].isspace():
             found = move(text, at, phrase.what, count=phrase.count)
             return within_line(text, at, found) if found else None
-        # On the last letter of a word, `e` would go on to the next one.
-        found = move(text, at - 1, motion, count=phrase.count) if at else None
-        if found is not None and found.at >= at:
-            return found
-        return move(text, at, motion, count=phrase.count) if len(text) > 1 else Target(1)
+        # From one before: on the last letter of a word, `e` would go on to the next word.
+        return move(text, at - 1, motion, count=phrase.count)
 
     def _beyond(self, phrase: Phrase, place: Place) -> Place:
         """A line before the first or behind the last: earlier and later prompts are there."""
