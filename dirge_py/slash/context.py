@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _BAR_CELLS = 20
 _MOST_DIGITS = 9
+_MOST_OFFERED = 20
 
 
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -131,6 +132,12 @@ def _lines(report: "ContextReport") -> list[str]:
     return lines
 
 
+def forms(conversation: "Conversation") -> list[str]:
+    """Its forms, with the newest of what could be sent whole again."""
+    numbers = [item.number for item in conversation.folded.dropped()][-_MOST_OFFERED:]
+    return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
+
+
 COMMANDS = (
     Command(
         name="context",
@@ -146,5 +153,6 @@ COMMANDS = (
         while_running="no",
         headless=True,
         aliases=("compress",),
+        complete=forms,
     ),
 )

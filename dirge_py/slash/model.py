@@ -75,7 +75,6 @@ COMMANDS = (
         run=model,
         headless=True,
         complete=known,
-        while_running="listing",
     ),
     Command(
         name="effort",

@@ -94,7 +94,8 @@ def modes(conversation: "Conversation") -> list[str]:
 
 
 def verbs(conversation: "Conversation") -> list[str]:
-    return ["list", "add ", "remove ", "clear"]
+    numbers = range(1, len(conversation.grants) + 1)
+    return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
 
 
 def tools(conversation: "Conversation") -> list[str]:

@@ -83,6 +83,12 @@ def _takes_nothing(args: str, name: str) -> None:
         raise UsageError(f"/{name} takes no words.", hint="/rewind N goes back N prompts.")
 
 
+def back(conversation: "Conversation") -> list[str]:
+    """How far one can go back, by prompts."""
+    prompts = conversation.timeline.prompts() if conversation.session_id else ()
+    return [str(number) for number in range(1, len(prompts) + 1)]
+
+
 COMMANDS = (
     Command(
         name="rewind",
@@ -91,6 +97,7 @@ COMMANDS = (
         run=rewind,
         aliases=("checkpoint",),
         while_running="no",
+        complete=back,
     ),
     Command(
         name="undo",

@@ -1,14 +1,28 @@
-"""`/clear` and `/sessions`: beginning anew, and going back."""
+"""`/clear` and `/sessions`: beginning anew, going back, and putting away."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
+from dirge_py.lib.late import late
+from dirge_py.questions import Question, QuestionOption
+from dirge_py.session.listing import SessionSummary
+from dirge_py.session.names import project_root
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
+    from dirge_py.config.paths import state_dir
     from dirge_py.conversation import Conversation
+    from dirge_py.session.store import Store
+    from dirge_py.session.trash import Trash
+else:
+    Store = late("dirge_py.session.store", "Store")
+    Trash = late("dirge_py.session.trash", "Trash")
+    state_dir = late("dirge_py.config.paths", "state_dir")
 
 _MOST_SHOWN = 50
+_MOST_LISTED = 20
+_DELETE = "delete it"
 
 
 async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -19,25 +33,87 @@ async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """A list to pick from; during a run, and with `list`, one to read. Words narrow it."""
+    verb, _, rest = args.partition(" ")
     stored = list(conversation.sessions())
-    if args and any(_begins(one.id, args) for one in stored):
-        chosen: str | None = args
-    else:
-        words = args.lower().split()
-        found = [one for one in stored if all(word in one.title.lower() for word in words)]
-        if not found:
-            about = f" whose title has {args!r}" if args else ""
-            front.show(f"There are no stored sessions of this project{about}.")
+    match verb, rest.strip():
+        case ("list", "") | ("", ""):
+            if verb or conversation.is_running:
+                front.show("\n".join(_listed(stored, conversation)))
+                return
+        case "current", "":
+            front.show(_current(conversation))
             return
-        choices = [
-            Choice(
-                id=one.id, label=one.title or one.id, detail=f"{one.messages} messages, {one.id}"
-            )
-            for one in found[:_MOST_SHOWN]
-        ]
-        chosen = await front.pick("Session", choices, current=conversation.session_id or "")
+        case "delete", name:
+            await _delete(name, conversation, front)
+            return
+        case "switch", name if name:
+            args = name
+    chosen = await _chosen(args, stored, conversation, front)
     if chosen is not None and chosen != conversation.session_id:
         await front.open(chosen)
+
+
+async def _chosen(
+    args: str,
+    stored: Sequence[SessionSummary],
+    conversation: "Conversation",
+    front: FrontEnd,
+) -> str | None:
+    if args and any(_begins(one.id, args) for one in stored):
+        return args
+    words = args.lower().split()
+    found = [one for one in stored if all(word in one.title.lower() for word in words)]
+    if not found:
+        about = f" whose title has {args!r}" if args else ""
+        front.show(f"There are no stored sessions of this project{about}.")
+        return None
+    choices = [
+        Choice(id=one.id, label=one.title or one.id, detail=f"{one.messages} messages, {one.id}")
+        for one in found[:_MOST_SHOWN]
+    ]
+    return await front.pick("Session", choices, current=conversation.session_id or "")
+
+
+async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> None:
+    """Put a session away, this one by default; behind this one a new one begins."""
+    file = conversation.timeline.file
+    state = file.parents[2] if file is not None else state_dir()
+    store = Store(state, project_root(conversation.cwd))
+    wanted = store.find(name or conversation.session_id or "")
+    titles = {one.id: one.title for one in store.list()}
+    about = f"{titles.get(wanted) or 'A session'} ({wanted})\nIt can be brought back for a week."
+    options = (QuestionOption(label=_DELETE), QuestionOption(label="keep it"))
+    answers = await front.form(
+        [Question(header="Delete", question=about, options=options, is_open=False)]
+    )
+    if not answers or answers[0].chosen != (_DELETE,):
+        front.show("Nothing was deleted.")
+        return
+    if wanted == conversation.session_id:
+        await front.open(None)
+    Trash(state).put(store, wanted)
+    undo = f"`dirge sessions delete --undo {wanted}` brings it back"
+    front.show(f"Deleted; for a week {undo}.", tone="good")
+
+
+def _listed(stored: Sequence[SessionSummary], conversation: "Conversation") -> list[str]:
+    if not stored:
+        return ["There are no stored sessions of this project."]
+    here = conversation.session_id
+    rows = [
+        f"{'▸' if one.id == here else ' '} {one.id}  {one.messages:>5}  {one.title}"
+        for one in stored[:_MOST_LISTED]
+    ]
+    more = len(stored) - _MOST_LISTED
+    return [*rows, f"  and {more} older"] if more > 0 else rows
+
+
+def _current(conversation: "Conversation") -> str:
+    if conversation.session_id is None:
+        return "This conversation keeps no session."
+    title = conversation.unsent.title
+    return f"{conversation.session_id}{f'  {title}' if title else ''}"
 
 
 def _begins(session_id: str, typed: str) -> bool:
@@ -46,7 +122,8 @@ def _begins(session_id: str, typed: str) -> bool:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    return [summary.id for summary in conversation.sessions()]
+    ids = [summary.id for summary in conversation.sessions()][:_MOST_SHOWN]
+    return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
 
 
 COMMANDS = (
@@ -59,11 +136,11 @@ COMMANDS = (
     ),
     Command(
         name="sessions",
-        summary="go on in another session of this project",
-        usage="[ID | WORDS]",
+        summary="go on in another session of this project, list them, or delete one",
+        usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
         run=sessions,
         aliases=("resume",),
-        while_running="no",
+        while_running="listing",
         complete=known,
     ),
 )

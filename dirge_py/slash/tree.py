@@ -98,6 +98,20 @@ def _set_in(below: list[int], main: set[int], room: str) -> list[tuple[int, str,
     ]
 
 
+def nodes(conversation: "Conversation") -> list[str]:
+    return list(conversation.timeline.tree().names) if conversation.session_id else []
+
+
+def prompts(conversation: "Conversation") -> list[str]:
+    if not conversation.session_id:
+        return []
+    return [point.id for point in conversation.timeline.prompts()]
+
+
+def messages(conversation: "Conversation") -> list[str]:
+    return [point.id for point in conversation.timeline.points()] if conversation.session_id else []
+
+
 COMMANDS = (
     Command(
         name="tree",
@@ -106,6 +120,7 @@ COMMANDS = (
         run=tree,
         while_running="listing",
         headless=True,
+        complete=nodes,
     ),
     Command(
         name="fork",
@@ -114,6 +129,7 @@ COMMANDS = (
         run=fork,
         aliases=("branch",),
         while_running="no",
+        complete=prompts,
     ),
     Command(
         name="clone",
@@ -121,5 +137,6 @@ COMMANDS = (
         usage="[ID]",
         run=clone,
         while_running="no",
+        complete=messages,
     ),
 )

@@ -237,3 +237,56 @@ async def test_sessions_takes_an_id_or_words_of_a_title(room: Room) -> None:
                 await COMMANDS.run(typed, talk, screen)
             assert screen.opened == ids[0]
         assert "title has 'nothing'" in (await run("/sessions nothing", talk)).text
+
+
+async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(room: Room) -> None:
+    class Leaving(Screen):
+        async def open(self, session_id: str | None) -> Conversation:
+            assert session_id is None
+            await talk.close()
+            self.opened = "new"
+            return talk
+
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        await talk.send("mend the parser")
+        gone = talk.session_id or ""
+        assert (await run("/sessions delete", talk, "keep it")).text == "Nothing was deleted."
+        assert f"▸ {gone}" in (await run("/sessions list", talk)).text
+        assert gone in (await run("/sessions current", talk)).text
+
+        screen = Leaving("delete it")
+        typed = COMMANDS.read(f"/sessions delete {gone}")
+        assert typed is not None
+        await COMMANDS.run(typed, talk, screen)
+
+        assert "mend the parser" in screen.asked[0]
+        assert screen.opened == "new"
+        assert f"--undo {gone}" in screen.text
+        assert "no stored sessions" in (await run("/sessions list", talk)).text
+
+
+async def test_another_session_is_deleted_and_this_one_stays(room: Room) -> None:
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        await talk.send("one")
+        other = talk.session_id or ""
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        await talk.send("two")
+        screen = await run(f"/sessions delete {other}", talk, "delete it")
+
+        assert screen.opened == ""
+        assert [one.id for one in talk.sessions()] == [talk.session_id]
+        with pytest.raises(DirgeError, match="no session 'nowhere'"):
+            await run("/sessions delete nowhere", talk)
+
+
+async def test_during_a_run_sessions_are_only_listed(room: Room) -> None:
+    async with room.open() as talk:
+        room.model.will_say("yes")
+        run_of_it = talk.send("one")
+        assert await run("/sessions", talk)
+        with pytest.raises(UsageError, match="has to wait"):
+            await run(f"/sessions {talk.session_id}", talk)
+        await run_of_it

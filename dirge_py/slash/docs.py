@@ -1,0 +1,88 @@
+"""The page about the commands, written from their records: `python -m dirge_py.slash.docs`."""
+
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+
+from dirge_py import slash
+from dirge_py.contributions import Command
+from dirge_py.slash.registry import Registry, discover
+
+_HEAD = """\
+# Commands
+
+A line that begins with `/` is a command, wherever lines are typed; Tab completes its name and what
+may follow. `//` sends a prompt that begins with a slash, and a path such as `/usr/bin/x` is a
+prompt, too. A command that does not exist stays in the input, with the nearest one that does.
+`[aliases]` in the settings gives commands other names ([more](config.md)); plugins add commands.
+
+*During a run*: whether it works while the agent does; *list*: only without arguments. *In `-p`*:
+whether `dirge -p '/name …'` runs it and prints what it shows.
+
+"""
+
+_COLUMNS = ("command", "does", "also", "during a run", "in `-p`")
+
+_MORE: Mapping[str, str] = {
+    "allow": "permissions.md",
+    "compact": "context.md",
+    "context": "context.md",
+    "continue": "sessions.md",
+    "diff": "snapshots.md",
+    "export": "sessions.md",
+    "init": "context.md",
+    "memory": "memory.md",
+    "mode": "permissions.md",
+    "plugins": "plugins.md",
+    "prompt": "context.md",
+    "rewind": "sessions.md#going-back",
+    "sessions": "sessions.md",
+    "tools": "tools.md",
+    "why": "permissions.md",
+}
+"""Where there is more to read about a command."""
+
+_DURING_A_RUN = {"yes": "yes", "listing": "list", "no": "no"}
+
+
+def all_commands() -> Registry:
+    """The commands of every front end; those that need a screen of ours are found by name."""
+    return discover(slash, importlib.import_module("dirge_py.ui.commands"))
+
+
+def page(registry: Registry) -> str:
+    """The whole page, as it stands in docs/commands.md."""
+    return _HEAD + "\n".join([*table(registry), ""])
+
+
+def table(registry: Registry) -> Iterator[str]:
+    """Its rows, one for each command, by name."""
+    yield _row(_COLUMNS)
+    yield _row(("---",) * len(_COLUMNS))
+    for command in registry:
+        usage = f" {command.usage}" if command.usage else ""
+        more = f" ([more]({_MORE[command.name]}))" if command.name in _MORE else ""
+        yield _row(
+            (
+                f"`/{command.name}{usage}`",
+                f"{command.summary}{more}",
+                ", ".join(f"`/{alias}`" for alias in command.aliases),
+                _DURING_A_RUN[command.while_running],
+                _in_print_mode(command),
+            )
+        )
+
+
+def _in_print_mode(command: Command) -> str:
+    if command.headless:
+        return "yes"
+    is_of_the_screen = command.run.__module__.startswith("dirge_py.ui.")
+    return "no: terminal UI only" if is_of_the_screen else "no"
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(all_commands()))
