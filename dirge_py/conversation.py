@@ -34,7 +34,7 @@ from dirge_py.inserts import Inserts
 from dirge_py.ledger import Ledger
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Outcome
-from dirge_py.parts import ChildSpec, Parts
+from dirge_py.parts import ChildSpec, Parts, Pictures
 from dirge_py.runs import Run
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.unsent import Unsent
@@ -206,9 +206,9 @@ class Conversation(Choices):
         blocks = tuple(block for item in left for block in item.message.content)
         return self.send(UserMessage(content=blocks))
 
-    async def attach(self, text: str) -> UserMessage:
+    async def attach(self, text: str, pictures: Pictures | None = None) -> UserMessage:
         """A prompt with its `@path` attachments read. Raises FileError for one that cannot be."""
-        return await self._parts.attach(text)
+        return await self._parts.attach(text, pictures or {})
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for before the next turn; while idle it waits for the next run."""

@@ -87,6 +87,9 @@ class RunSettings:
     further: Sequence[Bundle] = ()
 
 
+Pictures: TypeAlias = Mapping[str, bytes]
+"""Pictures that a text holds, by the names that stand for them in it."""
+
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
 """Looks at what was typed before it is sent; a reason, for the person, holds it back."""
 
@@ -163,7 +166,7 @@ class Parts:
     stream_fn: StreamFn
     configure: Callable[[RunSettings], LoopConfig]
     system_prompt: Callable[[Sequence[str]], str]
-    attach: Callable[[str], Awaitable[UserMessage]]
+    attach: Callable[[str, Pictures], Awaitable[UserMessage]]
     explain: Callable[[str, str], Decision] | None = None
     gate: Gate | None = None
     recorder: Recorder | None = None

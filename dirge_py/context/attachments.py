@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -44,8 +44,10 @@ class Attacher:
     show_file: Render = lambda path, text: numbered(text)
     show_folder: Callable[[Path], str] = lambda folder: listing(folder)
 
-    def attach(self, text: str, *, origin: Origin = "user") -> UserMessage:
-        """`text` as a message with everything it mentions as `@path`.
+    def attach(
+        self, text: str, pictures: Mapping[str, bytes] | None = None, *, origin: Origin = "user"
+    ) -> UserMessage:
+        """`text` as a message with everything it mentions as `@path`, and these pictures, by name.
 
         The first block is the text as it was typed. A mention of something that does not exist
         stays just that.
@@ -59,7 +61,21 @@ class Attacher:
             if written not in attached:
                 blocks.extend(self._blocks(written, path))
                 attached.append(written)
+        for name, content in (pictures or {}).items():
+            blocks += self._picture(name, content)
+            attached.append(name)
         return UserMessage(content=tuple(blocks), origin=origin, attached=tuple(attached))
+
+    def _picture(self, name: str, content: bytes) -> list[UserBlock]:
+        kind = asset_type(content)
+        if kind is None or not kind.is_picture:
+            raise FileError(
+                f"{name} is no PNG, JPEG, GIF or WebP.", hint="Take it out of the text."
+            )
+        return [
+            TextBlock(f"Attached image {name}:"),
+            self._stored(name, name, content, kind),
+        ]
 
     def _blocks(self, written: str, path: Path) -> list[UserBlock]:
         if path.is_dir():
@@ -71,7 +87,7 @@ class Attacher:
             what = "image" if kind.is_picture else "document"
             return [
                 TextBlock(f"Attached {what} {written}:"),
-                self._stored(written, path.name, content, kind),
+                self._stored(f"@{written}", path.name, content, kind),
             ]
         if len(content) > MAX_TEXT_BYTES:
             raise FileError(
@@ -91,10 +107,10 @@ class Attacher:
     ) -> ImageBlock | DocumentBlock:
         if len(content) > kind.limit:
             hint = "Scale the image down." if kind.is_picture else "Attach a part of it."
-            raise FileError(f"@{written} is larger than {kind.limit >> 20} MiB.", hint=hint)
+            raise FileError(f"{written} is larger than {kind.limit >> 20} MiB.", hint=hint)
         if self.asset_dir is None:
             raise FileError(
-                f"@{written}: there is no place to keep images and documents.",
+                f"{written}: there is no place to keep images and documents.",
                 hint="Use a stored session.",
             )
         asset_id = AssetStore(self.asset_dir).put(content)

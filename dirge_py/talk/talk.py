@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -52,6 +52,8 @@ class Talk:
         self._unsubscribe: Callable[[], None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
+        self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
+        """Pictures that a text stands for, by their names in it; a front end may have some."""
         self._runs = 0
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
@@ -122,7 +124,7 @@ class Talk:
     ) -> None:
         # One at a time: reading an attachment takes a while, and prompts keep their order.
         async with self._sending:
-            message = await conversation.attach(text)
+            message = await conversation.attach(text, self.pictures_in(text))
             if conversation.is_compacting:
                 # No run can start meanwhile; `_run_command` sends it when that is over.
                 how, self._has_held = "later", True

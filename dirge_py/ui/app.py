@@ -36,6 +36,7 @@ from dirge_py.ui.panels.status import StatusBar
 from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.prompt.drafts import Drafts
 from dirge_py.ui.prompt.key_hint import key_hint
+from dirge_py.ui.prompt.pictures import Pictures
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
 from dirge_py.ui.shell import PersonsShell
@@ -102,6 +103,8 @@ class DirgeApp(TerminalApp):
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(ink)
         self.shell = PersonsShell(self)
+        self.pictures = Pictures(self.composer.pastes)
+        self.talk.pictures_in = self.pictures.in_text
         self.drafts = Drafts(self.composer, lambda: self.talk.conversation)
         self.proposer = Proposer(
             self.composer, self.proposals, self.front.commands, lambda: self.talk.conversation

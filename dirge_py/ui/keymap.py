@@ -133,6 +133,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("find", "next", ("enter", "down")),
     Key("find", "previous", ("shift+enter", "up")),
     Key("find", "close", ("escape", "ctrl+c")),
+    Key("composer", "paste", ("ctrl+v", "alt+v"), "paste from the desktop: a picture, else text"),
     Key("screen", "drop_queue", ("alt+x",), "drop what is queued; it stays among earlier prompts"),
     Key("shell", "end_command", ("escape",), "end the command that runs in the box"),
     Key("list", "previous", ("up", "ctrl+p")),

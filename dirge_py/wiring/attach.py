@@ -1,6 +1,7 @@
 """Attachments under the same rules as reading: what would ask, asks before it is sent."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 from dirge_py.claims import Claim
@@ -21,15 +22,15 @@ class GuardedAttacher:
     gate: Gate
     asker: Asker
 
-    async def attach(self, text: str) -> UserMessage:
-        """`text` with its attachments.
+    async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:
+        """`text` with its attachments; `pictures` are those that it names, by their names.
 
         Raises:
             FileError: one of them may not or cannot be read. Send nothing.
         """
         for written, path in mentions(text, self.attacher.cwd):
             await self._check(written, path)
-        return await asyncio.to_thread(self.attacher.attach, text)
+        return await asyncio.to_thread(self.attacher.attach, text, pictures)
 
     async def _check(self, written: str, path: Path) -> None:
         claims = [Claim("read", str(path))]

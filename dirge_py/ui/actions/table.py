@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dirge_py.ui.actions.choosing import Choosing
 from dirge_py.ui.actions.looking import Looking
+from dirge_py.ui.actions.pasting import Pasting
 from dirge_py.ui.actions.reaching import Reaching
 from dirge_py.ui.actions.showing import Showing
 from dirge_py.ui.actions.stopping import Stopping
@@ -13,7 +14,7 @@ from dirge_py.ui.actions.writing import Writing
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
-FAMILIES: tuple[type, ...] = (Stopping, Looking, Writing, Choosing, Reaching, Showing)
+FAMILIES: tuple[type, ...] = (Stopping, Looking, Writing, Pasting, Choosing, Reaching, Showing)
 """Each is made with the app; its public methods are actions, without arguments and awaited."""
 
 

@@ -10,6 +10,7 @@ from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.prompt.editing import Editing
 from dirge_py.ui.prompt.history import History
 from dirge_py.ui.prompt.pastes import LARGEST
+from dirge_py.ui.prompt.pictures import as_mention
 from dirge_py.ui.prompt.searching import Searching
 from dirge_py.ui.prompt.vim_input import VimInput
 
@@ -229,7 +230,7 @@ class Composer(Editing, inherit_bindings=False):
         self._leave_search(takes=True)
         if len(pasted) > LARGEST:
             self.post_message(self.PastedTooMuch())
-        text, dropped = self.pastes.take(pasted, self.before_cursor)
+        text, dropped = self.pastes.take(as_mention(pasted), self.before_cursor)
         self.did("")
         self.history.checkpoint()
         if dropped and self.selection.is_empty:
@@ -278,6 +279,9 @@ class Composer(Editing, inherit_bindings=False):
             self.action_delete_right()
         else:
             self.post_message(self.Wants("quit"))
+
+    def key_action_paste(self) -> None:
+        self.post_message(self.Wants("paste"))
 
     def key_action_set_mark(self) -> None:
         """From here on moving selects."""

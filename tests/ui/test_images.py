@@ -1,0 +1,140 @@
+"""Pictures from the clipboard and files dropped on the terminal."""
+
+import stat
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from dirge_py.messages import ImageBlock
+from dirge_py.ui.prompt.clipboard_image import read_clipboard
+from dirge_py.ui.prompt.pastes import Pastes
+from dirge_py.ui.prompt.pictures import Pictures, as_mention
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+
+def png(width: int = 640, height: int = 480) -> bytes:
+    def chunk(name: bytes, content: bytes) -> bytes:
+        crc = zlib.crc32(name + content)
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", crc)
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IEND", b"")
+
+
+class Desktop:
+    """A clipboard, as the programs of a desktop give it."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        folder.mkdir()
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+
+    def has(self, program: str, script: str, content: bytes = b"") -> None:
+        (self.folder / "content").write_bytes(content)
+        path = self.folder / program
+        path.write_text(f"#!/bin/sh\ncd {self.folder}\n{script}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+    def holds_image(self, content: bytes) -> None:
+        self.has(
+            "wl-paste",
+            'case "$*" in *--list-types*) echo text/plain; echo image/png;;'
+            " *image/png*) cat content;; *) exit 1;; esac",
+            content,
+        )
+
+
+@pytest.fixture
+def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desktop:
+    return Desktop(tmp_path / "desktop", monkeypatch)
+
+
+def images(d: Desk) -> list[ImageBlock]:
+    blocks = [b for m in d.talk.messages if m.role == "user" for b in m.content]
+    return [block for block in blocks if isinstance(block, ImageBlock)]
+
+
+async def test_a_picture_on_the_clipboard_is_sent_as_one(room: Room, desktop: Desktop) -> None:
+    desktop.holds_image(png())
+    async with desk(room) as d:
+        await d.type("look ")
+        await d.pilot.press("ctrl+v")
+        await d.until(lambda: d.app.composer.text == "look [image 640x480 png] ")
+        await d.pilot.press("enter")
+        await d.until(lambda: images(d))
+
+        assert d.sent[0].startswith("look [image 640x480 png]")
+        [stored] = room.state_dir.glob(f"sessions/*/*/assets/{images(d)[0].asset_id}*")
+        assert stored.read_bytes() == png()
+        await d.idle()
+        await d.pilot.press("up", "enter")
+        await d.until(lambda: len(images(d)) == 2)
+
+
+async def test_the_placeholder_goes_as_one_thing(room: Room, desktop: Desktop) -> None:
+    desktop.holds_image(png())
+    async with desk(room) as d:
+        await d.pilot.press("alt+v")
+        await d.until(lambda: "[image" in d.app.composer.text)
+        await d.pilot.press("backspace", "backspace")
+
+        assert d.app.composer.text == ""
+
+
+async def test_without_a_picture_the_text_is_pasted(room: Room, desktop: Desktop) -> None:
+    desktop.has("xclip", 'case "$*" in *TARGETS*) echo UTF8_STRING;; *) printf "some words";; esac')
+    async with desk(room) as d:
+        await d.pilot.press("ctrl+v")
+        await d.until(lambda: d.app.composer.text == "some words")
+
+
+async def test_what_is_missing_is_said(room: Room, desktop: Desktop) -> None:
+    async with desk(room) as d:
+        await d.pilot.press("ctrl+v")
+        await d.until(lambda: "wl-paste" in d.screen)
+
+
+async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
+    room: Room, desktop: Desktop
+) -> None:
+    desktop.holds_image(png())
+    async with desk(room) as d:
+        d.talk.set_model("fake/o3-mini")
+        await d.pilot.press("ctrl+v")
+        await d.until(lambda: "cannot look at pictures" in d.text)
+
+        assert d.app.composer.text == ""
+
+
+def test_what_hangs_or_is_no_picture_is_passed_over(desktop: Desktop) -> None:
+    desktop.holds_image(b"not a picture")
+    assert not read_clipboard().image
+    desktop.has("xclip", 'case "$*" in *TARGETS*) echo image/png;; *) cat content;; esac', png())
+    assert read_clipboard({"DISPLAY": ":0"}).image == png()
+
+
+def test_a_file_dropped_on_the_terminal_becomes_a_mention(tmp_path: Path) -> None:
+    plain, blanks = tmp_path / "a.png", tmp_path / "two words.JPG"
+    for path in (plain, blanks):
+        path.write_bytes(png())
+
+    assert as_mention(f"{plain}\n") == f"@{plain} "
+    assert as_mention(f"'{blanks}'") == f'@"{blanks}" '
+    assert as_mention(str(blanks).replace(" ", "\\ ")) == f'@"{blanks}" '
+    assert as_mention(f"file://{str(blanks).replace(' ', '%20')}") == f'@"{blanks}" '
+    for other in (f"{plain} {plain}", "a.png", str(tmp_path / "gone.png"), f"{plain}\n{plain}", ""):
+        assert as_mention(other) == other
+
+
+def test_two_pictures_of_one_size_have_two_names() -> None:
+    pictures = Pictures(Pastes())
+    one, two = pictures.take(png()), pictures.take(png() + b"x")
+
+    assert (one, two) == ("[image 640x480 png]", "[image 640x480 png #2]")
+    assert pictures.take(png()) == one
+    assert list(pictures.in_text(f"{two} then {one}")) == [two, one]
