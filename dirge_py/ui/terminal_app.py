@@ -6,12 +6,19 @@ from typing import ClassVar
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from dirge_py.ui.terminal import TerminalDriver
 
 
-class TerminalApp(App[int]):
+class _Screen(Screen[None], inherit_bindings=False):
+    """A screen without keys of its own: Tab would take the focus out of what is being written."""
+
+    BINDINGS: ClassVar = []
+
+
+class TerminalApp(App[int], inherit_bindings=False):
     """An app that ends in good order, whatever ends it. `failure` is what it failed of, if it did.
 
     `is_handed_over`: another program has the screen for a while. `has_mouse`: the mouse is ours.
@@ -38,6 +45,9 @@ class TerminalApp(App[int]):
         self.has_mouse = is_ours
         if isinstance(self._driver, TerminalDriver):
             self._driver.take_mouse(is_ours=is_ours)
+
+    def get_default_screen(self) -> Screen[None]:
+        return _Screen(id="_default")
 
     def draw_anew(self) -> None:
         """Draw the whole screen: something else was on it."""
