@@ -24,5 +24,5 @@ def edited(start: LineStart, opened: ExitStack, **options: Any) -> Repl:
         lines.append(opened.enter_context(made))
         return made
 
-    paper = Paper(lambda text: lines[0].proxy.write(text), columns=lambda: lines[0].columns)
+    paper = Paper(lambda text: lines[0].write(text), columns=lambda: lines[0].columns)
     return Repl(start, paper, make, has_keys=True)

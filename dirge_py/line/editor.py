@@ -1,35 +1,39 @@
 """Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above."""
 
 import asyncio
+import contextvars
+import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, create_app_session
+from prompt_toolkit.application import Application, create_app_session, run_in_terminal
+from prompt_toolkit.application.current import get_app_or_none
 from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.shortcuts import CompleteStyle
 
 from dirge_py.line.source import Interrupted
 
 _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
-_BETWEEN_WRITES_S = 0.1
+_BETWEEN_WRITES_S = 0.05
+"""Each takes the line away and draws it again."""
 
 
 class TerminalLines:
-    """A `LineSource` at a terminal. A context: while it is open, stdout is printed above the line.
+    """A `LineSource` at a terminal. A context: while it is open, the terminal is its own.
 
     `label` is what stands before the line, asked for at each drawing. `interrupt` is called for a
-    Ctrl+C on an empty line; it says whether to leave.
+    Ctrl+C on an empty line.
     """
 
     is_script = False
@@ -38,7 +42,7 @@ class TerminalLines:
         self,
         *,
         label: Callable[[], str],
-        interrupt: Callable[[], bool],
+        interrupt: Callable[[], object],
         completer: Completer,
         earlier: Iterable[str] = (),
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's word
@@ -46,10 +50,7 @@ class TerminalLines:
     ) -> None:
         self._interrupt = interrupt
         self._input = input or create_input()
-        # No questions to the terminal about its cursor, and no colours: neither is needed here.
-        self._output = output or Vt100_Output.from_pty(
-            sys.stdout, default_color_depth=ColorDepth.DEPTH_1_BIT, enable_cpr=False
-        )
+        self._output = output or _plain_output()
         self._history = InMemoryHistory()
         for prompt in earlier:
             self._history.append_string(prompt)
@@ -61,6 +62,7 @@ class TerminalLines:
         self._is_free = asyncio.Event()
         self._is_free.set()
         self._one_at_a_time = asyncio.Lock()
+        self._is_answering = False
         self._session: PromptSession[str] | None = None
 
     def __enter__(self) -> "TerminalLines":
@@ -78,16 +80,16 @@ class TerminalLines:
             include_default_pygments_style=False,
             prompt_continuation="  ",
         )
-        self._proxy = self._open.enter_context(StdoutProxy(_BETWEEN_WRITES_S))
+        self._above = _Above(self._output)
+        self._open.callback(self._above.flush)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    @property
-    def proxy(self) -> StdoutProxy:
-        """What to write to so that it is printed above the line."""
-        return self._proxy
+    def write(self, text: str) -> None:
+        """Print above the line. Raises OSError: the terminal is gone."""
+        self._above.write(text)
 
     @property
     def columns(self) -> int:
@@ -114,7 +116,7 @@ class TerminalLines:
         try:
             async with self._one_at_a_time:
                 self._draft += self._typed_ahead()
-            text = await self._prompt(lambda: label, "")
+            text = await self._prompt(lambda: label, "", is_answer=True)
         finally:
             self._is_free.set()
         if text == _INTERRUPTED:
@@ -138,12 +140,16 @@ class TerminalLines:
         is_prompt = app is not None and self._is_free.is_set()
         return app.current_buffer.text if app is not None and is_prompt else self._draft
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether what is typed now answers a question."""
+        return self._app is not None and self._is_answering
+
     def refresh(self) -> None:
         if self._app is not None:
             self._app.invalidate()
 
     def stop(self) -> None:
-        self._draft = self.draft
         self._is_open = False
         self._end(_SET_ASIDE)
 
@@ -155,43 +161,55 @@ class TerminalLines:
         return app if app is not None and app.is_running and not app.is_done else None
 
     def _end(self, result: str) -> None:
-        """End the prompt that is open; what was typed in it becomes the draft."""
+        """End what is open; what was typed becomes the draft, unless it answered a question."""
         app = self._app
         if app is not None:
-            self._draft = _joined(self._draft, app.current_buffer.text)
+            if not self._is_answering:
+                self._draft = _joined(self._draft, app.current_buffer.text)
             app.current_buffer.reset()
+            self._erase(app)
             app.exit(result=result)
 
-    async def _prompt(self, label: Callable[[], str], default: str) -> str | None:
+    async def _prompt(
+        self, label: Callable[[], str], default: str, *, is_answer: bool = False
+    ) -> str | None:
         assert self._session is not None
-        if not self._is_open:
-            return None
+        is_abandoned = False
+
+        def begun() -> None:
+            # Whoever wanted it ended may have come before there was anything to end.
+            if is_abandoned or not self._is_open or not (is_answer or self._is_free.is_set()):
+                self._end(_SET_ASIDE)
+
         async with self._one_at_a_time:
-            task = asyncio.ensure_future(
-                self._session.prompt_async(
-                    label,
-                    default=default,
-                    set_exception_handler=False,
-                    handle_sigint=False,
-                )
+            self._above.flush()
+            self._session.app.erase_when_done = False
+            self._is_answering = is_answer
+            prompt = self._session.prompt_async(
+                label,
+                default=default,
+                pre_run=begun,
+                set_exception_handler=False,
+                handle_sigint=False,
             )
+            task = asyncio.ensure_future(prompt)
             try:
                 await asyncio.wait({task})
             except asyncio.CancelledError:
-                self._draft_of_nobody()
+                is_abandoned = True
+                self._end(_SET_ASIDE)
                 await asyncio.wait({task})
                 raise
+            finally:
+                self._is_answering = False
         try:
             return task.result()
         except EOFError:
             return None
 
-    def _draft_of_nobody(self) -> None:
-        """A question was taken down: what was being answered is no draft."""
-        app = self._app
-        if app is not None:
-            app.current_buffer.reset()
-            app.exit(result=_SET_ASIDE)
+    def _erase(self, app: Application[Any]) -> None:
+        """Leave nothing of a line that was not sent on the screen."""
+        app.erase_when_done = True
 
     def _typed_ahead(self) -> str:
         """Keys that came with the last ones and were not looked at: they answer nothing."""
@@ -216,11 +234,72 @@ class TerminalLines:
             elif buffer.text:
                 self._history.append_string(buffer.text)
                 buffer.reset()
-            elif self._interrupt():
-                event.app.exit(result=_INTERRUPTED)
+            else:
+                self._interrupt()
 
         return keys
 
 
 def _joined(first: str, second: str) -> str:
     return "\n".join(part for part in (first, second) if part)
+
+
+class _Above:
+    """Prints above the line that is edited, many pieces at once. `flush` prints what is there."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._pieces: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._failure: OSError | None = None
+        # Whoever writes may be in another context, where no line is edited.
+        self._context = contextvars.copy_context()
+
+    def write(self, text: str) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self._pieces.append(text)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_BETWEEN_WRITES_S, self._print, context=self._context)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._context.run(self._print)
+
+    def _print(self) -> None:
+        self._timer = None
+        text, self._pieces = "".join(self._pieces), []
+        app = get_app_or_none()
+        if app is not None and app.is_running:
+            run_in_terminal(lambda: self._put(text))
+        else:
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        try:
+            self._output.enable_autowrap()
+            self._output.write(text)
+            self._output.flush()
+        except OSError as error:
+            self._failure = error
+
+
+def _plain_output() -> Output:
+    """No questions to the terminal about its cursor, and no colours: neither is needed here."""
+
+    def size() -> Size:
+        try:
+            columns, rows = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            columns, rows = 0, 0
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    return Vt100_Output(
+        sys.stdout,
+        size,
+        term=os.environ.get("TERM"),
+        default_color_depth=ColorDepth.DEPTH_1_BIT,
+        enable_cpr=False,
+    )

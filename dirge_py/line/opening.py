@@ -101,9 +101,7 @@ class Opening:
             repl.say(f"Back in this session, with {facts}.")
         else:
             repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
-            repl.say(
-                "/help lists the commands and keys. A line sent during a run steers it."
-            )
+            repl.say("/help lists the commands and keys. A line sent during a run steers it.")
         taken = repl.commands.use_plugins(conversation.plugins)
         for notice in (*conversation.notices, *taken):
             repl.say(notice)

@@ -68,6 +68,7 @@ class Repl:
         self._exit_code: int | None = None
         self._stopped_at = -QUIT_WITHIN_S
         self._has_failed = False
+        self._sends = 0
 
     # -- how it goes
 
@@ -84,10 +85,8 @@ class Repl:
             line = await self.source.line()
             if line is None:
                 break
-            if self.source.is_script:
-                await self._send(line)
-            else:
-                self.later(self._send(line))
+            self.later(self._send(line))
+            await asyncio.sleep(0)  # From now on it counts as sent.
         if self._exit_code is not None:
             return self._exit_code
         return 1 if self.source.is_script and self._has_failed else 0
@@ -148,16 +147,26 @@ class Repl:
         self.story = self._new_story()
         self.talk.adopt(conversation, self._hear)
 
+    @property
+    def is_ready(self) -> bool:
+        """Nothing goes on, and nothing that was sent is still being read."""
+        return self._sends == 0 and self.talk.state == "ready"
+
     async def _send(self, line: str) -> None:
         before = len(self.talk.waiting)
-        await self.talk.say(line, "now")
+        self._sends += 1
+        try:
+            await self.talk.say(line, "now")
+        finally:
+            self._sends -= 1
+            self.standing_changed()
         waiting = self.talk.waiting
         if len(waiting) > before and waiting[-1].kind == "steering":
             self.say("Waits to steer the run: it is read before the next turn.")
 
     async def _rested(self) -> None:
         """Wait until nothing goes on."""
-        while self._exit_code is None and self.talk.state != "ready":
+        while self._exit_code is None and not self.is_ready:
             self._changed.clear()
             await self._changed.wait()
 

@@ -54,7 +54,7 @@ def _plain(start: LineStart) -> Repl:
 
 def _short(repl: Repl) -> str:
     """A line that stands there cannot be changed: it begins with a label only when it is time."""
-    return "> " if repl.talk.state == "ready" else ""
+    return "> " if repl.is_ready else ""
 
 
 def _listen_to_signals(repl: Repl) -> Callable[[], None]:
