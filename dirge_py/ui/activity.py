@@ -126,7 +126,10 @@ class Activity:
         if result.tool_name == "todo":
             self.todos = _todos(result.details.get("items")) or ()
         diff = result.details.get("diff")
-        for file in changed_files(diff) if isinstance(diff, str) else ():
+        self._add_files(diff if isinstance(diff, str) else "")
+
+    def _add_files(self, diff: str) -> None:
+        for file in changed_files(diff):
             self.changed.pop(file.path, None)
             self.changed[file.path] = file.line
             if len(self.changed) > MOST_FILES:

@@ -127,8 +127,7 @@ class Surroundings:
         self._run, self._git = None, None
         self.activity.mood = "idle"
         self.activity.take_up(messages)
-        self.look_at_place()
-        self.look_at_git()
+        self.got_focus()
 
     def hear(self, event: LoopEvent) -> None:
         self.activity.hear(event)
@@ -160,6 +159,7 @@ class Surroundings:
         """Somebody is back, and may have used git meanwhile."""
         self.look_at_place()
         self.look_at_git()
+        self.show()
 
     def look_at_place(self) -> None:
         conversation = self._app.talk.conversation

@@ -1,0 +1,366 @@
+"""What stands beside the transcript: the panels, the todo list, the person's own editor."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.pilot import Pilot
+
+from dirge_py.contributions import PluginReport
+from dirge_py.errors import ProcessError
+from dirge_py.events import ContextCompacted
+from dirge_py.processes.detached import start_detached
+from dirge_py.processes.shell import ShellState
+from dirge_py.providers.scripted import Reply
+from dirge_py.ui.activity import MOST_FILES, Activity, Todo
+from dirge_py.ui.changed_files import ChangedFile, changed_files
+from dirge_py.ui.follow import MOST_AT_ONCE, Following, editor_words
+from dirge_py.ui.git_standing import GitStanding, git_standing, read_status
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.panels.gauge import Gauge
+from dirge_py.ui.panels.sections import LeftSide, RightSide, left_lines, right_lines, todo_lines
+from dirge_py.ui.programs import Programs
+from dirge_py.ui.start import Looks
+from dirge_py.ui.transcript.lines import Line
+from tests.conversation.room import Room
+from tests.ui.desk import HELD, desk
+
+INK = ink_for(load_theme("phosphor"))
+TODOS = [Todo(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
+SHELL = ShellState(
+    id="s1", command="make\x1b[2J\nall", cwd="/", status="running", started=0.0, duration_s=1.0
+)
+
+
+def texts(lines: Sequence[Line]) -> list[str]:
+    return ["".join(text for text, _ in line) for line in lines]
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
+
+
+# -- what the panels tell
+
+
+def test_the_left_panel_tells_of_context_calls_and_checkout():
+    side = LeftSide(
+        gauge=Gauge(used=100_000, window=200_000, fold_at=0.75),
+        foldings=2,
+        recent=[("read", "run.py"), ("bash", "cargo test " + "x" * 40)],
+        git=GitStanding(branch="main", staged=1, untracked=2, subject="Begin"),
+    )
+    assert texts(left_lines(side, 30, INK)) == [
+        "CONTEXT",
+        "███████████████░░░░░░░░░░░░░░░",
+        "100k/200k 50%",
+        "folded 2 times",
+        "",
+        "ACTIVITY",
+        "read run.py",
+        "bash cargo test xxxxxxxxxxx…",
+        "",
+        "GIT",
+        "main",
+        "1 staged, 2 new",
+        "Begin",
+        "",
+    ]
+
+
+def test_the_right_panel_tells_of_todos_files_plugins_and_shells():
+    side = RightSide(
+        todos=[Todo(text="later", status="pending"), Todo(text="now", status="in_progress")],
+        files=["old.py", "src/" + "deep/" * 9 + "new.py"],
+        plugins=[
+            PluginReport(name="good", where="", state="on"),
+            PluginReport(name="bad", where="", state="failed"),
+        ],
+        shells=[SHELL],
+    )
+    assert texts(right_lines(side, 24, 40, INK)) == [
+        "TODO 0/2",
+        "▶ now",
+        "[ ] later",
+        "",
+        "MODIFIED",
+        "…/new.py",
+        "old.py",
+        "",
+        "PLUGINS",
+        "● good",
+        "✗ bad failed",
+        "",
+        "SHELLS",
+        "s1 make…",
+        "",
+    ]
+
+
+def test_many_todos_and_files_are_counted_not_listed():
+    assert texts(todo_lines(TODOS, 20, INK))[-2:] == ["[x] step 0", "… 2 more"]
+    assert len(todo_lines(TODOS, 20, INK)) == 8
+    side = RightSide(files=[f"f{n}" for n in range(30)])
+    assert texts(right_lines(side, 20, 10, INK))[:4] == ["MODIFIED", "f29", "f28", "f27"]
+    assert "+24 older" in texts(right_lines(side, 20, 10, INK))
+
+
+untrusted = st.text(alphabet="ab/日é\x1b[2J\u202e\x9b\n;", max_size=50)
+
+
+@given(untrusted, st.integers(20, 40))
+def test_no_panel_hands_on_what_a_terminal_obeys(text: str, width: int):
+    left = LeftSide(
+        gauge=Gauge(used=1, window=2),
+        recent=[("bash", text), (text, text)],
+        git=GitStanding(branch=text, subject=text),
+    )
+    right = RightSide(
+        todos=[Todo(text=text, status="pending")],
+        files=[text],
+        plugins=[PluginReport(name=text, where="", state="off")],
+        shells=[SHELL],
+    )
+    for line in texts([*left_lines(left, width, INK), *right_lines(right, width, 40, INK)]):
+        assert cell_len(line) <= width
+        assert not set(line) & set("\x1b\u202e\x9b\n")
+
+
+def test_a_status_of_git_is_counted_by_kind():
+    status = "\n".join(
+        [
+            "# branch.oid 0123456789abcdef",
+            "# branch.head (detached)",
+            "1 M. N... 100644 100644 100644 a a staged.py",
+            "1 .M N... 100644 100644 100644 a a changed.py",
+            "2 RM N... 100644 100644 100644 a a R100 new.py\told.py",
+            "u UU N... 100644 100644 100644 100644 a b c both.py",
+            "? new.txt",
+        ]
+    )
+    assert read_status(status, "Hi") == GitStanding(
+        branch="01234567", staged=2, unstaged=3, untracked=1, subject="Hi"
+    )
+
+
+async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
+    programs = Programs()
+    assert await git_standing(programs, tmp_path) is None
+    git(tmp_path, "init", "-qb", "main")
+    (tmp_path / "a").write_text("a")
+    git(tmp_path, "add", "a")
+    git(tmp_path, "commit", "-qm", "First")
+    (tmp_path / "b").write_text("b")
+    found = await git_standing(programs, tmp_path)
+    await programs.aclose()
+    assert found == GitStanding(branch="main", untracked=1, subject="First")
+
+
+# -- what a conversation tells
+
+
+DIFF = (
+    "--- a.py\n+++ a.py\n@@ -3,3 +3,3 @@\n x\n-y\n+z\n--- /dev/null\n+++ b.py\n@@ -0,0 +1,1 @@\n+n"
+)
+
+
+def test_a_diff_names_its_files_and_where_they_changed():
+    removed = "--- c.py\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x"
+    assert list(changed_files(f"{DIFF}\n{removed}")) == [
+        ChangedFile("a.py", 4),
+        ChangedFile("b.py", 1),
+        ChangedFile("c.py", 0),
+    ]
+
+
+def test_foldings_are_counted_and_what_was_taken_back_is_not():
+    activity = Activity(lambda: 0.0)
+    for kind in ("summary", "prune", "undone", "shown_again"):
+        activity.hear(
+            ContextCompacted(tokens_before=9, tokens_after=1, first_kept_index=2, kind=kind)
+        )
+    assert activity.foldings == 2
+
+
+def test_only_so_many_files_are_remembered():
+    activity = Activity(lambda: 0.0)
+    for number in range(MOST_FILES + 5):
+        activity._add_files(f"--- f{number}\n+++ f{number}\n@@ -1,1 +1,1 @@\n-a\n+b")
+    assert (len(activity.changed), next(iter(activity.changed))) == (MOST_FILES, "f5")
+
+
+# -- on the screen
+
+
+async def resized(pilot: Pilot[int], width: int, height: int = 40) -> None:
+    await pilot.resize_terminal(width, height)
+    await pilot.pause()
+
+
+@pytest.fixture
+def working(room: Room) -> Room:
+    """A run that plans, writes a file and runs a command that waits."""
+    git(room.project, "init", "-qb", "main")
+    todo = {"id": "1", "text": "write it", "status": "in_progress"}
+    room.model.will_call("todo", items=[todo, {"id": "2", "text": "test it"}])
+    room.model.will_call("write", path="x.py", content="x = 1\n")
+    room.model.will_call("bash", command=HELD)
+    return room
+
+
+async def test_panels_come_with_the_room_for_them(working: Room):
+    async with desk(working, mode="yolo", size=(200, 40)) as d:
+        await d.send("go")
+        await d.until(lambda: "▶ write it" in d.screen and "bash echo cc" in d.screen)
+        await d.until(lambda: "1 new" in d.screen)
+        assert "MODIFIED" in d.screen
+        await resized(d.pilot, 100)
+        assert not d.app.surroundings.is_shown
+        assert "MODIFIED" not in d.screen
+        d.let_go()
+        await d.idle()
+
+
+async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room):
+    async with desk(working, mode="yolo") as d:
+        d.let_go()
+        await d.send("go")
+        await d.idle()
+        session = d.talk.session_id or ""
+    async with desk(working, resumes=session, size=(170, 40)) as d:
+        await d.until(lambda: "TODO 0/2" in d.screen and "x.py" in d.screen)
+        assert d.app.surroundings.activity.recent[-1][0] == "bash"
+
+
+async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room: Room):
+    text = "".join(f"word {number} " for number in range(400))
+    room.model.will(Reply(text=text, chunk_chars=40, pause_s=0.001))
+    async with desk(room, size=(200, 40)) as d:
+        await d.send("go")
+        await d.until(lambda: "word 3" in d.text)
+        for width in (100, 200, 151, 152, 20, 100):
+            await resized(d.pilot, width)
+        await d.idle()
+        await d.until(lambda: "word 399" in d.text)
+        assert d.app.transcript.outer_size.width == 100
+
+
+async def test_a_hidden_panel_asks_no_program(room: Room):
+    async with desk(room, size=(151, 40)) as d:
+        await d.send("go")
+        await d.idle()
+        assert d.app.surroundings.programs._runner is None
+
+
+async def test_panel_and_display_say_what_there_is(room: Room):
+    async with desk(room, size=(120, 30)) as d:
+        around = d.app.surroundings
+        await d.send("/panel on")
+        await d.until(lambda: around.is_shown)
+        assert "CONTEXT" in d.screen
+        await d.send("/display main|right")
+        await d.until(lambda: not around.left.display)
+        await d.send("/display sideways")
+        await d.until(lambda: "There is no 'sideways' to display." in d.text)
+        await d.send("/panel off")
+        await d.until(lambda: not around.is_shown)
+        assert "Panels: off; displayed: main|right." in d.text
+
+
+async def test_the_settings_say_which_panels_there_are(room: Room):
+    looks = Looks(panel="on", display=["main", "right"])
+    async with desk(room, size=(120, 30), prepare=lambda: looks) as d:
+        assert d.app.surroundings.right.display
+        assert not d.app.surroundings.left.display
+
+
+async def test_ctrl_t_shows_the_todo_list_above_the_input(working: Room):
+    async with desk(working, mode="yolo", size=(60, 24)) as d:
+        d.let_go()
+        await d.pilot.press("ctrl+t")
+        await d.until(lambda: "Nothing is on the todo list." in d.screen)
+        await d.send("go")
+        await d.until(lambda: "▶ write it" in d.screen and "[ ] test it" in d.screen)
+        await d.idle()
+        await d.pilot.press("ctrl+t")
+        await d.until(lambda: "▶ write it" not in d.screen)
+
+
+# -- the person's editor
+
+
+@given(st.text(alphabet="ab {}$;'\"`line path", min_size=1, max_size=20), st.integers(1, 99))
+def test_a_path_is_one_word_whatever_is_in_it(name: str, line: int):
+    path = Path("/p") / name
+    assert editor_words("code -g '{path}:{line}' {path}", path, line) == [
+        "code",
+        "-g",
+        f"{path}:{line}",
+        str(path),
+    ]
+
+
+@pytest.mark.parametrize("command", ["code -g", "code '{path}"])
+def test_a_command_that_cannot_open_a_file_is_refused(command: str):
+    with pytest.raises(ProcessError):
+        editor_words(command, Path("/x"), 1)
+
+
+class Editors:
+    """Programs that go on until they are told to end."""
+
+    def __init__(self) -> None:
+        self.open: list[Callable[[int], object]] = []
+        self.started: list[str] = []
+
+    def __call__(
+        self, arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]
+    ) -> None:
+        self.started.append(Path(arguments[1]).name)
+        self.open.append(ended)
+
+
+def test_never_more_editors_than_a_few_at_once_and_one_complaint(tmp_path: Path):
+    editors, complaints = Editors(), list[Any]()
+    following = Following(complaints.append, editors)
+    following.command = "edit {path}"
+    for number in range(9):
+        (tmp_path / str(number)).touch()
+        following.open(tmp_path / str(number), 1, cwd=tmp_path)
+    following.open(tmp_path / "gone", 1, cwd=tmp_path)
+    assert len(editors.started) == MOST_AT_ONCE
+    editors.open.pop(0)(0)
+    assert editors.started == ["0", "1", "2", "3", "4"]
+    for ended in list(editors.open):
+        ended(3)
+    following.open(tmp_path / "1", 1, cwd=tmp_path)
+    assert (len(editors.started), len(complaints)) == (5, 1)
+
+
+async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_path: Path):
+    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    script = "import sys; sys.exit(7 if sys.stdin.read() == '' and not sys.stdout.isatty() else 1)"
+    start_detached([sys.executable, "-c", script], cwd=tmp_path, ended=told.set_result)
+    assert await asyncio.wait_for(told, 20) == 7
+    with pytest.raises(ProcessError):
+        start_detached([str(tmp_path / "none")], cwd=tmp_path, ended=told.set_result)
+
+
+async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
+    seen = working.project.parent / "seen"
+    script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
+    looks = Looks(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
+    async with desk(working, mode="yolo", prepare=lambda: looks) as d:
+        d.let_go()
+        await d.send("go")
+        await d.until(lambda: seen.exists() and seen.read_text())
+        await d.idle()
+    assert seen.read_text() == f"{working.project}/x.py 1"

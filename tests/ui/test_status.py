@@ -1,0 +1,233 @@
+"""The status line: what is told, what is waited for, and that it keeps still when nothing happens."""
+
+import asyncio
+import subprocess
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from textual.events import AppBlur, AppFocus
+
+from dirge_py.context.compaction import level_of
+from dirge_py.messages import Usage
+from dirge_py.providers.scripted import Reply
+from dirge_py.ui.bounds import Bounds
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.notify import Notifier, notification, passed_through
+from dirge_py.ui.panels.avatar import FACES, face
+from dirge_py.ui.panels.gauge import Gauge
+from dirge_py.ui.panels.status import Standing, status_line
+from dirge_py.ui.programs import Programs
+from dirge_py.ui.start import Looks
+from tests.conversation.room import Room
+from tests.ui.desk import HELD, Desk, desk
+
+INK = ink_for(load_theme("phosphor"))
+
+
+def shown(width: int = 200, **more: Any) -> str:
+    facts = {"place": "p:main", "model": "a/m", "mode": "plan", "state": "ready", **more}
+    return "".join(text for text, _ in status_line(Standing(**facts), width, INK))
+
+
+# -- figures
+
+
+@given(st.integers(0, 300_000), st.floats(0.3, 0.75))
+def test_the_next_request_folds_where_the_mark_says_so(used: int, fold_at: float):
+    gauge = Gauge(used=used, window=200_000, fold_at=fold_at)
+    level = level_of(used, 200_000, is_measured=True, fold_at=fold_at)
+    assert (gauge.mark == "fold!") == (level is not None)
+
+
+@pytest.mark.parametrize(
+    ("used", "fold_at", "words"),
+    [
+        (45_000, 0.75, "45k/200k 22%"),
+        (140_000, 0.75, "140k/200k 70% fold"),
+        (151_000, 0.75, "151k/200k 75% fold!"),
+        (199_000, None, "199k/200k 99%"),
+    ],
+)
+def test_the_gauge_says_when_history_will_be_folded(used: int, fold_at: float | None, words: str):
+    assert words in shown(context_tokens=used, window_tokens=200_000, fold_at=fold_at).split(" │ ")
+
+
+def test_a_budget_stands_behind_what_was_spent():
+    line = shown(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
+    assert "│ $0.0123/$1.00 │ 12k/50k tokens │" in line
+    assert "│ cost unknown/$1.00 │" in shown(cost_usd=None, most_cost_usd=1.0)
+
+
+@given(
+    st.integers(4, 220),
+    st.text(alphabet="ab/日本\x1b[31m\u202e", max_size=40),
+    st.text(alphabet="m日 \n", max_size=40),
+)
+def test_the_line_fits_and_holds_nothing_that_a_terminal_obeys(width: int, place: str, phase: str):
+    line = shown(width, place=place, phase=phase, face="(o o)", context_tokens=9, queued=3)
+    assert cell_len(line) <= width
+    assert not set(line) & set("\x1b\u202e\n")
+
+
+def test_twenty_columns_are_enough_for_what_goes_on():
+    assert shown(20, state="working", queued=2, face="(o o)") == "plan │ working │ q:2"
+
+
+def test_a_face_has_five_cells_that_no_terminal_draws_wider():
+    looks = [look for several in FACES.values() for look in several]
+    assert all(look.isascii() and len(look) == 5 for look in looks)
+    assert [face("waiting", beat) for beat in (0, 1, 2)] == ["(- -)", "(_ _)", "(- -)"]
+
+
+# -- on the screen
+
+
+async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
+    now, answer = [100.0], asyncio.Event()
+    room.model.will(Reply(text="Here.", wait=answer.wait))
+    async with desk(room, clock=lambda: now[0]) as d:
+        await d.send("hello")
+        await d.until(lambda: d.app.surroundings.activity.stage == "waiting")
+        now[0] += 4
+        d.app.pulse.beat()
+        await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
+        assert d.app.pulse.is_beating
+        answer.set()
+        await d.idle()
+        await d.until(lambda: "(^ ^)" in d.screen and "ready" in d.screen)
+
+
+async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Room):
+    async with desk(room, size=(200, 40)) as d:
+        await d.send("hello")
+        await d.idle()
+        await d.until(lambda: not d.app.pulse.is_beating)
+        nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
+        assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
+        before = d.app.status.standing
+        d.app.standing_changed()
+        assert d.app.status.standing is before
+
+
+@pytest.mark.parametrize(("looks", "told"), [(Looks(), True), (Looks(has_avatar=False), False)])
+async def test_the_face_can_be_taken_away(room: Room, looks: Looks, told: bool):
+    async with desk(room, prepare=lambda: looks) as d:
+        await d.until(lambda: ("(o o)" in d.screen) == told)
+        assert "ready" in d.screen
+
+
+async def test_with_reduced_motion_the_face_keeps_still(room: Room):
+    room.model.will_call("bash", command=HELD)
+    looks = Looks(reduced_motion=True)
+    async with desk(room, mode="yolo", prepare=lambda: looks) as d:
+        await d.send("build it")
+        await d.until(lambda: "($_$)" in d.screen)
+        d.app.pulse.beat()
+        await d.pilot.pause()
+        assert "($_$)" in d.screen
+        d.let_go()
+        await d.idle()
+
+
+async def test_the_branch_follows_a_checkout_by_a_command(room: Room):
+    subprocess.run(["git", "init", "-qb", "main", str(room.project)], check=True)
+    room.model.will_call("bash", command="git checkout -qb other && " + HELD)
+    async with desk(room, mode="yolo") as d:
+        assert "project:main" in d.screen
+        d.let_go()
+        await d.send("go")
+        await d.until(lambda: "project:other" in d.screen)
+        await d.idle()
+
+
+async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
+    room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
+    async with desk(room) as d:
+        d.app.surroundings.bounds = Bounds(output_tokens=10_000, tokens=2_000)
+        await d.send("hello")
+        await d.idle()
+        await d.until(lambda: "1k/2k tokens" in d.screen)
+
+
+# -- calling somebody who looks elsewhere
+
+
+@pytest.mark.parametrize(
+    ("environment", "begins"),
+    [
+        ({"TERM": "xterm-kitty"}, "\x1b]99;;"),
+        ({"TERM_PROGRAM": "iTerm.app"}, "\x1b]9;"),
+        ({"TERM": "foot"}, "\x1b]777;notify;"),
+        ({"TERM": "xterm-256color"}, ""),
+    ],
+)
+def test_a_notification_is_written_as_the_terminal_reads_it(environment: Any, begins: str):
+    sequence = notification("dirge; \x1b]0;x\a", "done\n\u202enow", environment)
+    assert sequence.startswith(begins)
+    assert bool(sequence) == bool(begins)
+    body = sequence.removeprefix(begins).removesuffix("\x1b\\")
+    assert not set(body) & set("\x1b\a\n\u202e")
+
+
+def test_tmux_hands_a_sequence_on_with_every_escape_doubled():
+    assert passed_through("\x1b]9;x\x1b\\") == "\x1bPtmux;\x1b\x1b]9;x\x1b\x1b\\\x1b\\"
+
+
+class Called:
+    """A notifier whose terminal keeps what it was sent."""
+
+    def __init__(self, d: Desk, kind: Any = "bell", **environment: str) -> None:
+        self.told: list[str] = []
+        d.app.surroundings.notifier = Notifier(self.told.append, Programs(), environment)
+        d.app.surroundings.notifier.kind = kind
+
+
+async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
+    now, answers = [100.0], [asyncio.Event() for _ in range(3)]
+    for answer in answers:
+        room.model.will(Reply(text="Yes.", wait=answer.wait))
+    async with desk(room, clock=lambda: now[0]) as d:
+        called = Called(d, "both", TERM="xterm-kitty")
+
+        async def run(seconds: float) -> None:
+            await d.app.talk.say("hello", "now")
+            await d.until(lambda: d.app.surroundings.activity.stage == "waiting")
+            now[0] += seconds
+            answers.pop(0).set()
+            await d.idle()
+
+        await run(60)
+        assert called.told == []
+        d.app.post_message(AppBlur())
+        await d.until(lambda: not d.app.app_focus)
+        await run(2)
+        assert called.told == []
+        await run(60)
+        await d.until(lambda: called.told)
+        assert called.told == ["\x1b]99;;dirge project: it is done, after 60 s\x1b\\\a"]
+        d.app.post_message(AppFocus())
+        await d.until(lambda: d.app.app_focus)
+
+
+async def test_a_question_rings_where_nobody_looks(room: Room):
+    room.model.will_call("bash", command="touch x")
+    async with desk(room) as d:
+        called = Called(d)
+        d.app.post_message(AppBlur())
+        await d.until(lambda: not d.app.app_focus)
+        await d.app.talk.say("go", "now")
+        await d.until(lambda: called.told)
+        assert called.told == ["\a"]
+        await d.until(lambda: "(O!O)" in d.screen)
+        d.app.talk.interrupt()
+        await d.idle()
+
+
+async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
+    async with desk(room) as d:
+        called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
+        await d.app.surroundings.notifier.call("dirge", "done")
+        assert called.told == ["\a"]
