@@ -18,10 +18,10 @@ class Looking:
         self._app.transcript.toggle_all()
 
     async def page_up(self) -> None:
-        self._app.transcript.page(-1)
+        self._app.transcript.scroll_lines(-self._app.transcript.page_lines)
 
     async def page_down(self) -> None:
-        self._app.transcript.page(1)
+        self._app.transcript.scroll_lines(self._app.transcript.page_lines)
 
     async def go_to_start(self) -> None:
         self._app.transcript.go_to_start()

@@ -60,9 +60,10 @@ class FindBar(Horizontal):
     def is_open(self) -> bool:
         return bool(self.display)
 
-    def open(self, back: Widget) -> None:
-        """Ask for a query, the last one offered; the focus goes to `back` in the end."""
+    def open(self, back: Widget, query: str = "") -> None:
+        """Ask for a query, beginning with this one; the focus goes to `back` in the end."""
         if self.is_open:
+            self._input.value = query or self._input.value
             self._input.focus()
             return
         self._back = back
@@ -71,7 +72,7 @@ class FindBar(Horizontal):
         self._is_chosen = self._letters_move = False
         self._opened = []
         self.display = True
-        self._input.value = ""
+        self._input.value = query
         self._found.update("")
         self._transcript.hold()
         self._input.focus()
@@ -85,7 +86,7 @@ class FindBar(Horizontal):
         if not self._is_chosen:
             search.ask("")
             for row in self._opened:
-                view.close_row(row)
+                view.folding.close(row)
             if self._before is None:
                 view.go_to_end()
             else:
@@ -160,7 +161,7 @@ class FindBar(Horizontal):
         hit = search.hit
         if hit is not None:
             if search.needs_open(hit.row):
-                view.open_row(hit.row)
+                view.folding.open(hit.row)
                 self._opened.append(hit.row)
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))

@@ -32,7 +32,9 @@ class Dragging:
         y, x = self._at = self._where(event)
         place = view.layout_of_blocks.find(view.scroll_offset.y + y)
         self._has_dropped = view.selection.ends is not None
-        view.drop_selection()
+        # The view stays, even where it would follow the end now: the mouse points at what is seen.
+        view.selection.drop()
+        view.refresh()
         self._has_moved = False
         if place is not None:
             self._from = (place, x)
@@ -71,10 +73,13 @@ class Dragging:
         if self._has_moved or event.button != 1:
             return
         if event.chain == 1:
-            if not self._has_dropped:
-                view.toggle_at(self._where(event)[0])
+            view.folding.forget_click()
+            if self._has_dropped:
+                view.let_go()
+            else:
+                view.folding.toggle_at(self._where(event)[0])
             return
-        view.untoggle()
+        view.folding.untoggle()
         y, x = self._where(event)
         spot = spot_at(view.layout_of_blocks, view.scroll_offset.y + y, x)
         if spot is not None:

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.rows import Row
+from dirge_py.ui.transcript.searching import Search
+from dirge_py.ui.transcript.selection import Selection
 
 CHOSEN = Style(reverse=True)
-"""On top of what is found, where one is now; seen without colours, too."""
+"""Where one is among what was found; seen without colours, too."""
 
 
 def marked(strip: Strip, begin: int, end: int, style: Style) -> Strip:
@@ -23,14 +25,25 @@ def marked(strip: Strip, begin: int, end: int, style: Style) -> Strip:
     return Strip.join([strip.crop(0, begin), inside, strip.crop(end)])
 
 
-def all_marked(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:
+class Marks:
+    """What is selected and what was found, put on the lines that show it."""
+
+    def __init__(self, search: Search, selection: Selection, layout: Layout) -> None:
+        self._search = search
+        self._selection = selection
+        self._layout = layout
+
+    def put_on(self, strip: Strip, row: Row, line: int, ink: Ink) -> Strip:
+        """A drawn line of a row, with its marks."""
+        found, chosen = self._search.columns_of(row, line)
+        strip = _all_marked(strip, found, ink.selection + ink.strong)
+        strip = _all_marked(strip, chosen, CHOSEN)
+        part = self._selection.part_of(row)
+        columns = self._layout.drawn(row).logical.cells_of(line, *part) if part else None
+        return marked(strip, *columns, ink.selection) if columns else strip
+
+
+def _all_marked(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:
     for begin, end in columns:
         strip = marked(strip, begin, end, style)
     return strip
-
-
-def with_news(strip: Strip, text: str, width: int, ink: Ink) -> Strip:
-    """The line with `text` at its right end, over what stands there."""
-    size = min(cell_len(text), width)
-    news = Strip([Segment(text, ink.accent + CHOSEN)]).crop(0, size)
-    return Strip.join([strip.crop(0, width - size), news])

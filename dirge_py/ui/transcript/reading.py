@@ -78,10 +78,10 @@ class Reading:
         self._move(1)
 
     def page_up(self) -> None:
-        self._move(-max(1, self._view.lines_in_view - 2))
+        self._move(-self._view.page_lines)
 
     def page_down(self) -> None:
-        self._move(max(1, self._view.lines_in_view - 2))
+        self._move(self._view.page_lines)
 
     def go_to_start(self) -> None:
         self.put(spot_at(self._layout, 0))
@@ -136,7 +136,7 @@ class Reading:
     def toggle(self) -> None:
         """Open or close the block at the cursor."""
         place = self.cursor
-        if place is not None and self._view.toggle(place.row):
+        if place is not None and self._view.folding.toggle(place.row):
             self.put(Spot(place.row, 0))
 
     def select(self) -> None:

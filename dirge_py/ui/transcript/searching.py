@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.plain import WIDTH, own_text
 from dirge_py.ui.transcript.rows import Row
 from dirge_py.ui.transcript.spots import Spot, spot_at
 
 _SLICE_S = 0.02
 """How long is searched before everything else gets its turn."""
 
-_WIDTH = 1000
-"""Columns to paint with where only the text counts: hardly a line is wrapped then."""
+_WORD = re.compile(r"\w+")
 
 _MOST_KEPT = 8_000_000
 """Characters of text kept between one query and the next; beyond, blocks are painted again."""
@@ -35,6 +35,7 @@ class Search:
         self._layout = layout
         self.query = ""
         self._pattern: re.Pattern[str] | None = None
+        self._word: re.Pattern[str] | None = None
         self._counts: dict[Row, tuple[int, int]] = {}
         self._texts: dict[Row, tuple[int, str]] = {}
         self._kept = 0
@@ -47,6 +48,8 @@ class Search:
         self.query = query
         flags = re.IGNORECASE if query == query.lower() else re.NOFLAG
         self._pattern = re.compile(re.escape(query), flags) if query else None
+        longest = max(_WORD.findall(query), key=len, default="")
+        self._word = re.compile(longest, flags) if longest else None
         self._counts = {}
         self.hit = None
 
@@ -153,15 +156,6 @@ class Search:
                 (marked if number == chosen else found).append(cells)
         return found, marked
 
-    def whole_text(self) -> str:
-        """All text of the transcript, opened wherever it is folded."""
-        parts = []
-        for row in self._layout.rows:
-            text = self._text_of(row)
-            if text.strip():
-                parts.append("\n" * row.gap + text + "\n")
-        return "".join(parts).lstrip("\n")
-
     # -- inside
 
     def _is_counted(self, row: Row) -> bool:
@@ -195,20 +189,24 @@ class Search:
         found: dict[Row, tuple[int, int]] = {}
         for row in rows[at:]:
             version = row.block.version
-            found[row] = (version, len(pattern.findall(self._text_of(row))))
+            count = len(pattern.findall(self._text_of(row))) if self._may_match(row) else 0
+            found[row] = (version, count)
             if time.monotonic() > until:
                 break
         return found
 
+    def _may_match(self, row: Row) -> bool:
+        """Painting takes time, so a row is painted only if its own text has a word of the query."""
+        text = own_text(row.block)
+        return self._word is None or not text or self._word.search(text) is not None
+
     def _text_of(self, row: Row) -> str:
+        """What is to be seen of a row when it is open."""
         version = row.block.version
         kept = self._texts.get(row)
         if kept is not None and kept[0] == version:
             return kept[1]
-        own = getattr(row.block, "text", None)
-        text = own if isinstance(own, str) else None
-        if text is None:
-            text = self._layout.painted(row, _WIDTH, expanded=True).text
+        text = self._layout.painted(row, WIDTH, expanded=True).text
         if self._kept + len(text) <= _MOST_KEPT:
             self._texts[row] = (version, text)
             self._kept += len(text)

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import Layout, Place
+from dirge_py.ui.transcript.plain import own_text
 from dirge_py.ui.transcript.rows import Row
+
+_MOST_PAINTED = 1_000
+"""Rows painted for their text; about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,18 @@ def is_before(layout: Layout, spot: Spot, other: Spot) -> bool:
 
 
 def texts_between(layout: Layout, first: Spot, last: Spot) -> Iterator[str]:
-    """The text from one spot to another, as it was written: what was wrapped is one line again."""
+    """The text from one spot to another, as it was written: what was wrapped is one line again.
+
+    Of very many rows those in between are not painted: what they say of themselves is taken.
+    """
     row: Row | None = first.row
+    count = 0
     while row is not None:
+        count += 1
+        if count > _MOST_PAINTED and row is not last.row and (own := own_text(row.block)):
+            yield "\n" * (row.gap + 1) + own.strip("\n")
+            row = row.below
+            continue
         text = layout.drawn(row).logical.text
         begin = first.offset if row is first.row else 0
         end = last.offset if row is last.row else len(text)

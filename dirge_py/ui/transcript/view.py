@@ -14,9 +14,12 @@ from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.blocks import Block
 from dirge_py.ui.transcript.dragging import Dragging
+from dirge_py.ui.transcript.folding import Folding
 from dirge_py.ui.transcript.following import Following
 from dirge_py.ui.transcript.layout import Layout, Place
-from dirge_py.ui.transcript.marking import CHOSEN, all_marked, marked, with_news
+from dirge_py.ui.transcript.marking import Marks, marked
+from dirge_py.ui.transcript.news import News
+from dirge_py.ui.transcript.plain import whole_text
 from dirge_py.ui.transcript.reading import Reading
 from dirge_py.ui.transcript.rows import Row
 from dirge_py.ui.transcript.searching import Search
@@ -70,12 +73,13 @@ class Transcript(ScrollView, can_focus=True):
         self.selection = Selection(self._blocks)
         self.search = Search(self._blocks)
         self.reading = Reading(self)
+        self.folding = Folding(self)
         self._dragging = Dragging(self)
+        self._marks = Marks(self.search, self.selection, self._blocks)
         self._is_moving = False
-        self._toggled: tuple[Row, Place | None] | None = None
         self._changed_from: Block | None = None
         self._changed_all = True
-        self._news = ""
+        self._news = News(self, self._following)
 
     # -- the blocks (chronicle.Page)
 
@@ -117,7 +121,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def plain_text(self) -> str:
         """The whole conversation as it was written, what is folded away too."""
-        return self.search.whole_text()
+        return whole_text(self._blocks)
 
     # -- looks
 
@@ -136,50 +140,15 @@ class Transcript(ScrollView, can_focus=True):
             self._following.place = Place(place.row, 0)
         self.redraw()
 
-    def toggle_at(self, y: int) -> None:
-        """Open or close the block that the line `y` of the view belongs to."""
-        found = self._blocks.find(self.first_line + y)
-        if found is not None:
-            before = self._following.place
-            if self.toggle(found.row):
-                self._toggled = (found.row, before)
-
-    def untoggle(self) -> None:
-        """Take the last click back: it was the first of two, which mean something else."""
-        if self._toggled is None:
-            return
-        row, before = self._toggled
-        self._toggled = None
-        self.toggle(row)
-        if before is None:
-            self.go_to_end()
-        else:
-            self.go_to(before)
-
-    def toggle(self, row: Row) -> bool:
-        """Open or close a block; False if there is nothing more of it to see."""
-        block = row.block
-        if row.is_gone or not block.can_expand:
-            return False
-        block.is_open = not self._blocks.is_open(block)
-        self._blocks.touch(block)
-        self._note_change(block)
-        if block.is_open:
+    def refold(self, row: Row) -> None:
+        """A block was opened or closed; its first line stays in view if it was on top."""
+        self.touch(row.block)
+        if row.block.is_open:
             self._follow(sticks=False)
         place = self._following.place
         if place is not None and place.row is row:
             self._following.place = Place(row, min(place.line, row.gap))
         self.redraw()
-        return True
-
-    def open_row(self, row: Row) -> None:
-        """Show all of a block."""
-        if row.block.can_expand and not self._blocks.is_open(row.block):
-            self.toggle(row)
-
-    def close_row(self, row: Row) -> None:
-        if not row.is_gone and self._blocks.is_open(row.block):
-            self.toggle(row)
 
     # -- selecting and reading
 
@@ -188,17 +157,16 @@ class Transcript(ScrollView, can_focus=True):
         return self.selection.text
 
     def drop_selection(self) -> None:
-        had_one = self.selection.ends is not None
-        self.selection.drop()
-        if had_one:
+        if self.selection.ends is not None:
+            self.selection.drop()
             self.refresh()
-            self._let_go()
+            self.let_go()
 
     def hold(self) -> None:
         """Stay here, though the end may be in view: somebody points at what is seen."""
         self._follow(sticks=False, is_held=True)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Follow the end again, if only `hold` has kept from it."""
         if self._following.would_follow and not self.has_focus:
             self.go_to_end()
@@ -212,7 +180,7 @@ class Transcript(ScrollView, can_focus=True):
         self.reading.end()
         self.refresh()
         if self.selection.ends is None:
-            self._let_go()
+            self.let_go()
 
     async def _on_key(self, event: events.Key) -> None:
         found = self._keymap.action(event.key, "reading", "screen")
@@ -239,7 +207,7 @@ class Transcript(ScrollView, can_focus=True):
         self.post_message(self.Left(event.text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and not self._is_on_news(event):
+        if event.button == 1 and not self._news.is_at(event):
             self._dragging.begin(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -249,15 +217,10 @@ class Transcript(ScrollView, can_focus=True):
         self._dragging.end()
 
     def on_click(self, event: events.Click) -> None:
-        if event.button == 1 and self._is_on_news(event):
+        if event.button == 1 and self._news.is_at(event):
             self.go_to_end()
         else:
             self._dragging.click(event)
-
-    def _is_on_news(self, event: events.MouseEvent) -> bool:
-        at = event.x - self.gutter.left
-        is_last = event.y - self.gutter.top == self.lines_in_view - 1
-        return bool(self._news) and is_last and at >= self.content_size.width - len(self._news) - 1
 
     # -- scrolling
 
@@ -292,9 +255,13 @@ class Transcript(ScrollView, can_focus=True):
             self.styles.scrollbar_size_vertical = 0 if sticks else 1
             self._changed_all = True
 
+    @property
+    def page_lines(self) -> int:
+        """Lines of a page, of which two of the last one stay in view."""
+        return max(1, self.lines_in_view - 2)
+
     def page(self, direction: int) -> None:
-        """Scroll by a page, keeping two lines of the last one."""
-        self.scroll_lines(direction * max(1, self.lines_in_view - 2))
+        self.scroll_lines(direction * self.page_lines)
 
     def scroll_lines(self, count: int) -> None:
         self.scroll_to(y=self.first_line + count, animate=False)
@@ -365,7 +332,7 @@ class Transcript(ScrollView, can_focus=True):
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
         self._following.went_to(self.first_line)
-        self._tell_news()
+        self._news.tell()
 
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
@@ -386,23 +353,11 @@ class Transcript(ScrollView, can_focus=True):
         else:
             strip = found.crop_extend(0, width, self._ink.text)
             if place is not None:
-                strip = self._marked(strip, place.row, line)
+                strip = self._marks.put_on(strip, place.row, line, self._ink)
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
             strip = marked(strip, 0, width, self._ink.selection + self._ink.strong)
-        if self._news and y == self.lines_in_view - 1:
-            strip = with_news(strip, self._news, width, self._ink)
-        return strip
-
-    def _marked(self, strip: Strip, row: Row, line: int) -> Strip:
-        """The line with what is selected and what was found in it."""
-        logical = self._blocks.drawn(row).logical
-        found, chosen = self.search.columns_of(row, line)
-        strip = all_marked(strip, found, self._ink.selection + self._ink.strong)
-        strip = all_marked(strip, chosen, CHOSEN)
-        part = self.selection.part_of(row)
-        columns = logical.cells_of(line, *part) if part else None
-        return marked(strip, *columns, self._ink.selection) if columns else strip
+        return self._news.put_on(strip, y, width, self._ink)
 
     # -- inside
 
@@ -429,7 +384,7 @@ class Transcript(ScrollView, can_focus=True):
         """Draw again what changed, and no more: every line drawn goes through the terminal."""
         changed, self._changed_from = self._changed_from, None
         is_all, self._changed_all = self._changed_all or has_scrolled, False
-        self._tell_news()
+        self._news.tell()
         if is_all or changed is None:
             self.refresh()
             return
@@ -437,14 +392,6 @@ class Transcript(ScrollView, can_focus=True):
         width, height = self.size
         if first < height:
             self.refresh(Region(0, first, width, height - first))
-
-    def _tell_news(self) -> None:
-        """Say below the last line how much has come since the end was left."""
-        lines = self._following.new_lines(self.first_line + self.lines_in_view)
-        news = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""
-        if news != self._news:
-            self._news = news
-            self.refresh(Region(0, self.lines_in_view - 1, self.size.width, 1))
 
     def _take_height(self) -> None:
         """Tell the scrollbar. The plain assignment would lay out the whole screen every time."""
