@@ -74,8 +74,8 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "cursor_word_right", ("alt+f", "alt+right", "ctrl+right")),
     Key("composer", "cursor_line_start", ("home", "ctrl+a")),
     Key("composer", "cursor_line_end", ("end", "ctrl+e")),
-    Key("composer", "cursor_text_start", ("alt+less_than_sign", "alt+home")),
-    Key("composer", "cursor_text_end", ("alt+greater_than_sign", "alt+end")),
+    Key("composer", "cursor_text_start", ("alt+less_than_sign", "alt+shift+comma")),
+    Key("composer", "cursor_text_end", ("alt+greater_than_sign", "alt+shift+full_stop")),
     Key("composer", "select_left", ("shift+left",)),
     Key("composer", "select_right", ("shift+right",)),
     Key("composer", "select_up", ("shift+up",)),
@@ -99,6 +99,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("screen", "cycle_mode", ("shift+tab",), "mode: standard → accept → plan"),
     Key("screen", "background", ("ctrl+b",), "the running command goes on in the background"),
     Key("screen", "toggle_all", ("ctrl+o",), "show all output and thinking, or the short form"),
+    Key("screen", "toggle_reasoning", ()),
     Key("screen", "page_up", ("pageup",), "scroll back"),
     Key("screen", "page_down", ("pagedown",), "scroll on"),
     Key("screen", "go_to_start", ("ctrl+home",), "scroll to the beginning"),
@@ -207,6 +208,11 @@ class Keymap:
         """Every action with the keys it has now."""
         return self._keys
 
+    @property
+    def asked(self) -> Sequence[Key]:
+        """The actions whose keys a person chose."""
+        return [row for row in self._keys if (row.scope, row.action) in self._asked]
+
     def change(
         self,
         overrides: Mapping[str, Sequence[str]],
@@ -259,6 +265,7 @@ class Keymap:
         rows = _give_way(rows, of_plugins, "a plugin", problems)
         rows, own = _rebound(rows, self._overrides, problems)
         rows = _give_way(rows, own, "", problems)
+        self._asked = own
         self._firsts = {
             name.split()[0] for row in rows for name in row.keys if len(name.split()) == 2
         }

@@ -160,7 +160,19 @@ class Editing(TextArea, inherit_bindings=False):
             self.write(text)
             self.history.checkpoint()
 
-    # -- selecting
+    # -- moving and selecting
+
+    def key_action_cursor_text_start(self) -> None:
+        self.move_cursor((0, 0))
+
+    def key_action_cursor_text_end(self) -> None:
+        self.move_cursor(self.document.end)
+
+    def key_action_select_text_start(self) -> None:
+        self.move_cursor((0, 0), select=True)
+
+    def key_action_select_text_end(self) -> None:
+        self.move_cursor(self.document.end, select=True)
 
     def key_action_select_left(self) -> None:
         self.action_cursor_left(select=True)

@@ -31,6 +31,7 @@ def _of_the_run(app: "DirgeApp") -> list[str]:
     }
     if app.talk.waiting and not app.composer.text:
         verbs["composer", "up"] = "takes back"
+        verbs["screen", "drop_queue"] = "drops it"
     # An action without a key has nothing to be told of it.
     named = [(name(scope, action), verb) for (scope, action), verb in verbs.items()]
     return [f"{key} {verb}" for key, verb in named if key]
