@@ -36,7 +36,7 @@ class ProseBlock(BlockBase):
 
     def _set(self, piece: Piece) -> None:
         self._piece = piece
-        self._text = clean(piece.text)
+        self._text, self._head = clean(piece.text), clean(piece.head)
         # An end that is still empty takes no room, not even its blank line.
         self.gap = bool(self._text.strip()) and not piece.continues
 
@@ -44,7 +44,8 @@ class ProseBlock(BlockBase):
         if not self._text.strip():
             return []
         if self._piece.language is None:
-            return paint_markdown(self._text, width, ink, plain_code=not self._is_finished)
+            source = self._head + self._text
+            return paint_markdown(source, width, ink, plain_code=not self._is_finished)
         language = self._piece.language if self._is_finished else ""
         code = highlight(self._text.removesuffix("\n"), language, ink)
         return [part for line in code for part in fold(line, width, prefix=[("  ", ink.text)])]

@@ -44,7 +44,7 @@ class RunTally:
     def words(self) -> str:
         """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run.
 
-        Tokens and cost are left out where they are not known.
+        Tokens and cost are left out where they are not known, and the time of less than a second.
         """
         took_s = self._clock() - self._began
         if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
@@ -59,7 +59,8 @@ class RunTally:
             parts.append(f"{_tokens(usage.output)} out")
         if self._cost_usd:
             parts.append(f"${self._cost_usd:.4f}")
-        parts.append(_duration(round(took_s)))
+        if took_s >= 1:
+            parts.append(_duration(round(took_s)))
         return " · ".join(parts)
 
 
