@@ -81,7 +81,7 @@ def _is_in(folder: Path, other: Path) -> bool:
 
 def beside(conversation: "Conversation") -> Sequence[str]:
     """Folders in the one worked in, and those beside it."""
-    found = []
+    found = [".."]
     for folder, shown in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)

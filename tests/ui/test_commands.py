@@ -4,16 +4,19 @@ from pathlib import Path
 
 from textual.widgets import Input
 
-from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.conversation import Conversation
+from dirge_py.errors import ConfigError, NoProvider, SessionError
 from dirge_py.permission.decision import explain
+from dirge_py.questions import Asker
 from dirge_py.ui.start import Looks
 from dirge_py.wiring.setup import ProviderSetup
+from dirge_py.wiring.trust import ProjectDoor
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Raw, Say
 from tests.ui.desk import HELD, Desk, desk
 
 
-async def test_help_lists_every_command_own_name_and_key_in_force(room: Room):
+async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room):
     looks = Looks(
         keys={"toggle_all": ["ctrl-t"], "page-up": ["none"]}, aliases={"/m": "/model small"}
     )
@@ -57,7 +60,7 @@ async def test_a_path_is_a_prompt_and_two_slashes_escape(room: Room):
         assert d.sent == ["/usr/bin/env is missing", "/model is a command"]
 
 
-async def test_model_without_argument_lets_pick(room: Room):
+async def test_e05_model_without_argument_lets_pick(room: Room):
     async with desk(room) as d:
         await d.send("/model")
         await d.until(lambda: d.app.picker.has_focus)
@@ -83,7 +86,7 @@ async def test_what_is_odd_about_the_settings_is_said_at_the_start(room: Room):
         assert "! [ui]: there is no theme 'neon', only dark, " in d.text
 
 
-async def test_a_model_that_is_not_there_changes_nothing(room: Room):
+async def test_e05_a_model_that_is_not_there_changes_nothing(room: Room):
     room.configure('[providers.bare]\ntype = "openai"\nbase_url = "http://127.0.0.1:9/v1"\n')
     async with desk(room) as d:
         await d.send("/model bare")
@@ -110,7 +113,7 @@ async def test_why_asks_the_engine_itself(room: Room):
         assert not room.model.seen
 
 
-async def test_grants_can_be_listed_added_removed_and_cleared(room: Room):
+async def test_e09_grants_can_be_listed_added_removed_and_cleared(room: Room):
     async with desk(room) as d:
         await d.send("/allow add execute:make *")
         await d.until(lambda: d.talk.grants)
@@ -120,6 +123,153 @@ async def test_grants_can_be_listed_added_removed_and_cleared(room: Room):
         d.app.composer.put("")
         await d.send("/allow clear")
         await d.until(lambda: not d.talk.grants)
+
+
+async def test_e03_tab_goes_through_the_commands_that_begin_so(room: Room):
+    async with desk(room) as d:
+        await d.type("/mo")
+        await d.until(lambda: d.app.composer.has_proposals)
+        await d.pilot.press("tab")
+        await d.until(lambda: d.app.composer.text == "/mode ")
+        await d.pilot.press("tab")
+        await d.until(lambda: d.app.composer.text == "/model ")
+
+
+async def test_what_may_follow_a_command_is_offered(room: Room):
+    async with desk(room) as d:
+        for line, offered in (
+            ("/effort x", "xhigh"),
+            ("/export h", "html"),
+            ("/mode pl", "plan"),
+            ("/model fake/gpt-4.", "fake/gpt-4.1"),
+            ("/sessions cu", "current"),
+            ("/compact --", "--undo"),
+        ):
+            d.app.composer.put("")
+            await d.type(line)
+            await d.until(
+                lambda offered=offered: offered in [each.label for each in d.app.proposals.choices]
+            )
+
+
+async def test_e07_why_names_the_folder_outside(room: Room):
+    async with desk(room) as d:
+        await d.send("/why write /etc/hosts")
+        await d.until(lambda: "ask: " in d.text)
+        assert "/etc/hosts" in d.text
+        assert "outside" in d.text
+
+
+async def test_e15_retry_takes_the_last_prompt_back(room: Room):
+    async with desk(room) as d:
+        await d.send("first")
+        await d.idle()
+        await d.send("second")
+        await d.idle()
+        await d.send("/retry")
+        await d.until(lambda: d.app.composer.text == "second")
+        assert d.sent == ["first"]
+
+
+async def test_e17_during_a_run_the_models_are_listed_and_the_folder_stays(room: Room):
+    room.model.will_call("bash", command=HELD)
+    async with desk(room, mode="yolo") as d:
+        await d.send("go")
+        await d.until(lambda: d.app.talk.is_running)
+        await d.send("/model")
+        await d.until(lambda: d.app.picker.has_focus)
+        await d.pilot.press("escape")
+        await d.send("/cd ..")
+        await d.until(lambda: "/cd has to wait" in d.text)
+        assert Path.cwd() == room.project
+        d.let_go()
+        await d.idle()
+
+
+async def test_e27_several_spaces_are_one(room: Room):
+    async with desk(room) as d:
+        await d.send("/model    gpt-4.1  ")
+        await d.until(lambda: d.talk.model == "fake/gpt-4.1")
+
+
+async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(room: Room):
+    other = room.project.parent / "other"
+    (other / ".dirge").mkdir(parents=True)
+    (other / ".dirge" / "config.toml").write_text('[ui]\ntheme = "light"\n')
+    doors: dict[Path, ProjectDoor] = {}
+
+    def project() -> ProjectDoor:
+        environment = {"DIRGE_STATE_DIR": str(room.state_dir), "HOME": "/nowhere"}
+        return doors.setdefault(Path.cwd(), ProjectDoor(Path.cwd(), environment))
+
+    async with desk(room, project=project) as d:
+        first = d.talk
+        await d.send("/allow add execute:make *")
+        await d.until(lambda: d.talk.grants)
+        await d.send("/cd ../other")
+        await d.until(lambda: d.panel is not None)
+        assert ".dirge/config.toml" in d.screen
+        await d.pilot.press("n")
+        await d.until(lambda: "A new session in another folder" in d.text)
+
+        assert Path.cwd() == other
+        assert d.talk is not first
+        assert d.talk.cwd == other
+        assert not d.talk.grants
+        assert f"dirge -C {room.project}" not in d.text or first.session_id in d.text
+
+
+async def test_where_the_other_folder_cannot_be_opened_one_stays(room: Room):
+    def broken(asker: Asker, session_id: str | None, way: str = "write") -> Conversation:
+        raise SessionError("no room")
+
+    (room.project / "sub").mkdir()
+    async with desk(room, open_other=broken) as d:
+        await d.send("/cd sub")
+        await d.until(lambda: "no room" in d.text)
+        assert Path.cwd() == room.project
+        assert d.app.talk.conversation is d.talk
+        assert d.app.composer.text == "/cd sub"
+
+
+async def test_search_looks_for_words_in_the_transcript(room: Room):
+    room.model.will_say("The needle is here.")
+    async with desk(room) as d:
+        await d.send("look")
+        await d.idle()
+        await d.send("/search needle")
+        await d.until(lambda: d.app.find_bar.is_open and "1" in d.screen)
+        await d.until(lambda: d.app.transcript.search.query == "needle")
+
+
+async def test_reasoning_shows_thinking_from_now_on_and_hides_it_again(room: Room):
+    for number in range(3):
+        room.model.will_say(f"Answer {number}.", thinking=f"Hm, number {number}.")
+    async with desk(room) as d:
+        for number, command in enumerate(("/help", "/reasoning", "/reasoning off")):
+            await d.send(command)
+            await d.until(lambda: not d.app.composer.text)
+            await d.send(f"ask {number}")
+            await d.until(lambda number=number: f"Answer {number}." in d.text)
+            await d.idle()
+
+        assert "Hm, number 1." in d.text
+        assert "Hm, number 0." not in d.text
+        assert "Hm, number 2." not in d.text
+
+
+async def test_a_side_question_is_answered_while_a_run_goes_on(room: Room):
+    room.model.will_call("bash", command=HELD)
+    room.model.will_say("It builds.")
+    async with desk(room, mode="yolo") as d:
+        await d.send("go")
+        await d.until(lambda: d.app.talk.is_running and "cc a.c" in d.text)
+        await d.send("/btw what is it doing?")
+        await d.until(lambda: "It builds." in d.text)
+        assert d.app.talk.is_running
+        assert d.sent == ["go"]
+        d.let_go()
+        await d.idle()
 
 
 async def test_clear_opens_a_new_session_and_names_the_old_one(room: Room):

@@ -9,12 +9,22 @@ from dirge_py.ui.actions.pasting import Pasting
 from dirge_py.ui.actions.reaching import Reaching
 from dirge_py.ui.actions.showing import Showing
 from dirge_py.ui.actions.stopping import Stopping
+from dirge_py.ui.actions.thinking import Thinking
 from dirge_py.ui.actions.writing import Writing
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
-FAMILIES: tuple[type, ...] = (Stopping, Looking, Writing, Pasting, Choosing, Reaching, Showing)
+FAMILIES: tuple[type, ...] = (
+    Stopping,
+    Looking,
+    Writing,
+    Pasting,
+    Choosing,
+    Reaching,
+    Showing,
+    Thinking,
+)
 """Each is made with the app; its public methods are actions, without arguments and awaited."""
 
 

@@ -49,7 +49,9 @@ def propose(
         ]
     if match := _ARGUMENT.match(before):
         typed = match[2]
-        known = [word for word in arguments(match[1]) if word.startswith(typed) and word != typed]
+        fitting = [word for word in arguments(match[1]) if word.startswith(typed)]
+        # What is written out comes first: Enter sends it then, whatever longer words there are.
+        known = sorted(fitting, key=lambda word: word != typed)
         return [Proposal(word, word, len(typed)) for word in known[:_MOST]]
     return ()
 

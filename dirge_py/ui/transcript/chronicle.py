@@ -93,6 +93,10 @@ class Chronicle:
         self._is_in_run = False
         self._activity: shown.Block | None = None
 
+    def show_thinking(self, is_shown: bool) -> None:
+        """Show what models say to themselves, or not, from the next answer on."""
+        self._show_thinking = is_shown
+
     def notice(self, text: str, *, tone: Tone = "plain") -> None:
         self._page.add(shown.NoticeBlock(text, tone=tone))
 
