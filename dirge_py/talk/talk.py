@@ -210,14 +210,20 @@ class Talk:
 
     def take_queue_back(self) -> bool:
         """Put what is queued back into the input. False when nothing was."""
-        if self.conversation is None:
-            return False
-        taken = self.conversation.take_back()
+        taken = self.drop_queue()
         if taken:
-            texts = [self._typed.pop(item.id, "") or typed_text(item.message) for item in taken]
-            self._stage.give_back("\n".join(texts))
-            self._stage.standing_changed()
+            self._stage.give_back("\n".join(taken))
         return bool(taken)
+
+    def drop_queue(self) -> Sequence[str]:
+        """Empty the queue; returns what was in it, as it was typed. A run goes on without it."""
+        if self.conversation is None:
+            return ()
+        taken = self.conversation.take_back()
+        texts = [self._typed.pop(item.id, "") or typed_text(item.message) for item in taken]
+        if texts:
+            self._stage.standing_changed()
+        return texts
 
     async def close(self) -> None:
         """Stop what runs and close the conversation."""

@@ -59,6 +59,17 @@ class Stopping:
     async def quit(self) -> None:
         self._app.leave(0)
 
+    async def drop_queue(self) -> None:
+        """Forget what is queued; it stays among the earlier prompts, and the run goes on."""
+        dropped = self._app.talk.drop_queue()
+        for text in dropped:
+            self._app.composer.prompts.add(text)
+        if dropped:
+            older = self._app.keymap.name_of("composer", "history_older")
+            self._app.hint(f"Dropped from the queue: {len(dropped)}. {older} brings it back.")
+        else:
+            self._app.hint("Nothing is queued.")
+
     async def suspend(self) -> None:
         try:
             self._app.action_suspend_process()

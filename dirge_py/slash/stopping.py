@@ -1,0 +1,32 @@
+"""`/stop`: the run rests at its next boundary; what it does now is still done."""
+
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.slash.base import FrontEnd
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+
+
+async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if args:
+        raise UsageError("/stop takes no words.", hint="A prompt during a run steers it.")
+    if conversation.is_compacting:
+        front.show("A compaction has no boundaries. Esc interrupts it.")
+    elif not conversation.is_running:
+        front.show("Nothing runs.")
+    else:
+        conversation.interject()
+        front.show("The run stops when the calls of this turn are done. Esc interrupts it now.")
+
+
+COMMANDS = (
+    Command(
+        name="stop",
+        summary="let the run rest after this turn; Esc interrupts at once",
+        run=stop,
+        while_running="yes",
+    ),
+)
