@@ -88,8 +88,12 @@ class TerminalLines:
         self._open.close()
 
     def write(self, text: str) -> None:
-        """Print above the line. Raises OSError: the terminal is gone."""
+        """Print above the line."""
         self._above.write(text)
+
+    @property
+    def is_gone(self) -> bool:
+        return isinstance(self._output, _Terminal) and self._output.is_gone
 
     @property
     def columns(self) -> int:
@@ -251,13 +255,10 @@ class _Above:
         self._output = output
         self._pieces: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._failure: OSError | None = None
         # Whoever writes may be in another context, where no line is edited.
         self._context = contextvars.copy_context()
 
     def write(self, text: str) -> None:
-        if self._failure is not None:
-            raise self._failure
         self._pieces.append(text)
         if self._timer is None:
             loop = asyncio.get_running_loop()
@@ -278,12 +279,21 @@ class _Above:
             self._put(text)
 
     def _put(self, text: str) -> None:
+        self._output.enable_autowrap()
+        self._output.write(text)
+        self._output.flush()
+
+
+class _Terminal(Vt100_Output):
+    """An output that takes everything once nobody sees it any more."""
+
+    is_gone = False
+
+    def flush(self) -> None:
         try:
-            self._output.enable_autowrap()
-            self._output.write(text)
-            self._output.flush()
-        except OSError as error:
-            self._failure = error
+            super().flush()
+        except OSError:
+            self.is_gone = True
 
 
 def _plain_output() -> Output:
@@ -296,7 +306,7 @@ def _plain_output() -> Output:
             columns, rows = 0, 0
         return Size(rows=rows or 24, columns=columns or 80)
 
-    return Vt100_Output(
+    return _Terminal(
         sys.stdout,
         size,
         term=os.environ.get("TERM"),

@@ -26,6 +26,7 @@ class PlainLines:
         self._lines: deque[str] = deque()
         self._rest = b""
         self._is_over = False
+        self.is_gone = False
         self._is_open = True
         self._came = asyncio.Event()
         self._is_asking = False
@@ -135,6 +136,7 @@ class PlainLines:
         try:
             self._take(os.read(self._fd, _READ_BYTES))
         except OSError:
+            self.is_gone = True
             self._take(b"")
 
     def _take(self, found: bytes) -> None:

@@ -44,7 +44,7 @@ async def _run(start: LineStart) -> int:
             await repl.close()
         if way_back := _way_back(repl):
             repl.paper.line(way_back)
-    return _HUNG_UP if repl.paper.is_gone and os.isatty(0) else code
+    return _HUNG_UP if repl.source.is_gone else code
 
 
 def _plain(start: LineStart) -> Repl:

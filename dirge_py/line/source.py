@@ -16,6 +16,10 @@ class LineSource(Protocol):
 
     is_script: bool
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is nobody at the other end any more."""
+
     async def line(self) -> str | None:
         """The next line that is sent; None at the end of the input."""
 
