@@ -19,7 +19,7 @@ from dirge_py.events import (
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
-from dirge_py.outcomes import Cancelled, Done
+from dirge_py.outcomes import Cancelled, Done, Outcome
 from dirge_py.ui.changed_files import changed_files
 from dirge_py.ui.panels.avatar import Mood
 
@@ -106,8 +106,7 @@ class Activity:
                 self._enter("", _mood_of(name))
                 self._add_call(name, args)
             case AgentEnd(outcome=outcome):
-                calm = "done" if isinstance(outcome, Done) else "error"
-                self._enter("", "idle" if isinstance(outcome, Cancelled) else calm)
+                self._enter("", _mood_at_end(outcome))
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
         if stage != self.stage:
@@ -142,6 +141,12 @@ def _mood_of(tool: str) -> Mood:
     if tool in _WRITING:
         return "writing"
     return "bash" if tool in _COMMANDS else "thinking"
+
+
+def _mood_at_end(outcome: Outcome) -> Mood:
+    if isinstance(outcome, Cancelled):
+        return "idle"
+    return "done" if isinstance(outcome, Done) else "error"
 
 
 def _todos(items: Any) -> Sequence[Todo]:

@@ -21,7 +21,6 @@ from dirge_py.ui.follow import Following
 from dirge_py.ui.git_standing import GitStanding, git_standing
 from dirge_py.ui.notify import Notifier
 from dirge_py.ui.panels.avatar import Mood, face
-from dirge_py.ui.panels.gauge import Gauge
 from dirge_py.ui.panels.sections import LeftSide, RightSide, left_lines, right_lines
 from dirge_py.ui.panels.side import MARGIN, SidePanel
 from dirge_py.ui.panels.status import Standing, place_of, standing_of
@@ -85,7 +84,7 @@ class Surroundings:
         self.panel = looks.panel
         self.display = [side for side in ("left", "main", "right") if side in looks.display]
         self.fit(self._app.size.width)
-        self._app.run_worker(self._read_bounds)
+        _: Worker[None] = self._app.run_worker(self._read_bounds, exit_on_error=False)
 
     def show_panels(self, panel: Literal["auto", "on", "off"]) -> None:
         self.panel = panel
@@ -192,11 +191,12 @@ class Surroundings:
         if is_asking and not self._was_asking:
             self._call("a question waits")
         self._was_asking = is_asking
-        app.status.tell(self.standing())
+        app.status.tell(self.standing)
         self.todos.tell(self.activity.todos)
         if self.is_shown:
             self._fill()
 
+    @property
     def standing(self) -> Standing:
         shown = face(self._mood, 0 if self._looks.reduced_motion else self.beat)
         return standing_of(
@@ -215,7 +215,9 @@ class Surroundings:
             return "alert"
         if state in ("starting", "interrupting", "compacting"):
             return "waiting"
-        return self.activity.mood
+        mood = self.activity.mood
+        is_over = mood in ("idle", "done", "error")
+        return "idle" if state == "ready" and not is_over else mood
 
     def _phase(self) -> str:
         """What is waited for, and for how long; "" where the state says it all."""
@@ -242,14 +244,8 @@ class Surroundings:
             return
         ink, activity = self._app.coloring.ink, self.activity
         if self.left.display:
-            standing = self.standing()
-            gauge = Gauge(
-                used=standing.context_tokens,
-                window=standing.window_tokens,
-                fold_at=standing.fold_at,
-            )
             left = LeftSide(
-                gauge=gauge,
+                gauge=self.standing.gauge,
                 foldings=activity.foldings,
                 recent=tuple(activity.recent),
                 git=self._git,
@@ -275,7 +271,8 @@ class Surroundings:
         app = self._app
         if not app.app_focus and app.talk.conversation is not None:
             title = f"dirge {app.talk.conversation.cwd.name}"
-            app.run_worker(partial(self.notifier.call, title, words), exit_on_error=False)
+            ringing = partial(self.notifier.call, title, words)
+            _: Worker[None] = app.run_worker(ringing, exit_on_error=False)
 
     async def _read_bounds(self) -> None:
         try:

@@ -275,6 +275,16 @@ async def test_panel_and_display_say_what_there_is(room: Room):
         assert "Panels: off; displayed: main|right." in d.text
 
 
+async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
+    async with desk(room, size=(160, 30)) as d:
+        await d.send("/display left|right")
+        await d.until(lambda: "CONTEXT" in d.screen and "dirge 0" not in d.screen)
+        await d.send("hello")
+        await d.idle()
+        await d.send("/display main")
+        await d.until(lambda: "Nothing more to do." in d.screen and "CONTEXT" not in d.screen)
+
+
 async def test_the_settings_say_which_panels_there_are(room: Room):
     looks = Looks(panel="on", display=["main", "right"])
     async with desk(room, size=(120, 30), prepare=lambda: looks) as d:

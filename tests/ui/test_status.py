@@ -1,7 +1,10 @@
-"""The status line: what is told, what is waited for, and that it keeps still when nothing happens."""
+"""The status line: what is told, what is waited for, and that it keeps still at rest."""
 
 import asyncio
+import os
+import select
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from rich.cells import cell_len
 from textual.events import AppBlur, AppFocus
 
 from dirge_py.context.compaction import level_of
+from dirge_py.events import CompactionStarted, ContextCompacted, RetryNotice
 from dirge_py.messages import Usage
 from dirge_py.providers.scripted import Reply
 from dirge_py.ui.bounds import Bounds
@@ -23,6 +27,7 @@ from dirge_py.ui.programs import Programs
 from dirge_py.ui.start import Looks
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
+from tests.ui.on_a_pty import Terminal, until
 
 INK = ink_for(load_theme("phosphor"))
 
@@ -95,9 +100,26 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
         d.app.pulse.beat()
         await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
         assert d.app.pulse.is_beating
+        d.app.surroundings.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
+        d.app.standing_changed()
+        await d.until(lambda: "retry in 3 s" in d.screen)
+        d.app.surroundings.hear(CompactionStarted(tokens_before=9))
+        now[0] += 2
+        d.app.pulse.beat()
+        await d.until(lambda: "compacting, 2 s" in d.screen)
         answer.set()
         await d.idle()
         await d.until(lambda: "(^ ^)" in d.screen and "ready" in d.screen)
+
+
+async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
+    async with desk(room) as d:
+        folded = ContextCompacted(
+            tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
+        )
+        d.app.surroundings.hear(folded)
+        d.app.standing_changed()
+        await d.until(lambda: "(o o)" in d.screen)
 
 
 async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Room):
@@ -110,6 +132,22 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
         before = d.app.status.standing
         d.app.standing_changed()
         assert d.app.status.standing is before
+
+
+def test_an_idle_screen_sends_nothing_to_the_terminal(home: Path):
+    terminal = Terminal(cwd=home, HOME=str(home))
+    terminal.read_until("ready")
+    until(lambda: is_quiet(terminal))
+    terminal.press("\x03\x03")
+    assert terminal.finish() == 0
+
+
+def is_quiet(terminal: Terminal) -> bool:
+    """Whether nothing comes for more than the second in which a clock would tick."""
+    if not select.select([terminal.master], [], [], 1.3)[0]:
+        return True
+    os.read(terminal.master, 65_536)
+    return False
 
 
 @pytest.mark.parametrize(("looks", "told"), [(Looks(), True), (Looks(has_avatar=False), False)])
@@ -132,8 +170,14 @@ async def test_with_reduced_motion_the_face_keeps_still(room: Room):
         await d.idle()
 
 
-async def test_the_branch_follows_a_checkout_by_a_command(room: Room):
+@pytest.fixture
+def checkout(room: Room) -> Room:
     subprocess.run(["git", "init", "-qb", "main", str(room.project)], check=True)
+    return room
+
+
+async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
+    room = checkout
     room.model.will_call("bash", command="git checkout -qb other && " + HELD)
     async with desk(room, mode="yolo") as d:
         assert "project:main" in d.screen
