@@ -147,7 +147,7 @@ COMMANDS = (
     ),
     Command(
         name="compact",
-        summary="fold old history into a summary now",
+        summary="fold old history into a summary, minding FOCUS; look at what is left out, undo",
         usage="[FOCUS | show | restore N | --undo]",
         run=compact,
         while_running="no",
