@@ -31,6 +31,8 @@ class Looking:
 
     async def read(self) -> None:
         """Give the keyboard to the transcript."""
+        # First of all: the hint takes a line, and the view would follow its end.
+        self._app.transcript.hold()
         self._app.transcript.focus()
         self._app.hint(_READING)
 

@@ -1,5 +1,6 @@
 """Finding text in the transcript: one row above the input, while it is open."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
@@ -16,6 +17,24 @@ from dirge_py.ui.transcript.view import Transcript
 
 _AROUND = 3
 """Lines kept in view on both sides of a match."""
+
+
+class _Query(Input):
+    """`taken`: whether a key means something else than text."""
+
+    BINDINGS: ClassVar = []
+
+    def __init__(self, taken: Callable[[str], bool]) -> None:
+        super().__init__(select_on_focus=False)
+        self.cursor_blink = False
+        self._taken = taken
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self._taken(event.key):
+            event.stop()
+            event.prevent_default()
+        else:
+            await super()._on_key(event)
 
 
 class FindBar(Horizontal):
@@ -42,8 +61,7 @@ class FindBar(Horizontal):
         self._ink = ink
         self._keymap = keymap
         self._transcript = transcript
-        self._input = Input(select_on_focus=False)
-        self._input.cursor_blink = False
+        self._input = _Query(self._take)
         self._found = Static("", id="found", markup=False)
         self._back: Widget | None = None
         self._before: Place | None = None
@@ -105,18 +123,18 @@ class FindBar(Horizontal):
             self._letters_move = False
             self.run_worker(self._look_for(message.value), exclusive=True)
 
-    async def _on_key(self, event: events.Key) -> None:
-        found = self._keymap.action(event.key, "find")
-        letter = self._keymap.action(event.key, "reading") if self._letters_move else None
+    def _take(self, key: str) -> bool:
+        """Do what a key means here; False if it is text."""
+        found = self._keymap.action(key, "find")
+        letter = self._keymap.action(key, "reading") if self._letters_move else None
         if found is not None:
             getattr(self, f"_key_{found[1]}")()
         elif letter is not None and letter[1] in ("find_next", "find_previous"):
             self.step(1 if letter[1] == "find_next" else -1)
         else:
             self._letters_move = False
-            return
-        event.stop()
-        event.prevent_default()
+            return False
+        return True
 
     def _key_next(self) -> None:
         self._choose(1)

@@ -46,6 +46,16 @@ class Reading:
             last = min(self._view.first_line + self._view.lines_in_view, self._layout.height) - 1
             self.put(spot_at(self._layout, last))
 
+    def stay_in_view(self) -> None:
+        """The view has become smaller: it stays, the cursor goes with its edge."""
+        place = self.cursor
+        if place is None:
+            return
+        y = self._layout.top(place.row) + place.line
+        first, last = self._view.first_line, self._view.first_line + self._view.lines_in_view - 1
+        if not first <= y <= last:
+            self.put(spot_at(self._layout, max(first, min(y, last))))
+
     def end(self) -> None:
         self._selects_from = None
 

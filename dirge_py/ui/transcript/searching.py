@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -151,8 +152,10 @@ class Search:
         chosen = min(chosen, len(spans) - 1)
         found: list[tuple[int, int]] = []
         marked: list[tuple[int, int]] = []
-        for number, span in enumerate(spans):
-            if span[0] < end and span[1] > begin and (cells := logical.cells_of(line, *span)):
+        for number in range(max(0, bisect_left(spans, (begin, 0)) - 1), len(spans)):
+            if spans[number][0] >= end:
+                break
+            if spans[number][1] > begin and (cells := logical.cells_of(line, *spans[number])):
                 (marked if number == chosen else found).append(cells)
         return found, marked
 

@@ -203,7 +203,6 @@ class Transcript(ScrollView, can_focus=True):
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
-        event.prevent_default()
         self.post_message(self.Left(event.text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -239,8 +238,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._following.place
 
     @property
-    def sticks(self) -> bool:
-        """Does it follow the end?"""
+    def sticks(self) -> bool:  # to the end
         return self._following.is_on
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
@@ -340,6 +338,7 @@ class Transcript(ScrollView, can_focus=True):
         if self._blocks.resize(*self._widths):
             self._following.after_resize()
         self.redraw()
+        self.reading.stay_in_view()
 
     # -- drawing
 

@@ -1,0 +1,135 @@
+"""Finding text in all of the transcript."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dirge_py.ui.transcript.blocks import NoticeBlock, UserBlock
+from dirge_py.ui.transcript.flow import Piece
+from dirge_py.ui.transcript.layout import Layout
+from dirge_py.ui.transcript.prose import ProseBlock
+from dirge_py.ui.transcript.searching import Search
+from dirge_py.ui.transcript.tool_block import ToolBlock
+from tests.conversation.room import Room
+from tests.security.sizes import size
+from tests.ui.desk import Desk, desk
+from tests.ui.test_view_layout import INK
+
+
+@asynccontextmanager
+async def found(room: Room, query: str) -> AsyncIterator[Desk]:
+    """A desk with two hundred lines, some calls, and the bar open with a query."""
+    async with desk(room, size=(60, 16)) as d:
+        view = d.app.transcript
+        view.clear()
+        for number in range(200):
+            view.add(NoticeBlock(f"line {number} needle" if number % 50 == 7 else f"line {number}"))
+        tool = ToolBlock("c", "bash", {"command": "x"})
+        output = "\n".join(f"out {n}" for n in range(40)) + "\nHidden thing\n" + "end\n" * 9
+        tool.finish(output, {}, is_error=False, took_ms=0)
+        view.insert(view.layout_of_blocks.blocks[100], tool)
+        view.redraw()
+        await d.pilot.press("ctrl+f")
+        await d.type(query)
+        await d.until(lambda: " of " in bar(d) or "not found" in bar(d))
+        yield d
+
+
+def bar(d: Desk) -> str:
+    return next((line for line in d.screen.split("\n") if line.startswith(" / ")), "")
+
+
+def chosen(d: Desk) -> str:
+    """The line of the screen on which the chosen match is."""
+    for strip in d.app.screen._compositor.render_strips():
+        if any(s.style and s.style.reverse and "needle" in s.text for s in strip):
+            return strip.text[:50].strip()
+    return ""
+
+
+async def test_the_newest_match_is_shown_first_and_all_are_counted(room: Room):
+    async with found(room, "needle") as d:
+        assert "4 of 4" in bar(d)
+        assert "line 157 needle" in d.screen
+        assert chosen(d) == "· line 157 needle"
+
+
+async def test_enter_and_n_go_on_and_a_capital_n_goes_back(room: Room):
+    async with found(room, "needle") as d:
+        seen = []
+        for key, number in (("enter", 1), ("n", 2), ("n", 3), ("N", 2), ("shift+enter", 1)):
+            await d.pilot.press(key)
+            await d.until(lambda number=number: f"{number} of 4" in bar(d))
+            seen.append(chosen(d))
+
+        assert seen == [f"· line {n} needle" for n in (7, 57, 107, 57, 7)]
+
+
+async def test_escape_goes_back_unless_a_match_was_chosen(room: Room):
+    async with found(room, "needle") as d:
+        await d.pilot.press("escape")
+        await d.until(lambda: d.app.composer.has_focus)
+        assert d.app.transcript.sticks
+        assert "line 199" in d.screen
+
+        await d.pilot.press("ctrl+f")
+        await d.type("needle")
+        await d.until(lambda: "4 of 4" in bar(d))
+        await d.pilot.press("enter", "escape")
+        await d.until(lambda: d.app.composer.has_focus)
+        assert "line 7 needle" in d.screen
+        assert not bar(d)
+
+
+async def test_a_match_in_folded_output_opens_it_and_escape_closes_it(room: Room):
+    async with found(room, "hidden thing") as d:
+        assert "1 of 1" in bar(d)
+        assert "Hidden thing" in d.screen
+        await d.pilot.press("escape")
+        await d.until(lambda: d.app.composer.has_focus)
+
+        assert "Hidden thing" not in d.text
+
+
+async def test_capitals_count_only_where_some_are_typed(room: Room):
+    async with found(room, "HIDDEN") as d:
+        assert "not found" in bar(d)
+
+
+async def test_what_comes_while_one_looks_is_found_too(room: Room):
+    async with found(room, "needle") as d:
+        d.app.say("one more needle")
+        await d.pilot.press("enter")
+        await d.until(lambda: "5 of 5" in bar(d))
+
+        assert "one more needle" in d.screen
+
+
+async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room):
+    layout = Layout(INK, 12)
+    layout.append(UserBlock("these words are wrapped"))
+    layout.append(ProseBlock(Piece("some **bold words** are")))
+    search = Search(layout)
+    search.ask("words are")
+    await search.scan()
+
+    assert search.total == 2
+
+
+async def test_everything_else_goes_on_while_a_long_transcript_is_searched():
+    layout = Layout(INK, 80)
+    for number in range(size(400, 17_000)):
+        layout.append(ProseBlock(Piece(f"answer {number}\n\nwith *three* lines\n")))
+    tool = ToolBlock("c", "bash", {"command": "x"})
+    tool.finish("lines of output\n" * 20_000, {}, is_error=False, took_ms=0)
+    layout.append(tool)
+    search = Search(layout)
+    search.ask("i")
+    turns = 0
+    scan = asyncio.ensure_future(search.scan())
+    while not scan.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert search.total > 20_000
+    assert turns > 20
