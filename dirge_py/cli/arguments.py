@@ -23,6 +23,7 @@ subcommands:
   dirge config init|check|show|path|prompt
   dirge sessions [list|show|search|export|repair|delete|import]
                                     what is stored, and taking care of it
+  dirge doctor [--json]             what does not work well here, and its fix
   dirge trust [--show|--accept HASH|--forget]
                                     what a project's .dirge may bring along
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another

@@ -77,6 +77,11 @@ def _dispatch(argv: list[str]) -> int:
 
         if sessions_fits(rest):
             return sessions(rest)
+    if first == "doctor":
+        from dirge_py.cli.doctor import doctor, doctor_fits
+
+        if doctor_fits(rest):
+            return doctor(rest)
     if first == "trust" and trust_fits(rest):
         return trust(rest)
     if first == "turn" and turn_fits(rest):

@@ -15,6 +15,7 @@ from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
+from dirge_py.ui.key_checks import speaks_kitty, unsendable
 from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of, prompt_in_use
 from dirge_py.ui.prompt.presets import preset_of
@@ -194,6 +195,7 @@ class Opening:
         problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
         app.composer.use_vim(is_on=looks.keymap == "vim")
         odd_names = app.front.commands.use_own_names(looks.aliases)
+        problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
         warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
         app.surroundings.take_looks(looks)

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, main, session_flags, signal, trust, why
+from dirge_py.cli import arguments, completion, doctor, main, session_flags, signal, trust, why
 from dirge_py.cli import config as config_cli
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -40,9 +40,21 @@ from tests.house.source import ROOT, modules, name_of, tree_of, walked
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
-OF_SLASH_COMMANDS = {"--file", "--undo", "--user"}
+OF_SLASH_COMMANDS = {"--chain", "--file", "--undo", "--user"}
 EXAMPLE_ALIASES = {"/m"}
-SUBCOMMANDS = ("config", "demo", "exec", "resume", "sessions", "signal", "trust", "turn", "why")
+SUBCOMMANDS = (
+    "completion",
+    "config",
+    "demo",
+    "doctor",
+    "exec",
+    "resume",
+    "sessions",
+    "signal",
+    "trust",
+    "turn",
+    "why",
+)
 
 
 @cache
@@ -77,7 +89,9 @@ def parsers() -> list[argparse.ArgumentParser]:
         arguments.build_resume_parser(),
         why.build_parser(),
         trust.build_trust_parser(),
+        doctor.build_doctor_parser(),
         signal.build_signal_parser(),
+        completion.build_completion_parser(),
         *session_flags.build_sessions_parsers(),
     ]
 
@@ -123,7 +137,7 @@ def test_every_tool_is_described_with_its_arguments() -> None:
 
 
 def test_every_command_and_alias_is_described() -> None:
-    assert missing(command_names(), "docs/tui.md") == set()
+    assert missing(command_names(), "docs/commands.md") == set()
 
 
 def test_every_key_action_is_described() -> None:

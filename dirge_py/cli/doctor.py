@@ -1,0 +1,72 @@
+"""`dirge doctor`: what keeps dirge from working well here, and what to type to mend it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.cli.arguments import Parser
+
+if TYPE_CHECKING:
+    from dirge_py.doctor.asking import TerminalAnswers
+
+
+def build_doctor_parser() -> Parser:
+    """The flags of `dirge doctor`."""
+    parser = Parser(
+        prog="dirge doctor",
+        usage="dirge doctor [--json] [-C DIR]",
+        description="Looks at the terminal, tmux, programs, settings, key and folders. Sends "
+        "nothing anywhere. Exit code 1 if anything is a problem.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("-C", "--cwd", metavar="DIR", help="as if started in DIR")
+    return parser
+
+
+def doctor_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `doctor` are its own; `doctor the tests` is a prompt."""
+    return not rest or rest[0].startswith("-")
+
+
+def doctor(rest: Sequence[str]) -> int:
+    """Look, and tell; returns the exit code."""
+    flags = build_doctor_parser().parse_args(list(rest))
+    from dirge_py.doctor.examine import examine
+    from dirge_py.doctor.findings import as_json, as_text, exit_code
+    from dirge_py.ui.key_checks import key_problems
+
+    found = examine(
+        _answers(),
+        cwd=Path(flags.cwd) if flags.cwd else Path.cwd(),
+        size=_size(),
+        key_problems=key_problems,
+    )
+    sys.stdout.write((as_json(found) if flags.json else as_text(found)) + "\n")
+    return exit_code(found)
+
+
+def _answers() -> "TerminalAnswers | None":
+    from dirge_py.doctor.asking import ask_terminal
+    from dirge_py.doctor.terminal import is_simple
+
+    output = next((stream for stream in (sys.stdout, sys.stderr) if stream.isatty()), None)
+    if output is None or not sys.stdin.isatty():
+        return None
+    output.flush()
+    try:
+        simple = is_simple(os.environ)
+        return ask_terminal(sys.stdin.fileno(), output.fileno(), is_simple=simple)
+    except OSError:
+        return None
+
+
+def _size() -> tuple[int, int] | None:
+    for stream in (sys.stdout, sys.stderr, sys.stdin):
+        try:
+            return os.get_terminal_size(stream.fileno())
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,42 @@
+"""All that is looked at, in the order in which it is told."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from dirge_py.config.schema import Config
+from dirge_py.doctor.asking import TerminalAnswers
+from dirge_py.doctor.findings import Finding, warn, well
+from dirge_py.doctor.place import look_at_folders, look_at_settings
+from dirge_py.doctor.programs import look_at_programs
+from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
+from dirge_py.doctor.tmux import look_at_tmux
+
+KeyProblems = Callable[[Config, bool], Sequence[str]]
+"""What is wrong with the keys of these settings, where the kitty protocol is spoken or not."""
+
+
+def examine(
+    answers: TerminalAnswers | None,
+    *,
+    cwd: Path,
+    size: tuple[int, int] | None,
+    key_problems: KeyProblems,
+    environment: Mapping[str, str] = os.environ,
+) -> list[Finding]:
+    """Everything; takes up to some seconds where programs do not answer. Sends nothing anywhere."""
+    settings, config = look_at_settings(environment)
+    found = [
+        *look_at_terminal(environment, size),
+        *look_at_answers(answers, environment),
+        *look_at_tmux(environment),
+        *look_at_programs(environment),
+        *settings,
+        *look_at_folders(cwd, environment),
+    ]
+    if config is not None:
+        has_kitty = answers is not None and answers.has_kitty_keys
+        problems = key_problems(config, has_kitty)
+        found += [warn("keymap", problem, "edit [keys]") for problem in problems]
+        found += [] if problems else [well("keymap", "no conflicts")]
+    return found

@@ -1,0 +1,80 @@
+"""The programs that dirge starts: whether they are there, and how old they are."""
+
+import platform
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+
+from dirge_py.doctor.findings import Finding, warn, well, wrong
+from dirge_py.errors import ProcessError
+from dirge_py.processes.brief import run_briefly
+
+_LIMIT_S = 2.0
+_OLDEST_GIT = (2, 25)
+
+
+def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Python, git, ripgrep, the sandbox, the editor and the pager."""
+    yield well("python", f"{platform.python_version()}, {sys.executable}")
+    yield _git()
+    rg = _version("rg")
+    yield (
+        well("rg", rg) if rg else warn("rg", "not found: searching is slower", "install ripgrep")
+    )
+    if sys.platform.startswith("linux"):
+        bwrap = _version("bwrap")
+        yield (
+            well("bwrap", bwrap)
+            if bwrap
+            else warn("bwrap", "not found: the sandbox does less", "install bubblewrap")
+        )
+    yield _editor(environment)
+    yield _pager(environment)
+
+
+def _git() -> Finding:
+    words = _version("git")
+    if not words:
+        return wrong("git", "not found: no snapshots, no /undo of files", "install git")
+    found = re.search(r"(\d+)\.(\d+)", words)
+    if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
+        return warn("git", f"{words} is old", "install git 2.25 or newer")
+    return well("git", words)
+
+
+def _editor(environment: Mapping[str, str]) -> Finding:
+    name = "VISUAL" if environment.get("VISUAL") else "EDITOR"
+    wanted = environment.get(name) or "vi"
+    if _is_there(wanted):
+        return well("editor", wanted)
+    return warn("editor", f"{wanted} is not found: Ctrl+G will not work", "export EDITOR=nano")
+
+
+def _pager(environment: Mapping[str, str]) -> Finding:
+    wanted = environment.get("PAGER", "")
+    if wanted and not _is_there(wanted):
+        return warn("pager", f"PAGER={wanted} is not found", "export PAGER='less -R'")
+    known = [name for name in (wanted, "less", "more") if name and _is_there(name)]
+    return well("pager", known[0]) if known else warn("pager", "none", "install less")
+
+
+def _is_there(command: str) -> bool:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return bool(words) and shutil.which(words[0]) is not None
+
+
+def _version(program: str) -> str:
+    """The first line of what it says of itself; empty if it is not there or does not run."""
+    if not shutil.which(program):
+        return ""
+    try:
+        ended = run_briefly((program, "--version"), limit_s=_LIMIT_S)
+    except ProcessError:
+        return ""
+    said = ended.out.decode(errors="replace").strip().splitlines()
+    return said[0] if ended.code == 0 and said else ""

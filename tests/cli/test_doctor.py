@@ -1,0 +1,270 @@
+"""`dirge doctor`, `/doctor`: what is found is true, and the terminal is left alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.cli.doctor import doctor_fits
+from dirge_py.config.schema import Config
+from dirge_py.doctor.asking import SAMPLES, read_answers
+from dirge_py.doctor.findings import as_text, exit_code, warn, well, wrong
+from dirge_py.doctor.programs import look_at_programs
+from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
+from dirge_py.doctor.tmux import append_lines, look_at_tmux, missing_lines
+from dirge_py.ui.key_checks import key_problems
+from tests.conversation.room import Room
+from tests.files.requirement import as_nobody
+from tests.headless.product import KEY, ROOT, Product
+from tests.ui.desk import desk
+from tests.ui.on_a_pty import Terminal
+from tests.ui.on_tmux import NEEDED, Tmux
+
+GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
+ANSWERS = (
+    "".join(f"\x1b[1;{wide + 1}R" for wide in SAMPLES.values())
+    + "\x1b[?0u\x1b[?2026;2$y\x1b[?1004;1$y\x1b[?2004;2$y\x1bP1+r4d73=x\x1b\\\x1b[?62;22;52c"
+)
+
+
+@pytest.fixture
+def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(home)
+    monkeypatch.chdir(room.project)
+    return room
+
+
+# -- the command
+
+
+def test_what_stands_behind_it_decides_whether_it_is_a_command() -> None:
+    assert [doctor_fits(rest) for rest in ([], ["--json"], ["the", "tests"])] == [True, True, False]
+
+
+def test_without_a_terminal_it_looks_at_the_rest(product: Product) -> None:
+    ran = product.run("doctor")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert "skipped  answers" in ran.stdout
+    assert "fake/gpt-4o, key from" in ran.stdout
+    assert KEY not in ran.stdout
+
+
+def test_what_is_wrong_with_the_settings_is_a_problem_with_its_place(product: Product) -> None:
+    product.configure("[ui]\nthemes = 1\n")
+    ran = product.run("doctor", "--json")
+    assert ran.exit_code == 1
+    problems = [f for f in ran.json["findings"] if f["state"] == "problem"]
+    assert ran.json["ok"] is False
+    assert [f["name"] for f in problems] == ["settings"]
+    assert "no setting `themes` in [ui]" in problems[0]["words"]
+
+
+def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: Product) -> None:
+    product.configure('[keys]\nredraw = "ctrl+k"\npager = "ctrl+i"\n')
+    product.file(".dirge/plugins/x.py", "")
+    told = product.run("doctor").stdout
+    assert "Ctrl+K is `redraw`, so it is not `cut_to_end`." in told
+    assert "Ctrl+I of `pager` arrives as Tab" in told
+    assert "brings settings or plugins that are not loaded\n" in told and "fix: dirge trust" in told
+
+
+STATE = """
+import os
+from pathlib import Path
+from dirge_py.doctor.place import look_at_folders
+print(*[each.state for each in look_at_folders(Path("/"), os.environ)])
+"""
+
+
+def test_a_state_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    (tmp_path / "state").mkdir(mode=0o755)
+    environment = {"PYTHONPATH": str(ROOT), "HOME": "/", "DIRGE_STATE_DIR": f"{tmp_path}/state/x"}
+
+    def told(*prefix: str) -> str:
+        command = [*prefix, sys.executable, "-c", STATE]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
+        return ran.stdout.split()[0]
+
+    assert told() == "ok"
+    assert told(*as_nobody()) == "problem"
+
+
+# -- asking the terminal
+
+
+def asked(cwd: Path, answer: str) -> bytes:
+    """What it writes on a terminal that answers so, and leaves as it was."""
+    terminal = Terminal(("-m", "dirge_py", "doctor"), cwd=cwd, **GOOD)
+    before = termios.tcgetattr(terminal.master)
+    terminal.read_until("\x1b[c")
+    terminal.press(answer)
+    terminal.read_until("keymap")
+    assert termios.tcgetattr(terminal.master) == before
+    terminal.finish()
+    return terminal.output
+
+
+def test_a_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
+    told = asked(tmp_path, ANSWERS)
+    assert b"every key arrives" in told
+    assert b"wide characters and emoji take the room" in told
+    assert b"the terminal says that it takes it" in told
+
+
+def test_a_terminal_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
+    assert b"the terminal said nothing within 200 ms" in asked(tmp_path, "")
+
+
+HANGING = "from dirge_py.doctor.asking import ask_terminal; ask_terminal(0, 1, limit_s=60)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_waits_leaves_the_terminal_as_it_was(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    terminal = Terminal(("-c", HANGING), cwd=tmp_path)
+    before = termios.tcgetattr(terminal.master)
+    terminal.read_until("\x1b[c")
+    assert termios.tcgetattr(terminal.master) != before
+    terminal.child.send_signal(number)
+    terminal.child.wait(20)
+    assert termios.tcgetattr(terminal.master) == before
+    assert terminal.finish() == 128 + number
+
+
+@given(st.binary(), st.integers(min_value=0, max_value=len(ANSWERS)))
+def test_whatever_comes_back_is_read(noise: bytes, cut: int) -> None:
+    answers = ANSWERS.encode()
+    assert read_answers(answers).has_kitty_keys
+    found = read_answers(answers[:cut] + noise)
+    assert [each.state for each in look_at_answers(found, GOOD)]
+
+
+# -- single findings
+
+
+def states(environment: dict[str, str], size: tuple[int, int] | None = (80, 24)) -> dict[str, str]:
+    return {each.name: each.state for each in look_at_terminal(environment, size)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "state"),
+    [
+        ({}, "terminal", "ok"),
+        ({"TERM": "dumb"}, "terminal", "problem"),
+        ({"LC_ALL": "C"}, "locale", "warning"),
+        ({"COLORTERM": ""}, "colours", "warning"),
+        ({"VTE_VERSION": "7600"}, "vte", "warning"),
+        ({"STY": "1.x"}, "screen", "warning"),
+        ({"SSH_TTY": "/dev/pts/1"}, "ssh", "ok"),
+        ({"WSL_DISTRO_NAME": "Debian"}, "wsl", "ok"),
+    ],
+)
+def test_the_environment_tells_what_the_terminal_is(
+    changed: dict[str, str], name: str, state: str
+) -> None:
+    assert states(GOOD | changed)[name] == state
+
+
+def test_a_small_terminal_is_told() -> None:
+    sizes = [(80, 24), (30, 10), (19, 4)]
+    assert [states(GOOD, size)["size"] for size in sizes] == ["ok", "warning", "problem"]
+
+
+def test_programs_that_are_missing_are_named_with_their_fix(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {each.name: each for each in look_at_programs({"EDITOR": "nvim -f"})}
+    assert (found["git"].state, found["git"].fix) == ("problem", "install git")
+    assert found["editor"].words == "nvim -f is not found: Ctrl+G will not work"
+    assert {found[name].state for name in ("rg", "pager", "editor")} == {"warning"}
+
+
+def test_only_a_problem_makes_it_fail() -> None:
+    assert exit_code([well("a", ""), warn("b", "")]) == 0
+    assert exit_code([well("a", ""), wrong("b", "")]) == 1
+    assert as_text([warn("b", "\x1b[2Jx", "do")]).splitlines()[:2] == [
+        "warning  b  x",
+        "            fix: do",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "arrives"),
+    [
+        *[(key, False) for key in ("ctrl+i", "ctrl+m", "ctrl+[", "ctrl+enter", "ctrl+1")],
+        *[(key, False) for key in ("ctrl+,", "super+k", "ctrl+shift+k", "shift+space")],
+        *[(key, True) for key in ("ctrl+k", "alt+enter", "shift+tab", "ctrl+up", "f5", "alt+1")],
+        *[(key, True) for key in ("ctrl+_", "ctrl+@", "ctrl+space", "ctrl+x [", "alt+shift+k")],
+    ],
+)
+def test_a_key_that_the_terminal_has_no_bytes_for_is_told(key: str, arrives: bool) -> None:
+    config = Config.model_validate({"keys": {"/mode plan": [key]}})
+    lost = [told for told in key_problems(config, False) if "kitty" in told]
+    assert (not lost) == arrives
+    assert not [told for told in key_problems(config, True) if "kitty" in told]
+
+
+# -- tmux
+
+
+@pytest.fixture
+def tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
+    made = Tmux(tmp_path)
+    monkeypatch.setenv("TMUX", f"{tmp_path / 'tmux'},1,0")
+    yield made
+    made.close()
+
+
+@NEEDED
+def test_the_lines_for_tmux_mend_what_was_found(tmux: Tmux, tmp_path: Path) -> None:
+    lines = missing_lines(list(look_at_tmux(os.environ)))
+    assert "set -s extended-keys on" in lines and "set -sg escape-time 10" in lines
+
+    append_lines(lines, tmp_path)
+    subprocess.run(["tmux", "source-file", str(tmp_path / ".tmux.conf")], check=True)
+
+    assert missing_lines(list(look_at_tmux(os.environ))) == []
+
+
+def test_what_stood_in_the_file_of_tmux_is_kept(tmp_path: Path) -> None:
+    settings = tmp_path / ".tmux.conf"
+    settings.write_text("set -g mouse on")
+    copies = [append_lines(["set -g a"], tmp_path) for _ in range(2)]
+    assert [copy and copy.read_text() for copy in copies] == [
+        "set -g mouse on",
+        "set -g mouse on\n# for dirge\nset -g a\n",
+    ]
+
+
+@NEEDED
+@pytest.mark.parametrize("is_agreed", [True, False])
+async def test_the_file_of_tmux_is_written_only_after_a_yes(
+    tmux: Tmux, room: Room, is_agreed: bool
+) -> None:
+    settings = Path.home() / ".tmux.conf"
+    async with desk(room, size=(100, 50)) as d:
+        await d.send("/terminal-setup")
+        await d.until(lambda: d.panel and d.panel.has_focus and "Append these lines" in d.screen)
+        assert "set -g focus-events on" in d.text
+        await d.pilot.press("2" if is_agreed else "1", "enter")
+        await d.until(lambda: not d.panel)
+        if is_agreed:
+            await d.until(lambda: "Appended to ~/.tmux.conf." in d.text)
+    assert settings.exists() == is_agreed
+
+
+async def test_the_same_is_shown_in_the_tui(room: Room) -> None:
+    async with desk(room, size=(100, 50)) as d:
+        await d.send("/doctor")
+        await d.until(lambda: "skipped  answers" in d.text and "keymap" in d.text)
