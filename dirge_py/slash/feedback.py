@@ -1,5 +1,6 @@
 """`/feedback`: a report about a problem, in a file that a person reads before they send it."""
 
+import asyncio
 import json
 import os
 import platform
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
     from dirge_py.config.paths import state_dir
     from dirge_py.conversation import Conversation
+    from dirge_py.doctor.examine import examine
+    from dirge_py.doctor.findings import as_text
     from dirge_py.secrets.redactor import Redactor
     from dirge_py.session.transfer.newfile import write_new
 else:
+    as_text = late("dirge_py.doctor.findings", "as_text")
     changed_settings = late("dirge_py.config.commands", "changed_settings")
+    examine = late("dirge_py.doctor.examine", "examine")
     state_dir = late("dirge_py.config.paths", "state_dir")
     Redactor = late("dirge_py.secrets.redactor", "Redactor")
     write_new = late("dirge_py.session.transfer.newfile", "write_new")
@@ -34,7 +39,9 @@ _READ_BYTES = 1_000_000
 
 
 async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    text = "\n".join(_report(args, conversation, front)) + "\n"
+    # Programs are asked, which may take a moment.
+    found = await asyncio.to_thread(_findings, conversation.cwd)
+    text = "\n".join(_report(args, conversation, front, found)) + "\n"
     name = f"dirge-report-{datetime.now(UTC):%Y%m%d-%H%M%S}.md"
     path = write_new(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
@@ -55,7 +62,17 @@ def _where() -> str:
     return next(named, "where you have dirge from")
 
 
-def _report(args: str, conversation: "Conversation", front: FrontEnd) -> Iterator[str]:
+def _findings(cwd: Path) -> str:
+    """What `dirge doctor` finds, as far as it can without the keyboard."""
+    try:
+        return as_text(examine(None, cwd=cwd, size=None, key_problems=lambda config, kitty: ()))
+    except DirgeError as error:
+        return error.message
+
+
+def _report(
+    args: str, conversation: "Conversation", front: FrontEnd, findings: str
+) -> Iterator[str]:
     yield "# A report about dirge"
     yield ""
     yield args or "(What happened, and what should have?)"
@@ -73,6 +90,10 @@ def _report(args: str, conversation: "Conversation", front: FrontEnd) -> Iterato
     yield "## Settings"
     yield ""
     yield from (f"    {line}" for line in _settings(front))
+    yield ""
+    yield "## What `dirge doctor` finds"
+    yield ""
+    yield from (f"    {line}" for line in findings.splitlines())
     yield ""
     yield "## Last errors"
     yield ""

@@ -213,6 +213,7 @@ async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
     assert "the screen flickers" in report
     assert f"dirge {__version__}" in report
     assert "ERROR dirge_py broke at" in report
+    assert "    ok " in report
     assert "k3y-that" not in report
     assert "fine" not in report
     assert "A secret of mine" not in report
