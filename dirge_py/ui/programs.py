@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +20,24 @@ class Programs:
     def __init__(self) -> None:
         self._runner: Runner | None = None
 
-    async def ask(self, program: str, *arguments: str, cwd: Path) -> str | None:
+    async def ask(
+        self,
+        program: str,
+        *arguments: str,
+        cwd: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> str | None:
         """What the program writes; None if it is not there, fails or takes too long.
 
-        One that lies in `cwd` is not started: it could be the repository's.
+        One that lies in `cwd` is not started: it could be the repository's. `variables` are put
+        into its environment, which is that of every command and not the person's.
         """
         found = _found(program, cwd)
         if not found:
             return None
         try:
             finished = await self._running().run(
-                [found, *arguments], cwd=str(cwd), timeout_s=_TIMEOUT_S
+                [found, *arguments], cwd=str(cwd), timeout_s=_TIMEOUT_S, extra_env=variables
             )
         except ProcessError:
             return None

@@ -164,6 +164,20 @@ async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
     assert found == GitStanding(branch="main", untracked=1, subject="First")
 
 
+async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room):
+    git(room.project, "init", "-qb", "main")
+    (room.project / "a").write_text("a")
+    (room.project / ".gitattributes").write_text("* filter=x\n")
+    git(room.project, "add", ".")
+    git(room.project, "config", "filter.x.clean", f"touch {room.project}/ran; cat")
+    (room.project / "a").write_text("b")
+    found = await git_standing(Programs(), room.project)
+    assert found == GitStanding(branch="main", is_withheld=True)
+    assert not (room.project / "ran").exists()
+    side = LeftSide(gauge=Gauge(used=1, window=0), git=found)
+    assert "not looked at" in texts(left_lines(side, 30, INK))
+
+
 # -- what a conversation tells
 
 

@@ -122,6 +122,8 @@ def _git(git: GitStanding | None, width: int, ink: Ink) -> list[Line]:
         "new": git.untracked,
     }
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
+    if git.is_withheld:
+        told = "not looked at"
     lines: list[Line] = [
         [(clip(clean(git.branch), width), ink.accent)],
         [(clip(told, width), ink.warning if git.staged or git.unstaged else ink.dim)],
