@@ -44,7 +44,7 @@ class Reading:
         y = self._layout.top(place.row) + place.line if place else -1
         if not self._view.first_line <= y < self._view.first_line + self._view.lines_in_view:
             last = min(self._view.first_line + self._view.lines_in_view, self._layout.height) - 1
-            self.put(spot_at(self._layout, last))
+            self.put(self._spot_up_from(last))
 
     def stay_in_view(self) -> None:
         """The view has become smaller: it stays, the cursor goes with its edge."""
@@ -54,7 +54,7 @@ class Reading:
         y = self._layout.top(place.row) + place.line
         first, last = self._view.first_line, self._view.first_line + self._view.lines_in_view - 1
         if not first <= y <= last:
-            self.put(spot_at(self._layout, max(first, min(y, last))))
+            self.put(self._spot_up_from(last) if y > last else spot_at(self._layout, first))
 
     def end(self) -> None:
         self._selects_from = None
@@ -200,6 +200,12 @@ class Reading:
         if to is not None:
             layout.settle_row(to.row)
             self.put(spot_of(layout, to))
+
+    def _spot_up_from(self, y: int) -> Spot | None:
+        """The text at a height, or above it where nothing stands: what is below is out of view."""
+        place = self._layout.find(y)
+        is_blank = place is not None and place.line < place.row.gap
+        return spot_at(self._layout, y - 1 if is_blank else y)
 
     def _select_to(self, spot: Spot) -> None:
         """Select whole drawn lines: the one selecting began on, the cursor's, those between."""
