@@ -38,6 +38,7 @@ from dirge_py.messages import (
 )
 from dirge_py.slash.base import Tone
 from dirge_py.talk.endings import words_for, words_for_silence
+from dirge_py.talk.ran import read_words
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
 from dirge_py.ui.transcript.diff import DiffLayout
@@ -293,8 +294,8 @@ class Chronicle:
             return
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
         if message.origin == "shell":
-            command, _, output = typed.partition("\n")
-            self._page.add(ShellBlock(command, output))
+            command, how, output = read_words(typed)
+            self._page.add(ShellBlock(command, output, how=how))
             return
         ways = {"steering": "steered in", "follow_up": "queued"}
         way = ways.get(message.origin)

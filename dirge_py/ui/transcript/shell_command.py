@@ -13,11 +13,12 @@ _LONGEST_OUTPUT = 400_000
 
 
 class ShellBlock(BlockBase):
-    """`! command`, and the end of its output."""
+    """`! command`, how it ended unless that was well, and the end of its output."""
 
-    def __init__(self, command: str, output: str) -> None:
+    def __init__(self, command: str, output: str, *, how: str = "") -> None:
         super().__init__()
         self._command = clean(command)
+        self._how = "" if how == "exit 0" else clean(how)
         self._lines = clean(output[-_LONGEST_OUTPUT:]).strip("\n").split("\n")
         if self._lines == [""]:
             self._lines = []
@@ -32,15 +33,18 @@ class ShellBlock(BlockBase):
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         rest: Line = [("  ", ink.text)]
-        strips = wrap([(self._command, ink.user)], width, first=[("! ", ink.accent)], rest=rest)
+        head: Line = [(self._command, ink.user)]
+        if self._how:
+            head.append((f"  {self._how}", ink.error))
+        strips = wrap(head, width, first=[("! ", ink.accent)], rest=rest)
         lines = self._lines if expanded else self._lines[-_LINES_COLLAPSED:]
         hidden = len(self._lines) - len(lines)
         if hidden:
             words = f"… {hidden} earlier line{'s' * (hidden != 1)}"
             strips += wrap([(words, ink.dim)], width, first=rest, rest=rest)
-        return strips + [
-            part for line in lines for part in fold([(line, ink.dim)], width, prefix=rest)
-        ]
+        for line in lines:
+            strips += fold([(line, ink.dim)], width, prefix=rest)
+        return strips
 
     def guess_height(self, width: int) -> int:
         return 1 + min(len(self._lines), _LINES_COLLAPSED + 1)

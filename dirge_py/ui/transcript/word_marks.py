@@ -66,7 +66,7 @@ def mark_words(old: str, new: str) -> tuple[Spans, Spans]:
 
 
 def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that are alike, both rising; each is the first that may be."""
+    """Lines that are alike, both rising; each is the likest of the next ones."""
     if len(removed) + len(added) > LONGEST_STRETCH:
         return []
     words = [_words(line) for line in added]
@@ -74,11 +74,11 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
     free = 0
     for at, line in enumerate(removed):
         mine = _words(line)
-        for other in range(free, min(free + _LOOKED_AHEAD, len(added))):
-            if _share(mine, words[other]) >= _ALIKE:
-                found.append((at, other))
-                free = other + 1
-                break
+        near = range(free, min(free + _LOOKED_AHEAD, len(added)))
+        best = max(near, key=lambda other: _share(mine, words[other]), default=None)
+        if best is not None and _share(mine, words[best]) >= _ALIKE:
+            found.append((at, best))
+            free = best + 1
     return found
 
 
@@ -93,7 +93,18 @@ def _side_by_side(old: Sequence[int], new: Sequence[int]) -> list[Pair]:
 def _words(line: str) -> "Counter[str]":
     if len(line) > LONGEST_LINE:
         return Counter()
-    return Counter(token for token in _tokens(line) if not token.isspace())
+    return Counter(_telling(_tokens(line)))
+
+
+def _telling(tokens: Sequence[str]) -> list[str]:
+    """The words, or where there are none the signs: brackets make no two lines alike."""
+    return [token for token in tokens if _is_word(token)] or [
+        token for token in tokens if not token.isspace()
+    ]
+
+
+def _is_word(token: str) -> bool:
+    return token[0].isalnum() or token[0] == "_"
 
 
 def _share(one: "Counter[str]", other: "Counter[str]") -> float:
@@ -129,13 +140,10 @@ def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, in
 
 def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
     """Whether enough stayed as it was for the marks to say more than that the line is another."""
-    whole = sum(len(token) for token in tokens if not token.isspace())
-    kept = sum(
-        len(token)
-        for token, is_marked in zip(tokens, marks, strict=True)
-        if not is_marked and not token.isspace()
-    )
-    return kept * 3 >= whole
+    has_words = any(map(_is_word, tokens))
+    told = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
+    kept = sum(is_told and not mark for is_told, mark in zip(told, marks, strict=True))
+    return kept > 0 and kept * 3 >= sum(told)
 
 
 def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:

@@ -1,0 +1,172 @@
+"""Diffs in the transcript: marked words, two sides, where hunks begin, and that nothing shifts."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.transcript.diff import is_split, paint_diff, paint_rows
+from dirge_py.ui.transcript.diff_block import DiffBlock, diff_blocks
+from dirge_py.ui.transcript.diff_rows import read_diff
+from dirge_py.ui.transcript.tool_block import ToolBlock
+from dirge_py.ui.transcript.word_marks import LONGEST_LINE, mark_words, pair_lines
+from tests.ui.test_transcript import Page
+
+INK = ink_for(load_theme("dark"))
+TWO_HUNKS = """--- a.py
++++ a.py
+@@ -1,3 +1,4 @@
+ def f():
+-\treturn old(1)
++\tlog()
++\treturn new(1)
+ # end
+@@ -20,2 +21,1 @@
+-gone
+ last"""
+
+LINES = st.text(alphabet="ab (日é👍🏽\u200d👩\t", max_size=30)
+
+
+def marked(old: str, new: str) -> tuple[list[str], list[str]]:
+    """The words of two lines that are marked."""
+    before, after = mark_words(old, new)
+    return [old[a:b] for a, b in before], [new[a:b] for a, b in after]
+
+
+def bold(diff: str, width: int = 60) -> list[str]:
+    return [
+        s.text for line in paint_diff(diff, width, INK) for s in line if s.style and s.style.bold
+    ]
+
+
+def test_of_a_changed_line_only_the_words_that_changed_are_marked() -> None:
+    assert marked("x = old(1, two)", "x = new(1, two)") == (["old"], ["new"])
+    assert marked("one two three", "one and a half three") == (["two"], ["and a half"])
+    assert bold(TWO_HUNKS) == ["old", "new"]
+
+
+def test_lines_that_have_nothing_in_common_are_not_marked() -> None:
+    assert marked("import os", "class Parser(Base):") == ([], [])
+
+
+def test_a_mark_never_cuts_a_grapheme() -> None:
+    assert marked("say 👍🏽 now", "say 👍 now") == (["👍🏽"], ["👍"])
+    assert marked("価格は高い", "価格は安い") == (["高"], ["安"])
+
+
+def test_a_line_that_came_before_does_not_shift_the_pairs() -> None:
+    added = ["log()", "return new(1)"]
+
+    assert pair_lines(["return old(1)"], added) == [(None, 0), (0, 1)]
+
+
+@given(st.lists(LINES, max_size=6), st.lists(LINES, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_every_line_is_in_one_pair_in_its_order(removed: list[str], added: list[str]) -> None:
+    pairs = pair_lines(removed, added)
+
+    assert [old for old, _ in pairs if old is not None] == list(range(len(removed)))
+    assert [new for _, new in pairs if new is not None] == list(range(len(added)))
+
+
+@given(LINES, LINES)
+@settings(max_examples=100, deadline=None)
+def test_what_is_not_marked_is_in_both_lines(old: str, new: str) -> None:
+    before, after = mark_words(old, new)
+    if not before and not after:
+        return
+
+    def rest(line: str, spans: object) -> str:
+        kept, at = [], 0
+        for start, end in spans:  # type: ignore[attr-defined]
+            kept.append(line[at:start])
+            at = end
+        return "".join([*kept, line[at:]]).replace(" ", "").replace("\t", "")
+
+    assert rest(old, before) == rest(new, after)
+
+
+def test_long_lines_and_long_stretches_stay_plain() -> None:
+    long = "word " * (LONGEST_LINE // 5)
+    head = "--- a\n+++ a\n@@ -1,150 +1,150 @@\n"
+    many = head + "-x = old\n" * 150 + "+x = new\n" * 150
+
+    assert marked(f"{long} old", f"{long} new") == ([], [])
+    assert bold(many) == []
+    assert bold(head + "-x = old\n+x = new\n") == ["old", "new"]
+
+
+def test_the_two_sides_stand_side_by_side_where_there_is_room() -> None:
+    lines = [line.text.rstrip() for line in paint_diff(TWO_HUNKS, 45, INK, layout="split")]
+
+    assert lines == [
+        " 1  def f():          │  1  def f():",
+        "                      │  2 +    log()",
+        " 2 -    return old(1) │  3 +    return new(1)",
+        " 3  # end             │  4  # end",
+        " ⋯",
+        "20 -gone              │",
+        "21  last              │ 21  last",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layout", "width", "expected"),
+    [("auto", 136, False), ("auto", 137, True), ("unified", 300, False), ("split", 60, True)],
+)
+def test_the_setting_says_from_where_on_a_diff_is_split(
+    layout: str, width: int, expected: bool
+) -> None:
+    # A terminal of 140 columns leaves 137 to draw on.
+    assert is_split(layout, width) is expected  # type: ignore[arg-type]
+
+
+def test_text_of_wide_characters_and_tabs_stays_in_its_column() -> None:
+    diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-\t日本語日本語日本語 x\n+\t日本語👩‍👩‍👧 y"
+    lines = paint_diff(diff, 41, INK, layout="split")
+
+    assert {line.text[: line.text.index("│")].count("\t") for line in lines} == {0}
+    assert {line.crop(0, 19).cell_length for line in lines} == {19}
+    assert {line.crop(20, 21).text for line in lines} == {"│"}
+
+
+@given(st.lists(st.tuples(st.sampled_from(" +-"), LINES), max_size=12), st.integers(8, 60))
+@settings(max_examples=60, deadline=None)
+def test_no_line_of_a_diff_is_wider_than_it_may(lines: list[tuple[str, str]], width: int) -> None:
+    diff = "\n".join(["--- a", "+++ b", "@@ -1,9 +1,9 @@", *(sign + line for sign, line in lines)])
+    wide = max(width, 45)
+
+    assert all(line.cell_length <= width for line in paint_diff(diff, width, INK))
+    assert all(line.cell_length <= wide for line in paint_diff(diff, wide, INK, layout="split"))
+
+
+def test_a_keyboard_may_stop_where_hunks_begin() -> None:
+    assert paint_rows(read_diff(TWO_HUNKS), 60, INK).hunks == [0, 6]
+    block = ToolBlock("c", "edit", {"path": "a.py"})
+    block.finish("done", {"diff": TWO_HUNKS}, is_error=False, took_ms=0)
+    block.paint(60, INK, expanded=False)
+
+    assert list(block.landmarks) == [0, 7]
+    assert block.is_wide
+
+
+def test_a_large_diff_is_drawn_in_pieces_and_loses_no_line() -> None:
+    hunks = "".join(f"@@ -{n},2 +{n},2 @@\n-old {n}\n+new {n}\n same\n" for n in range(1, 900, 3))
+    blocks = diff_blocks(f"--- a.py\n+++ a.py\n{hunks}")
+    text = "\n".join(block.text for block in blocks)
+
+    assert len(blocks) > 2
+    assert [text.count(f"new {n}\n") for n in range(1, 900, 3)] == [1] * 300
+    assert [block.gap for block in blocks] == [True] + [False] * (len(blocks) - 1)
+
+
+def test_the_chronicle_writes_a_diff_of_several_files_with_their_names() -> None:
+    page = Page(INK, 60)
+    Chronicle(page).diff(TWO_HUNKS + "\n" + TWO_HUNKS.replace("a.py", "b\x1b[31m.py"))
+
+    assert isinstance(page.blocks[0], DiffBlock)
+    assert page.text.split("\n")[0].strip() == "a.py"
+    assert "\n   b.py\n" in page.text
+    assert list(page.blocks[0].landmarks) == [0, 7, 9, 16]
