@@ -53,6 +53,13 @@ def make_folder(folder: Path) -> None:
         sync_folder(folder.parent)
 
 
+def make_folders(folder: Path) -> None:
+    """The same with every folder above that is missing."""
+    for at in (*reversed(folder.parents), folder):
+        if not at.exists():
+            make_folder(at)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a new file's name survive a power cut; some file systems cannot, and need not."""
     with contextlib.suppress(OSError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dirge_py.errors import SessionError
 from dirge_py.lib.file_lock import held
-from dirge_py.session.disk import APPEND_FLAGS, READ_FLAGS, make_folder, open_regular, write_all
+from dirge_py.session.disk import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular, write_all
 
 MOST_PROMPTS = 500
 """As many of the newest are loaded."""
@@ -50,8 +50,7 @@ class PromptHistory:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        for folder in (self._path.parent.parent, self._path.parent):
-            make_folder(folder)
+        make_folders(self._path.parent)
         with held(self._lock, _PATIENCE_S):
             yield
 

@@ -82,8 +82,8 @@ class Unsent:
 
     def let_go(self) -> None:
         """What is typed goes on elsewhere."""
-        if self._beside is not None and not self._has_begun:
-            self._beside.clear()
+        if self._beside is not None:
+            (self._beside.close if self._has_begun else self._beside.clear)()
 
     def keep_queue(self, waiting: Iterable[tuple[Kind, UserMessage]]) -> None:
         stored = as_stored(waiting) if self._recorder is not None else ()
@@ -111,6 +111,12 @@ class Unsent:
         newest = named[-1].get("title") if named and isinstance(named[-1], Mapping) else ""
         return newest if isinstance(newest, str) else ""
 
+    def close(self) -> None:
+        """Nothing more is typed; what was stays for the next start."""
+        if self._beside is not None:
+            self._beside.close()
+            self._beside = None
+
     def message_came(self) -> None:
         """There is a message now: what waited for one can be kept."""
         is_first, self._has_begun = not self._has_begun, True
@@ -129,7 +135,7 @@ class Unsent:
             return
         is_long = len(self.draft) > MOST_DRAFT_CHARS
         draft = self.draft if is_long or not self._has_begun else ""
-        stash = () if self._has_begun else self.stash
+        stash = () if self._has_begun else tuple(self.stash)
         self._beside.keep(Typed(draft=draft, stash=stash, session=self._beside_of))
 
     def _note_stash(self, recorder: Recorder) -> None:

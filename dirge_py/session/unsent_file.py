@@ -5,13 +5,13 @@ import fcntl
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.disk import APPEND_FLAGS, make_folder, open_regular, write_all
+from dirge_py.session.disk import APPEND_FLAGS, make_folders, open_regular, write_all
 
 _ENDING = ".unsent"
 _LARGEST_BYTES = 8_388_608
@@ -23,7 +23,7 @@ class Typed:
     """A draft and those put aside, the last one on top. `session`: "" for one not begun."""
 
     draft: str = ""
-    stash: Sequence[str] = ()
+    stash: tuple[str, ...] = ()
     session: str = ""
 
 
@@ -55,6 +55,11 @@ class UnsentFile:
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Leave the file to whoever comes next."""
+        if self._path is not None:
             os.close(self._fd)
         self._path, self._kept = None, Typed()
 
@@ -67,18 +72,16 @@ class UnsentFile:
         drafts = [typed.draft for typed in left if typed.draft]
         stash = [text for typed in left for text in typed.stash]
         found = Typed(
-            draft=drafts[-1] if drafts else "", stash=[*drafts[:-1], *stash], session=session
+            draft=drafts[-1] if drafts else "", stash=(*drafts[:-1], *stash), session=session
         )
         self.keep(found)
         return found
 
     def _oldest_first(self) -> list[Path]:
-        found: list[tuple[float, Path]] = []
         with contextlib.suppress(OSError):
-            for path in self._folder.iterdir():
-                if path.name.endswith(_ENDING) and path != self._path:
-                    found.append((path.lstat().st_mtime, path))
-        return [path for _, path in sorted(found)]
+            paths = [path for path in self._folder.glob(f"*{_ENDING}") if path != self._path]
+            return sorted(paths, key=lambda path: path.lstat().st_mtime)
+        return []
 
     def _write(self, typed: Typed) -> None:
         state = {
@@ -96,8 +99,7 @@ class UnsentFile:
             os.close(before[1])
 
     def _begin(self) -> None:
-        for folder in (self._folder.parent, self._folder):
-            make_folder(folder)
+        make_folders(self._folder)
         path = self._folder / f"{secrets.token_hex(8)}{_ENDING}"
         fd = os.open(path, APPEND_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,7 +134,7 @@ def _states(content: bytes) -> Iterator[Typed]:
         except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if all(isinstance(text, str) for text in texts):
-            yield Typed(draft=texts[0], session=texts[1], stash=texts[2:])
+            yield Typed(draft=texts[0], session=texts[1], stash=tuple(texts[2:]))
 
 
 def _plain(text: str) -> str:

@@ -313,5 +313,5 @@ class DirgeApp(TerminalApp):
 
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
-        self.drafts.keep()
+        self.drafts.end()
         super().leave(code)

@@ -184,6 +184,7 @@ def test_keys_do_in_normal_mode_what_vim_does(before: str, keys: str, after: str
         ("a\n|b", "k", []),
         ("a|b", "dk", []),
         ("a|b", "u®", ["undo", "redo"]),
+        ("a|b", "/", ["search_history"]),
     ],
 )
 def test_what_others_have_to_do_is_asked_for(before: str, keys: str, wishes: list[str]):

@@ -55,6 +55,13 @@ class Drafts:
             conversation.unsent.keep_draft(expand(composer.draft))
             conversation.unsent.keep_stash([expand(text) for text in composer.stashed])
 
+    def end(self) -> None:
+        """The program ends; what stands there now is there again at the next start."""
+        self.keep()
+        conversation = self._conversation()
+        if conversation is not None:
+            conversation.unsent.close()
+
     def leave(self) -> None:
         """The conversation is left; what its session keeps stays with it."""
         self.keep()

@@ -7,7 +7,7 @@ from dirge_py.ui.prompt.vim.motions import SIMPLE
 from dirge_py.ui.prompt.vim.objects import NAMES
 
 OPERATORS = frozenset("dcy")
-_COMMANDS = frozenset("iaIAoOxXsSDCYpPuvVJ~.")
+_COMMANDS = frozenset("iaIAoOxXsSDCYpPuvVJ~./")
 _VISUAL_COMMANDS = frozenset("xXsSDCYRpPuUvVJ~oO")
 _MOST_TIMES = 9_999
 

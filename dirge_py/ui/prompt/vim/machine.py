@@ -23,7 +23,7 @@ from dirge_py.ui.prompt.vim.objects import find_object
 from dirge_py.ui.prompt.vim.words import first_word_on_line, line_end, line_start, rested
 
 Mode = Literal["insert", "normal", "visual", "visual line"]
-Wish = Literal["", "undo", "redo", "history_older", "history_newer"]
+Wish = Literal["", "undo", "redo", "history_older", "history_newer", "search_history"]
 
 _LONGEST = 4_000_000
 """Characters up to which a count may make a text grow."""
@@ -262,8 +262,8 @@ class Vim:
             return put(place, self.register, is_after=what == "p", times=times)
         if what in "vV":
             self.mode, self._anchor = ("visual" if what == "v" else "visual line"), at
-        elif what == "u":
-            self._wish = "undo"
+        elif what in "u/":
+            self._wish = "undo" if what == "u" else "search_history"
         elif what == "J":
             return joined(text, at, times)
         elif what in "r~":
@@ -341,5 +341,5 @@ class Vim:
 def _changes(phrase: Phrase) -> bool:
     """Whether it is what `.` does again."""
     if phrase.kind == "command":
-        return phrase.what not in "yYvVu."
+        return phrase.what not in "yYvVu./"
     return phrase.operator in ("d", "c")

@@ -1,0 +1,118 @@
+"""Earlier prompts: a file that several processes add to and that survives damage."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.session import prompt_history
+from dirge_py.session.prompt_history import MOST_PROMPTS, PromptHistory
+
+_ADDS = """
+import sys
+from pathlib import Path
+from dirge_py.session.prompt_history import PromptHistory
+history = PromptHistory(Path(sys.argv[1]))
+for n in range(int(sys.argv[3])):
+    history.add(f"{sys.argv[2]} {n} " + "x" * 2000)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "typed" / "project" / "prompts.jsonl"
+
+
+def test_prompts_come_back_oldest_first_and_are_nobody_elses(path: Path):
+    PromptHistory(path).add("one\ntwo")
+    PromptHistory(path).add("   ")
+    PromptHistory(path).add("drei ✓")
+    assert PromptHistory(path).load() == ["one\ntwo", "drei ✓"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_only_the_newest_are_loaded(path: Path):
+    history = PromptHistory(path)
+    history.add("first")
+    line = path.read_bytes()
+    path.write_bytes(line * MOST_PROMPTS)
+    history.add("last")
+    loaded = history.load()
+    assert (len(loaded), loaded[-1]) == (MOST_PROMPTS, "last")
+
+
+def test_secrets_are_taken_out(path: Path):
+    PromptHistory(path, lambda text: text.replace("hunter2", "[redacted]")).add("log in: hunter2")
+    assert "hunter2" not in path.read_text()
+
+
+def test_two_processes_that_add_at_once_lose_nothing(path: Path):
+    count = 40
+    started = [
+        subprocess.Popen([sys.executable, "-c", _ADDS, str(path), name, str(count)])
+        for name in ("a", "b")
+    ]
+    assert [process.wait(30) for process in started] == [0, 0]
+    loaded = [prompt.rpartition(" ")[0] for prompt in PromptHistory(path).load()]
+    for name in ("a", "b"):
+        assert [p for p in loaded if p.startswith(name)] == [f"{name} {n}" for n in range(count)]
+
+
+def test_a_file_that_grew_large_is_put_aside_and_still_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(prompt_history, "LARGEST_BYTES", 1000)
+    history = PromptHistory(path)
+    for n in range(30):
+        history.add(f"prompt {n:03} {'x' * 80}")
+    loaded = history.load()
+    assert loaded[-1].startswith("prompt 029")
+    assert len(loaded) >= 9
+    assert sum(file.stat().st_size for file in path.parent.iterdir()) <= 2000
+
+
+def test_a_prompt_behind_a_torn_line_is_kept(path: Path):
+    history = PromptHistory(path)
+    history.add("one")
+    path.write_bytes(path.read_bytes() + b'{"prompt": "to')
+    history.add("two")
+    assert history.load() == ["one", "two"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.binary(max_size=30), max_size=5))
+def test_no_damage_hides_the_other_prompts(path: Path, junk: list[bytes]):
+    history = PromptHistory(path)
+    path.unlink(missing_ok=True)
+    history.add("one")
+    path.write_bytes(path.read_bytes() + b"".join(b"\n" + piece for piece in junk))
+    history.add("two")
+    loaded = history.load()
+    assert (loaded[0], loaded[-1]) == ("one", "two")
+
+
+def test_a_place_that_cannot_be_written_stops_nobody(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    history = PromptHistory(tmp_path / "file" / "prompts.jsonl")
+    history.add("one")
+    assert history.load() == []
+
+
+def test_a_link_is_not_followed(path: Path, tmp_path: Path):
+    (tmp_path / "victim").write_text("")
+    path.parent.mkdir(parents=True)
+    path.symlink_to(tmp_path / "victim")
+    PromptHistory(path).add("one")
+    assert (tmp_path / "victim").read_text() == ""
+
+
+@given(st.text(alphabet=st.characters(), max_size=20))
+def test_whatever_was_typed_can_be_stored(tmp_path_factory: pytest.TempPathFactory, text: str):
+    history = PromptHistory(tmp_path_factory.mktemp("h") / "prompts.jsonl")
+    history.add(text)
+    kept = text.encode("utf-8", "replace").decode()
+    assert history.load() == ([kept] if text.strip() else [])

@@ -1,0 +1,93 @@
+"""Drafts beside the journal: kept while a process lives, taken over once it is gone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dirge_py.session.unsent_file import Typed, UnsentFile
+
+_KEEPS = """
+import os, sys
+from pathlib import Path
+from dirge_py.session.unsent_file import Typed, UnsentFile
+file = UnsentFile(Path(sys.argv[1]))
+for n in range(1, len(sys.argv[2]) + 1):
+    file.keep(Typed(draft=sys.argv[2][:n], stash=sys.argv[3:]))
+print("kept", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "typed" / "project"
+
+
+def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
+    """A process that has typed the words and lives on."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _KEEPS, str(folder), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(5) == b"kept\n"
+    return process
+
+
+def left(folder: Path, typed: Typed) -> None:
+    """A file that nobody holds any more."""
+    file = UnsentFile(folder)
+    file.keep(typed)
+    file.close()
+
+
+def test_what_a_killed_process_had_typed_is_taken_over_once(folder: Path):
+    process = typing(folder, "half a thought", "one", "two")
+    assert UnsentFile(folder).take_over("") == Typed()
+    process.kill()
+    process.communicate()
+    mine = UnsentFile(folder)
+    assert mine.take_over("") == Typed(draft="half a thought", stash=("one", "two"))
+    assert UnsentFile(folder).take_over("") == Typed()
+    mine.clear()
+    assert list(folder.iterdir()) == []
+
+
+def test_of_two_drafts_the_older_is_on_the_stash(folder: Path):
+    for word in ("older", "newer"):
+        process = typing(folder, word)
+        process.kill()
+        process.communicate()
+    assert UnsentFile(folder).take_over("") == Typed(draft="newer", stash=("older",))
+
+
+def test_only_the_own_session_is_taken_over(folder: Path):
+    left(folder, Typed(draft="of another", session="s1"))
+    assert UnsentFile(folder).take_over("") == Typed()
+    assert UnsentFile(folder).take_over("s1").draft == "of another"
+
+
+def test_a_torn_line_leaves_the_state_before_it(folder: Path):
+    left(folder, Typed(draft="whole"))
+    [path] = folder.iterdir()
+    path.write_bytes(path.read_bytes() + b'\n{"session": "", "draft": "wh')
+    assert UnsentFile(folder).take_over("").draft == "whole"
+
+
+def test_nothing_typed_leaves_nothing_behind(folder: Path):
+    file = UnsentFile(folder)
+    file.keep(Typed(draft="a"))
+    [path] = folder.iterdir()
+    assert path.stat().st_mode & 0o777 == 0o600
+    file.keep(Typed())
+    assert list(folder.iterdir()) == []
+
+
+def test_secrets_are_taken_out(folder: Path):
+    file = UnsentFile(folder, lambda text: text.replace("hunter2", "…"))
+    file.keep(Typed(draft="hunter2"))
+    file.close()
+    assert UnsentFile(folder).take_over("").draft == "…"

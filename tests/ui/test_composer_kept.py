@@ -1,0 +1,151 @@
+"""What was typed is kept: through the end of a turn, a switch, a question, and being killed."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.conversation import Conversation
+from dirge_py.permission.rules import Mode
+from dirge_py.questions import Asker
+from dirge_py.wiring.options import SessionChoice
+from tests.conversation.room import Room
+from tests.providers.server import FakeService, Say
+from tests.ui.desk import HELD, desk
+from tests.ui.on_a_pty import Terminal, until
+
+TWELVE = "\n".join(f"line {n}" for n in range(12))
+
+
+class KeepingRoom(Room):
+    """Conversations that keep what their journal does not take, as those of the program do."""
+
+    def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
+        conversation = super().build(asker, session, **options)
+        conversation.unsent.keep_beside(self.state_dir / "typed" / "p", lambda text: text)
+        return conversation
+
+
+@pytest.fixture
+def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> KeepingRoom:
+    room = KeepingRoom(home)
+    monkeypatch.chdir(room.project)
+    return room
+
+
+async def test_prompts_of_an_earlier_start_are_called_back_in_full(room: KeepingRoom):
+    """Peers' failures 16 and 20: placeholders and attachments mean the same after a restart."""
+    (room.project / "a.py").write_text("x = 1")
+    async with desk(room) as d:
+        await d.type("look at @a.py ")
+        await d.paste(TWELVE)
+        await d.pilot.press("enter")
+        await d.until(lambda: d.sent)
+        await d.idle()
+    async with desk(room) as d:
+        await d.pilot.press("up")
+        await d.until(lambda: d.app.composer.text == f"look at @a.py {TWELVE}")
+        await d.pilot.press("enter")
+        await d.until(lambda: d.sent)
+        assert d.sent[0].startswith(f"look at @a.py {TWELVE}")
+        assert "x = 1" in d.sent[0]
+
+
+async def test_a_session_that_is_resumed_has_its_own_prompts_last(room: KeepingRoom):
+    async with desk(room) as d:
+        for prompt in ("one", "two"):
+            await d.send(prompt)
+            await d.idle()
+        first = d.talk.session_id or ""
+    async with desk(room) as d:
+        await d.send("of another")
+        await d.idle()
+    async with desk(room, resumes=first) as d:
+        assert list(d.app.composer.prompts.prompts) == ["of another", "one", "two"]
+
+
+@pytest.mark.parametrize("mode", ["yolo", "standard"])
+async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: KeepingRoom, mode: Mode):
+    """Peers' failure 17."""
+    room.model.will_call("bash", command=HELD).will_say("Done.")
+    async with desk(room, mode=mode) as d:
+        await d.send("build it")
+        if mode == "standard":
+            await d.asked()
+            d.app.composer.put("my draft")
+            await d.pilot.press("y")
+        await d.until(lambda: "\n   cc a.c" in d.screen)
+        d.app.composer.put("my draft")
+        if mode == "yolo":
+            await d.pilot.press("escape")
+        d.let_go()
+        await d.idle()
+        assert d.app.composer.text == "my draft"
+
+
+async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRoom):
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.idle()
+        first = d.talk.session_id or ""
+        await d.type("put aside")
+        await d.pilot.press("ctrl+s")
+        await d.type("half a thought")
+        await d.app.opening.switch_to(None)
+        assert (d.app.composer.text, d.app.composer.stashed) == ("", [])
+        await d.app.opening.switch_to(first)
+        assert d.app.composer.text == "half a thought"
+
+
+async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(room: KeepingRoom):
+    async with desk(room) as d:
+        await d.type("half a thought")
+        await d.app.opening.switch_to(None)
+        assert d.app.composer.text == "half a thought"
+        d.app.leave(0)
+    async with desk(room) as d:
+        assert d.app.composer.text == "half a thought"
+
+
+async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(room: KeepingRoom):
+    async with desk(room) as d:
+        await d.type("put aside")
+        await d.pilot.press("ctrl+s")
+        await d.paste(TWELVE)
+        d.app.leave(0)
+    async with desk(room) as d:
+        assert (d.app.composer.text, d.app.composer.stashed) == (TWELVE, ["put aside"])
+
+
+async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingRoom):
+    long = "a long line of words\n" * 10_000
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.idle()
+        first = d.talk.session_id or ""
+        await d.paste(long)
+        await d.app.opening.switch_to(None)
+        assert len(room.journal.read_bytes()) < len(long)
+        await d.app.opening.switch_to(first)
+        assert d.app.composer.pastes.expand(d.app.composer.text) == long
+
+
+def test_a_killed_program_has_the_draft_again(tmp_path: Path):
+    """Peers' failure 17, with keys as the kitty protocol sends them (failure 18)."""
+    state = Path(os.environ["DIRGE_STATE_DIR"])
+    with FakeService([Say(text="Hello there.")]) as service:
+        terminal = Terminal(cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
+        terminal.read_until("ready")
+        terminal.press("hi\r")
+        terminal.read_until("Hello there.")
+        terminal.press("half\x1b[32ua\x1b[32uth\x1b[228;2;196uught\x1b[64u")
+        until(lambda: any("half a thÄught@" in f.read_text() for f in state.rglob("*.jsonl")))
+        terminal.child.send_signal(signal.SIGKILL)
+        terminal.finish()
+
+        again = Terminal(("-m", "dirge_py", "-c"), cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
+        again.read_until("half a thÄught@")
+        again.child.send_signal(signal.SIGTERM)
+        assert again.finish() == 128 + signal.SIGTERM
