@@ -1,0 +1,516 @@
+"""Blocks of the transcript one by one, and failures that screens of agents are known for."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.calls import text_result
+from dirge_py.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PlanPhase,
+    RetryNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    TurnStart,
+    UsageReported,
+)
+from dirge_py.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.outcomes import Cancelled, Done
+from dirge_py.ui.ink import ink_for, load_theme
+from dirge_py.ui.transcript.chronicle import Chronicle
+from dirge_py.ui.transcript.image_header import image_size
+from dirge_py.ui.transcript.markdown import paint_markdown
+from tests.ui.test_transcript import Page
+
+INK = ink_for(load_theme("dark"))
+START = AgentStart(run_id="r")
+DONE = AgentEnd(messages=(), outcome=Done())
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x06" + bytes(2000)
+
+
+class Told:
+    """A chronicle on a page, with a clock that goes when it is told to."""
+
+    def __init__(self, *events: LoopEvent, width: int = 80, assets: Path | None = None) -> None:
+        self.now = 0.0
+        self.page = Page(INK, width)
+        self.chronicle = Chronicle(self.page, clock=lambda: self.now, assets=assets)
+        self.hear(*events)
+
+    def hear(self, *events: LoopEvent) -> str:
+        for event in events:
+            self.chronicle.hear(event)
+        self.chronicle.settle()
+        return self.seen
+
+    def after(self, seconds: float) -> str:
+        self.now += seconds
+        self.chronicle.tick()
+        return self.seen
+
+    @property
+    def seen(self) -> str:
+        return self.page.text.strip("\n")
+
+    @property
+    def whole(self) -> str:
+        """With all that is folded."""
+        self.page.expand_all(True)
+        return self.page.text
+
+
+def says(text: str) -> list[LoopEvent]:
+    return [MessageUpdate(phase="text_delta", index=0, delta=text)]
+
+
+def answer(text: str = "", *more: object, stop: str = "stop") -> MessageEnd:
+    content = (TextBlock(text), *more) if text else more
+    return MessageEnd(AssistantMessage(content=content, stop_reason=stop))  # type: ignore[arg-type]
+
+
+def called(name: str, args: object, text: str, **details: object) -> list[LoopEvent]:
+    result = text_result(text, **details)
+    return [
+        ToolExecutionStart(tool_call_id="c", tool_name=name, args=args),
+        ToolExecutionEnd(tool_call_id="c", tool_name=name, result=result, is_error=False),
+    ]
+
+
+# -- text that streams
+
+STREAMED = (
+    "# Title [bold]\n\nOne **two** [brackets] and [/] more.\n\n"
+    "| a | b |\n|---|---|\n| 日本 | [x] |\n\n```python\nprint('[red]')\n```\n\n- last\n- `item`\n"
+)
+
+
+@given(st.lists(st.integers(1, 25), min_size=1, max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_text_is_neither_printed_twice_nor_swallowed_while_it_streams(steps: list[int]) -> None:
+    told = Told(MessageStart(AssistantMessage()))
+    at = 0
+    while at < len(STREAMED):
+        step = steps[at % len(steps)]
+        told.hear(*says(STREAMED[at : at + step]))
+        at += step
+    seen = told.hear(answer(STREAMED))
+    whole = Told()
+    whole.chronicle.tell([AssistantMessage(content=(TextBlock(STREAMED),))])
+
+    assert seen == whole.page.text
+    assert seen.count("[brackets] and [/] more") == 1
+
+
+def test_a_fence_that_is_still_open_is_code_already() -> None:
+    told = Told(
+        MessageStart(AssistantMessage()), *says("Look:\n\n```python\nx = [1]\n# not a title")
+    )
+
+    assert told.page.text == "Look:\n\n  x = [1]\n  # not a title"
+
+
+@pytest.mark.parametrize("unit", ["| a | b |\n", "> quoted\n", "- one\n", "  in the item\n\n"])
+def test_blocks_without_end_are_drawn_in_pieces_with_every_line(unit: str) -> None:
+    head = {"|": "| x | y |\n|---|---|\n", " ": "- item\n\n"}.get(unit[0], "")
+    told = Told(MessageStart(AssistantMessage()))
+    text = head + unit * 700
+    for at in range(0, len(text), 900):
+        told.hear(*says(text[at : at + 900]))
+    seen = told.hear(answer(text))
+
+    assert len(told.page.blocks) > 1
+    word = {"|": "a │ b", ">": "quoted", "-": "one", " ": "in the item"}[unit[0]]
+    assert seen.count(word) == 700
+
+
+def test_rows_of_a_table_that_is_cut_stay_rows() -> None:
+    rows = "".join(f"| {n} | row |\n" for n in range(300))
+    told = Told(MessageStart(AssistantMessage()))
+    for at in range(0, len(rows), 500):
+        told.hear(*says(("| n | what |\n|--:|---|\n" if not at else "") + rows[at : at + 500]))
+    seen = told.hear(answer(f"| n | what |\n|--:|---|\n{rows}", stop="stop"))
+
+    assert "|" not in seen
+    assert seen.count("│ row") == 300
+
+
+def test_a_line_without_end_is_finished_piece_by_piece() -> None:
+    told = Told(MessageStart(AssistantMessage()))
+    for _ in range(40):
+        told.hear(*says("word " * 200))
+
+    assert told.page.text.count("word") == 8000
+    assert len(told.page.blocks) > 3
+
+
+def test_what_was_said_until_an_interrupt_stays() -> None:
+    told = Told(START, MessageStart(AssistantMessage()), *says("Half of an ans"))
+    seen = told.hear(
+        answer("Half of an ans", stop="aborted"),
+        AgentEnd(messages=(), outcome=Cancelled(reason="user")),
+    )
+
+    assert seen == "Half of an ans\n\n· Interrupted."
+
+
+def test_text_that_was_never_drawn_is_not_lost_when_the_run_ends() -> None:
+    told = Told(START, MessageStart(AssistantMessage()))
+    told.chronicle.hear(says("Half")[0])
+    told.chronicle.hear(AgentEnd(messages=(), outcome=Cancelled(reason="user")))
+
+    assert told.page.text.startswith("Half")
+
+
+# -- links and what hides in text
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "links"),
+    [
+        ("[docs](https://a.org/x)", "docs (https://a.org/x)", {"https://a.org/x"}),
+        (
+            "[https://a.org](https://evil.example/y)",
+            "https://a.org → really https://evil.example/y",
+            {"https://evil.example/y"},
+        ),
+        (
+            "[a.org/login](https://a.org@evil.example/)",
+            "a.org/login → really https://a.org@evil.example/",
+            {"https://a.org@evil.example/"},
+        ),
+        ("[www.a.org](https://a.org/)", "www.a.org (https://a.org/)", {"https://a.org/"}),
+        ("<https://a.org/x>", "https://a.org/x", {"https://a.org/x"}),
+        ("[os.path](https://b.org/p)", "os.path (https://b.org/p)", {"https://b.org/p"}),
+        ("[x](file:///etc/passwd)", "[x](file:///etc/passwd)", set()),
+        ("[x](ssh://host/)", "x (ssh://host/)", set()),
+        ("[here](docs/a.md)", "here (docs/a.md)", set()),
+    ],
+)
+def test_a_link_always_shows_where_it_goes(source: str, shown: str, links: set[str]) -> None:
+    [line] = paint_markdown(source, 80, INK)
+
+    assert line.text == shown
+    assert {part.style.link for part in line if part.style and part.style.link} == links
+
+
+def test_no_link_can_carry_a_command_to_the_terminal() -> None:
+    source = (
+        "[x](<https://a.org/\x1b]8;;https://evil.example\x1b\\>) [y](https://a.org/%07&#27;&#7;z)"
+    )
+    told = Told()
+    told.chronicle.tell([AssistantMessage(content=(TextBlock(source),))])
+    links = [
+        part.style.link
+        for y in range(told.page.height)
+        for part in told.page.line(y) or ()
+        if part.style and part.style.link
+    ]
+
+    assert links
+    assert all(link.isascii() and link.isprintable() for link in links)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["a&#x202e;b", "[a&#x202E;b](https://x.org)", "<https://x.org/%E2%80%AEb>"],
+)
+def test_what_hides_as_an_entity_is_named_as_what_hides_itself(source: str) -> None:
+    text = "\n".join(line.text for line in paint_markdown(source, 80, INK))
+
+    assert "\u202e" not in text
+    assert "<U+202E>" in text
+
+
+def test_escape_codes_in_what_people_and_services_say_are_only_text() -> None:
+    evil = "a\x1b]0;owned\x07\x1b[31mb [bold]c[/]"
+    told = Told(
+        START,
+        MessageEnd(UserMessage(content=(TextBlock(evil),), attached=(evil,))),
+        MessageEnd(user_text(f"The person ran `{evil}` (exit 1):\n{evil}", "shell")),
+        PlanPhase(phase="plan", step=1, state="ended", summary=evil),
+        *called("todo", {}, "x", items=[{"id": "1", "text": evil, "status": "pending"}]),
+        RetryNotice(attempt=1, delay_ms=5000, error=evil),
+    )
+
+    assert "\x1b" not in told.page.text
+    assert "owned" not in told.page.text
+    assert told.page.text.count("ab [bold]c[/]") == 7
+
+
+# -- another attempt, and silence
+
+
+def test_a_wait_counts_down_and_goes_when_the_next_attempt_speaks() -> None:
+    told = Told(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
+    assert told.page.text == "! Try 2 in 8 s: overloaded"
+    assert told.chronicle.has_something_to_tick
+    assert told.after(3) == "! Try 2 in 5 s: overloaded"
+    assert told.after(6) == "! Try 2 now: overloaded"
+    assert not told.chronicle.has_something_to_tick
+    assert not told.chronicle.has_calls_running
+
+    assert told.hear(MessageStart(AssistantMessage()), *says("Here I am.")) == "Here I am."
+
+
+def test_who_wants_to_see_everything_sees_the_attempts_that_broke_off() -> None:
+    told = Told(MessageEnd(user_text("go")), RetryNotice(attempt=1, delay_ms=9, error="overloaded"))
+
+    assert told.hear(MessageStart(AssistantMessage()), *says("Yes.")) == "› go\n\nYes."
+    assert told.whole == "› go\n· Try 2: overloaded\n\nYes."
+
+
+def test_a_second_wait_takes_the_place_of_the_first() -> None:
+    told = Told(START, RetryNotice(attempt=1, delay_ms=2000, error="overloaded"))
+
+    assert (
+        told.hear(RetryNotice(attempt=2, delay_ms=4000, error="reset")) == "! Try 3 in 4 s: reset"
+    )
+
+
+def test_half_of_an_attempt_is_not_mixed_with_the_next() -> None:
+    told = Told(
+        START,
+        MessageStart(AssistantMessage()),
+        MessageUpdate(phase="thinking_delta", index=0, delta="hm"),
+        MessageUpdate(phase="text_delta", index=1, delta="Half an ans"),
+        MessageUpdate(phase="toolcall_start", index=2, tool_call_id="c", tool_name="bash"),
+    )
+    assert "Half an ans" in told.page.text
+
+    assert told.hear(RetryNotice(attempt=1, delay_ms=900, error="cut")) == "! Try 2 in 1 s: cut"
+    assert told.hear(*says("The whole answer.")) == "The whole answer."
+    assert told.hear(answer("The whole answer.")) == "The whole answer."
+
+
+def test_a_tick_that_changes_no_number_draws_nothing() -> None:
+    told = Told(START, RetryNotice(attempt=1, delay_ms=8000, error="overloaded"))
+    [block] = told.page.blocks
+    told.after(0.1)
+
+    assert block.version == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [((), "nothing."), ((ThinkingBlock(text="hm"),), "nothing: it only thought.")],
+)
+def test_an_answer_without_a_word_is_told_once(content: tuple[object, ...], words: str) -> None:
+    message = AssistantMessage(content=content)  # type: ignore[arg-type]
+    told = Told(START, MessageStart(AssistantMessage()), MessageEnd(message))
+    seen = told.hear(AgentEnd(messages=(message,), outcome=Done()))
+    stored = Told()
+    stored.chronicle.tell([message])
+
+    assert seen.endswith(f"! The model said {words} /retry takes the prompt back.")
+    assert seen.count("The model said") == stored.page.text.count("The model said") == 1
+
+
+def test_calls_and_broken_answers_are_not_called_silent() -> None:
+    call = ToolCallBlock(id="c", name="bash", arguments={})
+
+    assert "said nothing" not in Told(START, answer("", call, stop="toolUse")).page.text
+    assert "said nothing" not in Told(START, answer("", stop="aborted")).page.text
+
+
+# -- what a run came to
+
+
+def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
+    told = Told(START, answer("one"))
+    told.hear(UsageReported(usage=Usage(input=10_000, cache_read=8_000, output=200), cost_usd=0.01))
+    told.hear(UsageReported(usage=Usage(input=2_300, output=1_000), cost_usd=0.0023), answer("two"))
+    told.now = 74.2
+
+    assert told.hear(DONE).endswith(
+        "\n\n2 turns · 12.3k in (65% cached) · 1.2k out · $0.0123 · 1 min 14 s"
+    )
+
+
+def test_a_short_talk_stays_quiet_and_an_unknown_price_is_not_shown() -> None:
+    quick = Told(START, answer("Yes."), UsageReported(usage=Usage(input=10), cost_usd=1.0), DONE)
+    slow = Told(START, UsageReported(usage=Usage(input=10, output=2)), answer("Yes."))
+    slow.now = 6
+
+    assert quick.page.text == "Yes."
+    assert slow.hear(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · 6 s"
+
+
+def test_each_run_is_counted_for_itself() -> None:
+    told = Told(START, answer("one"), answer("two"), DONE)
+
+    assert told.hear(START, answer("three"), DONE).endswith("2 turns\n\nthree")
+
+
+# -- calls
+
+
+def test_a_todo_list_is_shown_as_one() -> None:
+    items = [
+        {"id": "1", "text": "read", "status": "done"},
+        {"id": "2", "text": "change", "status": "in_progress"},
+        {"id": "3", "text": "test", "status": "pending"},
+    ]
+
+    assert Told(*called("todo", {}, "3 items", items=items)).page.text == (
+        "● todo\n  ☑ read\n  ▶ change\n  ☐ test"
+    )
+    assert "3 items" in Told(*called("todo", {}, "3 items", items="odd")).page.text
+
+
+def test_of_a_question_the_answers_are_shown() -> None:
+    one = {"questions": [{"question": "Which one?"}]}
+    two = {"questions": [{"question": "Which?"}, {"question": "How?"}]}
+    text = "The user answered:\n1. Which?\n   left\n2. How?\n   slowly; with care"
+
+    assert Told(
+        *called("question", one, "The user answered:\n   Which one?\n   left", answered=True)
+    ).page.text == ("● question Which one?\n  → left")
+    assert Told(*called("question", two, text, answered=True)).page.text == (
+        "● question\n  → Which?  left\n  → How?  slowly; with care"
+    )
+    assert "rather not" in Told(*called("question", one, "The user would rather not.")).page.text
+
+
+def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> None:
+    text = "The person ran `ls [x]` (exit 2):\n" + "\n".join(f"line {n}" for n in range(9))
+    told = Told(MessageEnd(user_text(text, "shell")))
+
+    assert told.page.text == (
+        "! ls [x]  exit 2\n  … 5 earlier lines\n  line 5\n  line 6\n  line 7\n  line 8"
+    )
+    assert "line 0" in told.whole
+
+
+def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
+    live = Told(START, TurnStart(turn=3), MessageEnd(user_text("go left", "steering")))
+    stored = Told()
+    stored.chronicle.tell(
+        [
+            user_text("go"),
+            AssistantMessage(content=(TextBlock("one"),)),
+            AssistantMessage(content=(TextBlock("two"),)),
+            user_text("go left", "steering"),
+            AssistantMessage(content=(TextBlock("three"),)),
+            user_text("and then?", "follow_up"),
+        ]
+    )
+
+    assert live.page.text == "› go left\n  steered in → delivered at turn 3"
+    assert "› go left\n  steered in → delivered at turn 3" in stored.page.text
+    assert "› and then?\n  queued → delivered at turn 4" in stored.page.text
+
+
+def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
+    told = Told(PlanPhase(phase="explore", step=1, state="started"), width=30)
+    assert told.page.text == "── explore ───────────────────"
+
+    seen = told.hear(PlanPhase(phase="review", step=2, state="ended", summary="Two are missing."))
+    assert seen.endswith("── review, cycle 2: done ─────\nTwo are missing.")
+
+
+# -- pictures
+
+
+def test_a_picture_is_one_line_with_its_name_size_and_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a1").write_bytes(PNG)
+    image = ImageBlock(asset_id="a1", media_type="image/png")
+    odd = ImageBlock(asset_id="../../etc/passwd", media_type="image/gif")
+    prompt = UserMessage(
+        content=(TextBlock("Look @p.png"), TextBlock("Attached image p.png:"), image),
+        attached=("p.png", "b.txt"),
+    )
+    told = Told(MessageEnd(prompt), assets=tmp_path)
+    told.hear(*called("read", {"path": "p.png"}, "p.png: PNG picture"))
+
+    assert "  + p.png · PNG, 640×480, 2.0 KiB\n  + b.txt" in told.page.text
+    assert Told(MessageEnd(UserMessage(content=(odd,))), assets=tmp_path).page.text == (
+        "›\n  + image · GIF"
+    )
+
+
+@pytest.mark.parametrize(
+    ("head", "size"),
+    [
+        (PNG, (640, 480)),
+        (b"GIF89a" + struct.pack("<HH", 3, 7) + bytes(9), (3, 7)),
+        (b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x09\0\0\x13\0\0", (10, 20)),
+        (b"RIFF\0\0\0\0WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<I", 9 | 19 << 14), (10, 20)),
+        (
+            b"RIFF\0\0\0\0WEBPVP8 " + bytes(7) + b"\x9d\x01\x2a" + struct.pack("<HH", 10, 20),
+            (10, 20),
+        ),
+        (
+            b"\xff\xd8\xff\xe0\0\x10JFIF"
+            + bytes(10)
+            + b"\xff\xc2\0\x11\x08\0\x14\0\x0a"
+            + bytes(9),
+            (10, 20),
+        ),
+        (PNG[:20], None),
+        (b"GIF89a" + bytes(9), None),
+        (b"plain text", None),
+        (b"", None),
+    ],
+)
+def test_the_size_of_a_picture_is_read_from_its_head(
+    head: bytes, size: tuple[int, int] | None
+) -> None:
+    assert image_size(head) == size
+
+
+_STARTS = [
+    PNG[:16],
+    b"GIF87a",
+    b"\xff\xd8\xff",
+    *(b"RIFF1234WEBPVP8" + x for x in (b"X", b"L", b" ")),
+]
+
+
+@given(st.sampled_from([b"", *_STARTS]), st.binary(max_size=80))
+@settings(max_examples=200, deadline=None)
+def test_garbage_after_a_picture_s_first_bytes_is_never_an_error(start: bytes, rest: bytes) -> None:
+    size = image_size(start + rest)
+
+    assert size is None or min(size) > 0
+
+
+# -- what is searched
+
+
+def test_every_block_knows_its_text_with_what_is_folded() -> None:
+    diff = "--- a\n+++ a\n@@ -1,1 +1,1 @@\n-old\n+new"
+    told = Told(
+        START,
+        MessageEnd(user_text("prompt words")),
+        answer("answer *words*", ThinkingBlock(text="thought words")),
+        *called("bash", {"command": "make"}, "\n".join(f"row {n}" for n in range(20)), exit_code=0),
+        MessageEnd(user_text("a\nb\nc\nd\naside words", "harness")),
+        PlanPhase(phase="plan", step=1, state="ended", summary="phase words"),
+        answer("more"),
+        DONE,
+    )
+    told.chronicle.diff(diff)
+    texts = "\n".join(block.text for block in told.page.blocks)  # type: ignore[attr-defined]
+
+    for words in (
+        *("prompt words", "answer *words*", "thought words", "make", "row 3", "aside words"),
+        *("phase words", "2 turns", "new"),
+    ):
+        assert words in texts, words
