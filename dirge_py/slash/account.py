@@ -43,9 +43,9 @@ def requests_of(records: Sequence[Record], messages: Sequence[Message]) -> Seque
     if records:
         return list(_recorded(records))
     return [
-        Asked(model=message.model, usage=message.usage, cost_usd=None)
+        Asked(model=message.model, usage=message.usage or Usage(), cost_usd=None)
         for message in messages
-        if isinstance(message, AssistantMessage) and message.usage
+        if isinstance(message, AssistantMessage) and message.origin == "model" and message.content
     ]
 
 
@@ -79,8 +79,11 @@ def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
         elif record.type == "message" and _is_answer(data):
             if waiting is not None:
                 yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None)
-            usage = decode_usage(data.get("usage"))
-            waiting = (usage, _text(data, "model")) if usage else None
+            usage, model = decode_usage(data.get("usage")), _text(data, "model")
+            waiting = (usage, model) if usage else None
+            if waiting is None and data.get("content"):
+                # It was answered, and nobody said with how many tokens.
+                yield Asked(model=model, usage=usage, cost_usd=None)
         elif record.type == "compaction":
             since.append("old history was folded")
             if side is not None and side.what == ASIDE:

@@ -18,7 +18,7 @@ _BROKEN_BELOW = 0.5
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     asked = requests_of(conversation.timeline.records(), conversation.messages)
-    if not asked and not conversation.usage:
+    if not asked:
         lines = ["No model was asked yet."]
     else:
         lines = [_row("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]

@@ -1,11 +1,13 @@
 """`/diff`: what became of the files in this session."""
 
 import os
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
+from dirge_py.lib.clean import visible
 from dirge_py.lib.home_path import from_home
 from dirge_py.session.names import project_root
 from dirge_py.slash.base import FrontEnd
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
 
 _MOST_CHARS = 400_000
+_MOST_NAMED = 10
+_NAMES = re.compile(r"^diff --git \"?a/.* \"?b/(.*?)\"?$", re.MULTILINE)
 
 
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -27,11 +31,13 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show(f"Nothing differs from {found.since}.")
         return
     text = found.diff
-    files = text.count("\ndiff --git ") + text.startswith("diff --git ")
+    names = [visible(name) for name in _NAMES.findall(text)]
+    shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
     cut = len(text) > _MOST_CHARS
     if cut:
         text = text[: text.rfind("\n", 0, _MOST_CHARS) + 1]
-    front.show(f"Since {found.since}, whoever did it: {files} file{'' if files == 1 else 's'}")
+    count = f"{len(names)} file{'' if len(names) == 1 else 's'}"
+    front.show(f"Since {found.since}, whoever did it, {count}: {shown}")
     front.show_diff(text)
     if cut:
         front.show("The rest is left out; /diff FILE shows one file.", tone="warning")

@@ -1,5 +1,6 @@
 """`/release-notes`: what is new in the version that runs."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,11 @@ def newest(changelog: str) -> str:
     """The part about the newest version, or what was not released yet, from its heading on."""
     parts = changelog.split("\n## ")[1:]
     told = [part for part in parts if len(part.strip().splitlines()) > 1]
-    return f"dirge {dirge_py.__version__}\n\n{told[0].strip()}" if told else changelog.strip()
+    if not told:
+        return changelog.strip()
+    # An entry is one line here: how wide lines are is the screen's business.
+    text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
+    return f"dirge {dirge_py.__version__}\n\n{text}"
 
 
 COMMANDS = (

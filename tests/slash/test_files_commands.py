@@ -31,7 +31,7 @@ async def test_the_diff_is_what_the_session_changed_by_whatever_means(room: Room
         single = await typed("/diff ./a", d.talk)
         from_root = await typed(f"/diff {room.project / 'c'}", d.talk)
 
-    assert whole.shown == ["Since the session began, whoever did it: 4 files"]
+    assert whole.shown == ["Since the session began, whoever did it, 4 files: a, b, c, gone"]
     for line in ("-one", "+two", "-same", "+mine", "-x", "+new"):
         assert line in whole.diffs[0].splitlines()
     assert "+two" in single.diffs[0]
@@ -59,7 +59,7 @@ async def test_without_snapshots_it_is_what_differs_from_the_last_commit(room: R
         talk.timeline.uncommitted = uncommitted
         told = await typed("/diff", talk)
 
-    assert told.shown == ["Since the last commit, whoever did it: 1 file"]
+    assert told.shown == ["Since the last commit, whoever did it, 1 file: x"]
     assert told.diffs == ["diff --git a/x b/x\n+x\n"]
 
 

@@ -90,6 +90,14 @@ def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
     assert summary.cost_usd is None
 
 
+def test_an_answer_whose_tokens_nobody_told_counts_as_a_request() -> None:
+    message = {"role": "assistant", "model": "a/one", "content": [{"type": "text", "text": "x"}]}
+
+    [asked] = requests_of([record(1, "message", **message)], ())
+
+    assert (asked.model, asked.cost_usd, asked.usage) == ("a/one", None, Usage())
+
+
 async def test_the_cache_is_told_request_by_request(room: Room) -> None:
     for usage in (Usage(input=1000, cache_read=900), Usage(input=1000, cache_read=100)):
         room.model.will_say("Yes.", usage=usage)
@@ -186,6 +194,8 @@ async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:
     async with room.open() as talk:
         assert f"dirge {__version__}" in (await typed("/changelog", talk)).text
 
+    wrapped = "# C\n\n## [1.0.0]\n\n- one and\n  the same\n- other\n"
+    assert newest(wrapped).endswith("- one and the same\n- other")
     text = "# Changelog\n\n## [Unreleased]\n\n## [1.1.0]\n\n- new\n\n## [1.0.0]\n\n- old\n"
     assert newest(text).endswith("[1.1.0]\n\n- new")
 
