@@ -138,7 +138,7 @@ async def test_enter_and_tab_can_be_swapped_and_the_hints_tell_so(room: Room):
         await d.until(lambda: "steers next: mind the tabs" in d.screen)
         d.let_go()
         await d.idle()
-        words = dict((does, keys) for keys, does in d.app.keymap.described())
+        words = {does: keys for keys, does in d.app.keymap.described()}
         assert words["during a run: queue for when the agent is done"] == "Enter"
 
 

@@ -8,7 +8,7 @@ from dirge_py.contributions import Command
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.panels.status import Standing, place_of, status_line
-from dirge_py.ui.prompt.completion import best_matches, propose
+from dirge_py.ui.prompt.completion import propose
 from dirge_py.ui.prompt.files import list_files
 from dirge_py.ui.prompt.history import History
 
@@ -27,11 +27,6 @@ def test_history_gives_the_draft_back():
     ]
     assert [history.newer("one"), history.newer("two")] == ["two", "draft"]
     assert history.newer("draft") is None
-
-
-def test_files_are_found_by_their_letters_names_first():
-    paths = ["src/parser.py", "lib/other.py", "docs/pa-rser.md", "zzz"]
-    assert best_matches("parser", paths) == ["src/parser.py", "docs/pa-rser.md"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +53,7 @@ def test_proposals_follow_what_stands_before_the_cursor(before: str, labels: lis
 
 def test_a_path_with_a_blank_is_quoted():
     (proposal,) = propose("@a", registry=Registry(), arguments=lambda name: [], files=["a b.txt"])
-    assert proposal.insert == '@"a b.txt" '
+    assert proposal.whole == '@"a b.txt" '
 
 
 def test_nested_ignore_files_are_heeded(tmp_path: Path):

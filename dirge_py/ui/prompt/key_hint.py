@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.clean import clean
+from dirge_py.ui.keymap import Scope
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -24,7 +25,7 @@ def _of_the_run(app: "DirgeApp") -> list[str]:
         return [f"{name('screen', 'interrupt')} interrupts"]
     if not app.talk.is_running or app.talk.is_asking:
         return []
-    verbs = {
+    verbs: dict[tuple[Scope, str], str] = {
         ("screen", "interrupt"): "interrupts",
         ("composer", "submit"): "steers",
         ("composer", "queue"): "queues for after",

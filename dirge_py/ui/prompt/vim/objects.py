@@ -83,7 +83,7 @@ def _quoted(text: str, at: int, quote: str) -> tuple[int, int] | None:
 
 def _enclosed(text: str, at: int, pair: str) -> tuple[int, int] | None:
     """The brackets around `at`; on a bracket: the pair that it is part of."""
-    opening, closing = pair
+    opening, closing = pair[0], pair[1]
     start = _unmatched(text, at if text[at] != closing else at - 1, -1, opening, closing)
     if start is None:
         return None
