@@ -1,7 +1,7 @@
 """What could be meant by what stands before the cursor: a command, its argument, or a file."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dirge_py.slash.registry import Registry
@@ -20,6 +20,17 @@ class Proposal:
     insert: str
     replaces: int
     detail: str = ""
+    is_path: bool = False
+
+    @property
+    def opens(self) -> bool:
+        """Whether there is more below it to choose from: a folder."""
+        return self.is_path and self.insert.endswith("/")
+
+    @property
+    def whole(self) -> str:
+        """What is inserted when it is the last word."""
+        return f"{self.insert} " if self.is_path else self.insert
 
 
 def propose(
@@ -31,8 +42,11 @@ def propose(
 ) -> Sequence[Proposal]:
     """Proposals for the text before the cursor, best first; empty when nothing is asked for.
 
-    `arguments` gives the known arguments of a command by its name.
+    `arguments` gives the known arguments of a command by its name, `files` are the paths that fit.
+    What is typed for the shell is completed by nobody.
     """
+    if before.startswith("!"):
+        return ()
     if match := _COMMAND_WORD.match(before):
         typed = match[1]
         if "/" in typed:
@@ -43,10 +57,7 @@ def propose(
         ]
     if match := _FILE_WORD.search(before):
         query = match[1]
-        return [
-            Proposal(path, f"@{_quoted(path)} ", len(query) + 1)
-            for path in best_matches(query, files)
-        ]
+        return [Proposal(path, f"@{_quoted(path)}", len(query) + 1, is_path=True) for path in files]
     if match := _ARGUMENT.match(before):
         typed = match[2]
         fitting = [word for word in arguments(match[1]) if word.startswith(typed)]
@@ -56,39 +67,10 @@ def propose(
     return ()
 
 
-def wants_files(before: str) -> bool:
-    """Does the text before the cursor ask for a file?"""
-    return _FILE_WORD.search(before) is not None
-
-
-def best_matches(query: str, paths: Iterable[str]) -> list[str]:
-    """Paths that hold the letters of `query` in order, the tightest and shortest first."""
-    wanted = query.lower()
-    scored = [
-        (score, len(path), path)
-        for path in paths
-        if (score := _score(wanted, path.lower())) is not None
-    ]
-    return [path for _, _, path in sorted(scored)[:_MOST]]
-
-
-def _score(wanted: str, path: str) -> int | None:
-    """Lower is better; None when the letters are not there."""
-    if not wanted:
-        return path.count("/")
-    name_at = path.rstrip("/").rfind("/") + 1
-    if (at := path.find(wanted, name_at)) >= 0:
-        return at - name_at
-    if (at := path.find(wanted)) >= 0:
-        return 100 + at
-    at, gaps = -1, 0
-    for letter in wanted:
-        found = path.find(letter, at + 1)
-        if found < 0:
-            return None
-        gaps += found - at - 1
-        at = found
-    return 1000 + gaps
+def file_query(before: str) -> str | None:
+    """What the text before the cursor asks for among the files; None where it asks for none."""
+    match = None if before.startswith("!") else _FILE_WORD.search(before)
+    return match[1] if match is not None else None
 
 
 def _quoted(path: str) -> str:

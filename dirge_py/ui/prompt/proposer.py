@@ -1,23 +1,25 @@
 """Proposals while typing: reads the composer, fills the list above it, puts the choice in."""
 
 import asyncio
-import importlib
-import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import Registry
 from dirge_py.ui.panels.choices import ChoiceList
-from dirge_py.ui.prompt.completion import Proposal, propose, wants_files
+from dirge_py.ui.prompt.completion import Proposal, file_query, propose
 from dirge_py.ui.prompt.composer import Composer
+from dirge_py.ui.prompt.file_index import FileIndex
+from dirge_py.ui.prompt.matching import Matching
+from dirge_py.ui.prompt.touched import Touched
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
 
-_FILES_KEPT_S = 10.0
-"""After this the list of files is made again when somebody asks for it."""
+_AT_ONCE = 3_000
+"""Files that are looked at without letting anybody else have a turn."""
+
+_SLICE_S = 0.004
 
 
 class Proposer:
@@ -35,9 +37,10 @@ class Proposer:
         self._registry = registry
         self._conversation = conversation
         self._proposals: Sequence[Proposal] = ()
-        self._files: Sequence[str] = ()
-        self._files_at = 0.0
-        self._listing: asyncio.Task[None] | None = None
+        self._index = FileIndex(self._has_news)
+        self._touched = Touched()
+        self._matching: Matching | None = None
+        self._slices: asyncio.Task[None] | None = None
         self._put: tuple[str, int] | None = None
 
     def look(self) -> None:
@@ -46,10 +49,16 @@ class Proposer:
         if self._put is not None and before == self._put[0]:
             return
         self._put = None
-        if wants_files(before):
-            self._want_files()
+        if self._match(before):
+            self._offer(before)
+
+    def _offer(self, before: str) -> None:
+        matching = self._matching
         self._proposals = propose(
-            before, registry=self._registry, arguments=self._arguments, files=self._files
+            before,
+            registry=self._registry,
+            arguments=self._arguments,
+            files=matching.best() if matching is not None else (),
         )
         if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
             self._proposals = ()
@@ -63,6 +72,7 @@ class Proposer:
 
     def act(self, action: str) -> bool:
         """A list key was pressed; returns whether the text is ready to be sent as it is."""
+        self._finish_matching()
         if action in ("previous", "next"):
             self._choices.move(-1 if action == "previous" else 1)
         elif action == "close":
@@ -73,7 +83,13 @@ class Proposer:
             return self._choose()
         return False
 
+    def stop(self) -> None:
+        """Watch no files any more."""
+        self.close()
+        self._index.stop()
+
     def close(self) -> None:
+        self._stop_matching()
         self._proposals = ()
         self._put = None
         self._choices.offer(())
@@ -94,25 +110,29 @@ class Proposer:
         ):
             self.close()
             return True
-        self._insert(chosen)
+        self._insert(chosen, chosen.whole)
         self.close()
         return before.startswith("/") and not self._takes_arguments(chosen)
 
     def _cycle(self) -> None:
-        """Tab: the first time the proposal itself, then the ones after it."""
+        """Tab: the first time the proposal itself, then the ones after it; a folder opens."""
         if self._put is not None:
             self._choices.move(1)
         chosen = self._chosen()
-        if chosen is not None:
-            self._insert(chosen)
-            if len(self._proposals) == 1:
-                self.close()
+        if chosen is None:
+            return
+        if chosen.opens and self._put is None:
+            self._composer.replace_before(chosen.replaces, chosen.insert)
+            return
+        self._insert(chosen, chosen.whole)
+        if len(self._proposals) == 1:
+            self.close()
 
-    def _insert(self, proposal: Proposal) -> None:
+    def _insert(self, proposal: Proposal, text: str) -> None:
         written = self._put[1] if self._put is not None else proposal.replaces
         before = self._composer.before_cursor
-        self._put = (before[: len(before) - written] + proposal.insert, len(proposal.insert))
-        self._composer.replace_before(written, proposal.insert)
+        self._put = (before[: len(before) - written] + text, len(text))
+        self._composer.replace_before(written, text)
 
     def _is_written(self, before: str, proposal: Proposal) -> bool:
         return before.endswith(proposal.insert.rstrip())
@@ -127,25 +147,49 @@ class Proposer:
             return ()
         return command.complete(conversation)
 
-    def _want_files(self) -> None:
-        is_fresh = self._files and time.monotonic() - self._files_at < _FILES_KEPT_S
-        conversation = self._conversation()
-        if is_fresh or conversation is None or self._listing is not None:
-            return
-        self._listing = asyncio.get_running_loop().create_task(self._list(conversation.cwd))
+    # -- files
 
-    async def _list(self, root: Path) -> None:
-        try:
-            self._files = await asyncio.to_thread(_list_files, root)
-        finally:
-            self._files_at = time.monotonic()
-            self._listing = None
-        if wants_files(self._composer.before_cursor):
+    def _match(self, before: str) -> bool:
+        """Look for the files that are asked for; whether that is done, or none are."""
+        query, conversation = file_query(before), self._conversation()
+        self._stop_matching()
+        if query is None or conversation is None:
+            self._matching = None
+            return True
+        self._index.want(conversation.cwd)
+        self._matching = Matching(
+            query,
+            self._index.files,
+            touched=self._touched.paths(conversation),
+            before=self._matching,
+        )
+        if self._matching.left <= _AT_ONCE:
+            return self._matching.work()
+        self._slices = asyncio.get_running_loop().create_task(self._work(self._matching, before))
+        return False
+
+    async def _work(self, matching: Matching, before: str) -> None:
+        """Go on matching in slices, and let keys be heard in between."""
+        while True:
+            if matching.work(_SLICE_S):
+                break
+            await asyncio.sleep(0)
+        self._slices = None
+        if self._composer.before_cursor == before:
+            self._offer(before)
+
+    def _finish_matching(self) -> None:
+        """The list is to be used as it will be: what is left of the files is looked at now."""
+        if self._slices is not None and self._matching is not None:
+            self._stop_matching()
+            self._matching.work()
+            self._offer(self._composer.before_cursor)
+
+    def _stop_matching(self) -> None:
+        if self._slices is not None:
+            self._slices.cancel()
+            self._slices = None
+
+    def _has_news(self) -> None:
+        if self._put is None and file_query(self._composer.before_cursor) is not None:
             self.look()
-
-
-def _list_files(root: Path) -> Sequence[str]:
-    # Imported by the first `@`: reading .gitignore files is not needed to show an empty input.
-    files = importlib.import_module("dirge_py.ui.prompt.files")
-    found: Sequence[str] = files.list_files(root)
-    return found

@@ -1,0 +1,158 @@
+"""The list of files behind `@`: fresh, quick, and in the order of what is likely meant."""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.ui.prompt.file_index import MOST_WATCHED, may_watch
+from dirge_py.ui.prompt.files import FileTree, Found, list_files
+from dirge_py.ui.prompt.matching import Matching
+from tests.conversation.room import Room
+from tests.ui.desk import Desk, desk
+
+
+def made(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x\n")
+
+
+def found(*paths: str, modified: float = 0) -> Sequence[Found]:
+    return [Found(p, p.lower(), modified, p.startswith(".") or "/." in p) for p in paths]
+
+
+def best(query: str, files: Sequence[Found], **more: object) -> list[str]:
+    matching = Matching(query, files, **more)  # type: ignore[arg-type]
+    matching.work()
+    return matching.best()
+
+
+def test_files_are_found_by_their_letters_names_first() -> None:
+    files = found("src/parser.py", "lib/other.py", "docs/pa-rser.md", "zzz")
+    assert best("parser", files) == ["src/parser.py", "docs/pa-rser.md"]
+
+
+def test_what_was_touched_or_modified_lately_comes_first_among_equals() -> None:
+    files = [*found("a.py", "b.py", "c.py"), *found("d.py", modified=time.time())]
+
+    assert best(".py", files) == best("py", files) == ["d.py", "a.py", "b.py", "c.py"]
+    assert best("py", files, touched={"c.py"})[0] == "c.py"
+    assert best("a", found("a.py", "x/banana"), touched={"x/banana"}) == ["x/banana", "a.py"]
+
+
+def test_hidden_files_are_shown_to_whoever_asks_for_them() -> None:
+    files = found(".github/ci.yml", "ci.yml", "a/.env")
+
+    assert best("ci", files) == ["ci.yml"]
+    assert best(".g", files) == [".github/ci.yml"]
+    assert best("a/.", files) == ["a/.env"]
+
+
+_PATHS = st.lists(st.text("ab./", min_size=1, max_size=8), unique=True, max_size=20)
+
+
+@given(_PATHS, st.text("ab./", max_size=3), st.text("ab./", max_size=2))
+def test_a_longer_query_among_what_fitted_the_shorter_finds_the_same(
+    paths: list[str], query: str, more: str
+) -> None:
+    files = found(*paths)
+    short = Matching(query, files)
+    short.work()
+
+    assert best(query + more, files, before=short) == best(query + more, files)
+
+
+def test_other_ignore_files_are_heeded_too(tmp_path: Path) -> None:
+    made(tmp_path, "a.log", "b.tmp", "c.key", "kept.txt")
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    (tmp_path / ".ignore").write_text("*.tmp\n")
+    (tmp_path / ".agentignore").write_text("*.key\n")
+
+    assert [p for p in list_files(tmp_path) if not p.startswith(".")] == ["kept.txt"]
+
+
+def test_what_changed_is_read_again_and_nothing_else(tmp_path: Path) -> None:
+    made(tmp_path, "a/x.py", "b/y.py")
+    tree = FileTree(tmp_path)
+    made(tmp_path, "a/new.py", "b/unseen.py", "c/deep/z.py")
+    (tmp_path / "a" / "x.py").unlink()
+
+    assert not tree.reread([str(tmp_path / "a" / "new.py")])
+    assert [f.path for f in tree.listed()] == ["a/", "b/", "a/new.py", "b/y.py"]
+    assert tree.reread([str(tmp_path / "c")])
+    assert "c/deep/z.py" in [f.path for f in tree.listed()]
+    (tmp_path / ".gitignore").write_text("deep/\n*.py\n")
+    assert tree.reread([str(tmp_path / ".gitignore")])
+    assert [f.path for f in tree.listed()] == [".gitignore", "a/", "b/", "c/"]
+
+
+def test_a_home_and_a_vast_tree_are_not_watched(tmp_path: Path) -> None:
+    assert may_watch(tmp_path, 10)
+    assert not may_watch(tmp_path, MOST_WATCHED + 1)
+    assert not may_watch(Path.home(), 1) and not may_watch(Path("/"), 1)
+
+
+def labels(d: Desk) -> list[str]:
+    return [choice.label for choice in d.app.proposals.choices]
+
+
+async def test_a_file_made_while_the_list_is_open_appears_in_it(room: Room) -> None:
+    made(room.project, "one.txt")
+    async with desk(room) as d:
+        await d.type("@")
+        await d.until(lambda: labels(d) == ["one.txt"])
+        await d.until(lambda: d.app.proposer._index.is_watching)
+        made(room.project, "two.txt")
+        await d.until(lambda: labels(d) == ["one.txt", "two.txt"])
+        made(room.project, "sub/three.txt")
+        await d.until(lambda: "sub/three.txt" in labels(d))
+        os.unlink(room.project / "one.txt")
+        await d.until(lambda: "one.txt" not in labels(d))
+
+
+async def test_tab_goes_down_into_a_folder_and_enter_takes_it(room: Room) -> None:
+    made(room.project, "src/deep/a.py", "src/deep/b.py")
+    async with desk(room) as d:
+        await d.type("@sr")
+        await d.until(lambda: labels(d)[:1] == ["src/"])
+        await d.pilot.press("tab")
+        await d.until(lambda: d.app.composer.text == "@src/" and labels(d)[:1] == ["src/deep/"])
+        await d.pilot.press("tab")
+        await d.until(lambda: labels(d) == ["src/deep/a.py", "src/deep/b.py"])
+        await d.pilot.press("tab", "tab")
+        assert d.app.composer.text == "@src/deep/b.py "
+
+        d.app.composer.put("@sr")
+        await d.until(lambda: labels(d)[:1] == ["src/"])
+        await d.pilot.press("enter")
+        assert d.app.composer.text == "@src/ "
+
+
+async def test_what_the_model_read_ranks_first(room: Room) -> None:
+    made(room.project, "a.txt", "b.txt")
+    for name in ("a.txt", "b.txt"):
+        os.utime(room.project / name, (1, 1))
+    room.model.will_call("read", path="b.txt").will_say("read it")
+    async with desk(room) as d:
+        await d.send("read b")
+        await d.until(lambda: "read it" in d.text)
+        await d.idle()
+        await d.type("@")
+        await d.until(lambda: labels(d) == ["b.txt", "a.txt"])
+
+
+async def test_in_a_large_list_keys_are_heard_between_slices(room: Room) -> None:
+    async with desk(room) as d:
+        await d.type("@")
+        await d.until(lambda: d.app.proposer._index.files is not None)
+        await asyncio.sleep(0)
+        d.app.proposer._index.files = found(*(f"dir{n % 97}/file{n}.py" for n in range(10_000)))
+        await d.type("file999")
+        await d.pilot.press("enter")
+
+        assert d.app.composer.text.startswith("@dir") and "file999" in d.app.composer.text
