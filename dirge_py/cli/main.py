@@ -90,6 +90,16 @@ def _dispatch(argv: list[str]) -> int:
         return signal(rest)
     if first == "resume" and resume_fits(rest):
         return resume(rest)
+    if first == "completion":
+        from dirge_py.cli.completion import completion, completion_fits
+
+        if completion_fits(rest):
+            return completion(rest)
+    if first == "serve":
+        from dirge_py.cli.serve import serve, serve_fits
+
+        if serve_fits(rest):
+            return serve(rest)
     return _start(argv)
 
 
@@ -163,6 +173,10 @@ def _demo_on_screen() -> int:
 
 
 def _need_terminal() -> None:
+    from dirge_py.cli.serve import is_served
+
+    if is_served():
+        return
     # Textual draws on stderr, so that one has to be a terminal as well.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise UsageError(

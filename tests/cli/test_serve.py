@@ -1,0 +1,169 @@
+"""`dirge serve`: who gets in, and the UI in a real browser."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from dirge_py.cli.serve import serve, serve_fits
+from dirge_py.errors import UsageError
+from dirge_py.serve.gate import Gate
+from tests.files.requirement import lacking
+from tests.ui.on_a_pty import LIMIT_S, ROOT, is_alive, until
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+FLAGS += ["--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "fits"),
+    [([], True), (["--port", "1"], True), (["-c"], True), (["the", "cake"], False)],
+)
+def test_serve_followed_by_words_is_a_prompt(rest: list[str], fits: bool) -> None:
+    assert serve_fits(rest) == fits
+
+
+@pytest.mark.parametrize(
+    "rest", [["--host", "0.0.0.0"], ["-p", "hi"], ["--line"], ["--api-key-stdin"]]
+)
+def test_what_cannot_be_served_is_refused_before_a_port_is_opened(rest: list[str]) -> None:
+    with pytest.raises(UsageError):
+        serve(rest)
+
+
+HOST = {"Host": "127.0.0.1:8000"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_page", "is_socket"),
+    [
+        (HOST, True, False),
+        (HOST | {"Origin": "http://127.0.0.1:8000"}, True, True),
+        (HOST | {"Origin": "http://127.0.0.1:9"}, False, False),
+        (HOST | {"Origin": "https://evil.example"}, False, False),
+        (HOST | {"Origin": "null"}, False, False),
+        ({"Host": "evil.example:8000"}, False, False),
+        ({"Host": "evil.example:8000", "Origin": "http://evil.example:8000"}, False, False),
+        ({"Host": "127.0.0.1"}, False, False),
+        ({}, False, False),
+    ],
+)
+def test_only_requests_of_its_own_page_are_for_it(
+    headers: dict[str, str], is_page: bool, is_socket: bool
+) -> None:
+    gate = Gate()
+    gate.port = 8000
+    assert gate.is_ours(headers, needs_origin=False) == is_page
+    assert gate.is_ours(headers, needs_origin=True) == is_socket
+
+
+def test_only_the_token_is_the_token() -> None:
+    gate = Gate()
+    wrong = [None, "", gate.token[:-1], gate.token + "x", "\udcff", Gate().token]
+    assert [gate.has_token(given) for given in wrong] == [False] * 6
+    assert gate.has_token(gate.token)
+
+
+class Served:
+    """A `dirge serve` of its own, whose model answers one prompt."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        (home / "replies.json").write_text(json.dumps({"replies": [{"text": "It is the linker."}]}))
+        settings = home / ".config" / "dirge" / "config.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(
+            '[providers.s]\ntype = "scripted"\nmodel = "m"\n'
+            f'script = "{home / "replies.json"}"\n[session]\nsnapshots = false\n'
+        )
+        (home / "shop").mkdir()
+        self.child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "dirge_py", "serve", "--port", "0", "-m", "s/m"],
+            cwd=home / "shop",
+            env={"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert self.child.stdout is not None
+        self.address = self.child.stdout.readline().removeprefix("Open ").strip()
+        self.base = f"http://{urlsplit(self.address).netloc}"
+
+    def status(self, path: str, **headers: str) -> int:
+        request = urllib.request.Request(self.base + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as response:
+                return int(response.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
+    def has_said(self, text: str) -> bool:
+        """Whether a session holds this."""
+        journals = self._home.glob(".local/state/dirge/sessions/*/*.jsonl")
+        return any(text in journal.read_text() for journal in journals)
+
+    @property
+    def apps(self) -> list[int]:
+        """The UIs that run."""
+        found = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text()
+        return [int(pid) for pid in found.split()]
+
+
+@pytest.fixture
+def served(home: Path) -> Iterator[Served]:
+    served = Served(home)
+    yield served
+    served.child.kill()
+    served.child.communicate(timeout=LIMIT_S)
+
+
+def test_without_the_token_there_is_nothing_to_be_had(served: Served) -> None:
+    port = urlsplit(served.base).port
+    paths = ["/", "/?token=wrong", "/static/js/textual.js", "/page/page.js", "/download/x"]
+    assert [served.status(path) for path in paths] == [401] * 5
+    assert served.status("/ws", Origin=served.base) == 401
+    assert served.status("/ws") == 403
+    assert served.status("/", Host=f"evil.example:{port}") == 403
+    assert served.status("/ws", Origin="https://evil.example") == 403
+
+
+def test_a_prompt_typed_into_the_page_is_answered_and_nothing_comes_from_elsewhere(
+    served: Served,
+) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        lacking("chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    asked: list[str] = []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(served.address)
+        assert page.url == f"{served.base}/"
+        page.wait_for_selector("body.-first-byte")
+        screen = page.locator(".xterm")
+        screen.click()
+        page.keyboard.type("why?")
+        page.keyboard.press("Enter")
+        until(lambda: served.has_said("It is the linker."))
+        apps = served.apps
+        served.child.send_signal(signal.SIGTERM)
+        page.wait_for_selector("body.-closed")
+        browser.close()
+
+    assert len(apps) == 1
+    assert served.child.wait(LIMIT_S) == 128 + signal.SIGTERM
+    until(lambda: not any(map(is_alive, apps)))
+    assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {
+        urlsplit(served.base).netloc
+    }
