@@ -26,6 +26,7 @@ _MAX_ENTRIES = 500
 _MENTION = re.compile(
     r"""(?<![^\s(\[{"'`,;:])@(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s"'`@]+))"""
 )
+_LINES = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
 _TRAILING = ".,;:!?)]}>…"
 
 Read = TypeVar("Read")
@@ -78,6 +79,7 @@ class Attacher:
         ]
 
     def _blocks(self, written: str, path: Path) -> list[UserBlock]:
+        lines = _lines_named(written, path)
         if path.is_dir():
             names = _or_refuse(written, lambda: self.show_folder(path))
             return [TextBlock(f"Attached folder {written}:\n\n{names}")]
@@ -89,10 +91,10 @@ class Attacher:
                 TextBlock(f"Attached {what} {written}:"),
                 self._stored(f"@{written}", path.name, content, kind),
             ]
-        if len(content) > MAX_TEXT_BYTES:
+        if len(content) > MAX_TEXT_BYTES and lines is None:
             raise FileError(
                 f"@{written} is larger than 256 KiB.",
-                hint="Name the part that matters and let the agent read it.",
+                hint=f"Name the lines that matter: @{written}:1-200.",
             )
         if b"\0" in content:
             raise FileError(
@@ -100,6 +102,9 @@ class Attacher:
                 hint="Write its name without the @ if the agent should look at it.",
             )
         text = content.decode("utf-8-sig", "replace")
+        if lines is not None:
+            part = _part(written, text, lines)
+            return [TextBlock(f"Attached lines of file {written}:\n\n{part}")]
         return [TextBlock(f"Attached file {written}:\n\n{self.show_file(written, text)}")]
 
     def _stored(
@@ -122,23 +127,25 @@ class Attacher:
 def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
     """(path as written, absolute path) of every `@path` in `text` that exists.
 
-    Blanks need quotes: `@"two words.txt"`. Punctuation after a path belongs to the sentence, unless
-    a file is really called so.
+    Blanks need quotes: `@"two words.txt"`. Lines may be named: `@a.py:10-20`. Punctuation after a
+    path belongs to the sentence, unless a file is really called so.
     """
     for match in _MENTION.finditer(text):
         quoted = match["double"] or match["single"]
         for written in [quoted] if quoted else _readings(match["bare"]):
             path = cwd / os.path.expanduser(written)
+            if not _exists(path) and (named := _LINES.search(written)):
+                path = cwd / os.path.expanduser(written[: named.start()])
             if _exists(path):
                 yield written, path
                 break
 
 
-def numbered(text: str) -> str:
+def numbered(text: str, first: int = 1) -> str:
     """Lines with their numbers, right-aligned."""
     lines = text.removesuffix("\n").split("\n")
-    width = len(str(len(lines)))
-    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, 1))
+    width = len(str(first + len(lines) - 1))
+    return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, first))
 
 
 def listing(folder: Path) -> str:
@@ -149,6 +156,26 @@ def listing(folder: Path) -> str:
     if len(found) > _MAX_ENTRIES:
         names.append(f"… and {len(found) - _MAX_ENTRIES} more")
     return "\n".join(names) or "(empty)"
+
+
+def _lines_named(written: str, path: Path) -> tuple[int, int] | None:
+    """The first and last line that a mention names, if it does and that is not the file's name."""
+    named = _LINES.search(written)
+    if named is None or path.name.endswith(named[0]):
+        return None
+    first = max(1, int(named[1]))
+    return first, max(first, int(named[2] or first))
+
+
+def _part(written: str, text: str, lines: tuple[int, int]) -> str:
+    whole = text.removesuffix("\n").split("\n")
+    first, last = lines
+    if first > len(whole):
+        raise FileError(f"@{written}: the file has {len(whole)} lines.", hint="Name others.")
+    part = "\n".join(whole[first - 1 : last])
+    if len(part.encode()) > MAX_TEXT_BYTES:
+        raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")
+    return numbered(part, first)
 
 
 def _readings(bare: str) -> Iterator[str]:

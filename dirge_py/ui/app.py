@@ -314,4 +314,5 @@ class DirgeApp(TerminalApp):
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first, the conversation closed after."""
         self.drafts.end()
+        self.proposer.stop()
         super().leave(code)

@@ -148,3 +148,21 @@ def test_a_dangling_link_is_an_error_with_a_hint(folder):
 
     with pytest.raises(FileError, match="@gone"):
         Attacher(cwd=folder).attach("@gone")
+
+
+def test_only_the_lines_that_are_named_are_attached(folder):
+    (folder / "long.txt").write_text("".join(f"line {n}\n" for n in range(1, 30)))
+    attacher = Attacher(cwd=folder)
+
+    message = attacher.attach("see @long.txt:9-10, and @long.txt:3.")
+    assert message.attached == ("long.txt:9-10", "long.txt:3")
+    assert message.content[1].text.endswith(":\n\n 9: line 9\n10: line 10")
+    assert message.content[2].text.endswith(":\n\n3: line 3")
+    with pytest.raises(FileError, match="has 29 lines"):
+        attacher.attach("@long.txt:31-40")
+
+
+def test_a_file_that_is_called_so_is_no_range(folder):
+    (folder / "odd:2").write_text("one\ntwo\n")
+
+    assert "1: one\n2: two" in Attacher(cwd=folder).attach("@odd:2").content[1].text

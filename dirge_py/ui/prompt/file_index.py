@@ -53,7 +53,7 @@ class FileIndex:
 
     async def _keep(self, root: Path) -> None:
         # Imported by the first `@`: nothing of it is needed to show an empty input.
-        files = importlib.import_module("dirge_py.ui.prompt.files")
+        files = await asyncio.to_thread(importlib.import_module, "dirge_py.ui.prompt.files")
         tree: FileTree = await asyncio.to_thread(files.FileTree, root)
         await self._take(tree)
         try:
@@ -77,7 +77,7 @@ class FileIndex:
         self._on_news()
 
     async def _changes(self, tree: "FileTree") -> AsyncIterator[Sequence[str]]:
-        watchfiles = importlib.import_module("watchfiles")
+        watchfiles = await asyncio.to_thread(importlib.import_module, "watchfiles")
         stop = asyncio.Event()
         folders = [str(tree.root / folder) for folder in tree.folders]
         watching = watchfiles.awatch(
