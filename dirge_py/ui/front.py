@@ -80,7 +80,8 @@ class TuiFront:
         return self._app.copy(text)
 
     def show_diff(self, diff: str) -> None:
-        self._app.say(diff)
+        self._app.chronicle.diff(diff)
+        self._app.transcript.redraw()
 
     async def read_on(self, text: str) -> None:
         await read_in_pager(self._app, text)

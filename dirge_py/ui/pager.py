@@ -12,8 +12,6 @@ from dirge_py.ui.editor import hand_over, write_draft
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
-_EVERYTHING = 1_000_000
-
 
 async def read_in_pager(app: "DirgeApp", text: str) -> None:
     """Show `text` in `$PAGER`, else `less`, else `more`; a run goes on meanwhile.
@@ -33,13 +31,6 @@ async def read_in_pager(app: "DirgeApp", text: str) -> None:
         page.unlink(missing_ok=True)
     if code != 0:
         raise ProcessError(f"{command[0]} ended with exit code {code}.")
-
-
-def transcript_text(app: "DirgeApp") -> str:
-    """The whole transcript as it would be drawn."""
-    layout = app.transcript.layout_of_blocks
-    layout.settle(0, _EVERYTHING)
-    return "\n".join(line.rstrip() for line in layout.texts(0, layout.height))
 
 
 def pager_command(wanted: str) -> list[str]:

@@ -69,11 +69,12 @@ class TerminalDriver(LinuxDriver):
             self._disable_mouse_support()
             self._mouse = False
 
-    def _disable_mouse_support(self) -> None:
-        if self._mouse_pixels:
-            # Textual leaves this one on; the next program would read pixels as cells.
-            self.write("\x1b[?1016l")
-        super()._disable_mouse_support()
+    def disable_input(self) -> None:
+        super().disable_input()
+        # Textual's reader turns these on when the terminal says that it can, which may have been
+        # while the others were turned off. Nobody turns anything on any more now.
+        if self._writer_thread is not None:
+            self.write("\x1b[?1016l\x1b[?2048l")
 
     def _get_terminal_size(self) -> tuple[int, int]:
         # The terminal itself knows; COLUMNS in the environment is from when it was set.

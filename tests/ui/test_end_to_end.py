@@ -11,7 +11,7 @@ import pytest
 
 from tests.providers.server import FakeService, Say
 from tests.ui.desk import HELD
-from tests.ui.on_a_pty import ROOT, is_alive
+from tests.ui.on_a_pty import ROOT, Terminal, is_alive
 from tests.ui.on_tmux import NEEDED, Tmux
 
 pytestmark = NEEDED
@@ -139,11 +139,52 @@ def test_back_from_the_shell_everything_is_drawn_again(tmux: Tmux):
         tmux.type("my draft")
         tmux.press("C-z")
         tmux.sees("Stopped")
-        assert tmux.state("alternate_on") == "0"
+        switches = ("alternate_on", "mouse_any_flag", "cursor_flag")
+        assert [tmux.state(name) for name in switches] == ["0", "0", "1"]
         tmux.enter("fg")
         tmux.sees("ready")
+        assert [tmux.state(name) for name in switches[:2]] == ["1", "1"]
         for seen in ("dirge ", "/help lists commands", "❯ my draft"):
             assert seen in tmux.screen
+
+
+def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path: Path):
+    attach = f"import os; os.execvp('tmux', ['tmux', '-S', {str(tmp_path / 'tmux')!r}, 'attach'])"
+    with FakeService() as service:
+        tmux._run("set-option", "-g", "focus-events", "on")
+        tmux.resize(80, 23)
+        tmux.enter(dirge(service))
+        tmux.sees("ready")
+        tmux.type("my draft")
+        for _ in range(2):
+            looking = Terminal(("-c", attach), cwd=tmp_path, TERM="xterm-256color", TMUX="")
+            looking.read_until("my draft")
+            looking.read_until("ready")
+            tmux._run("detach-client")
+            looking.finish()
+        for size in ((60, 20), (100, 30)):
+            tmux.resize(*size)
+            for seen in ("dirge ", "/help lists commands", "❯ my draft", "ready"):
+                tmux.sees(seen)
+
+
+def test_the_pager_and_the_doctor_give_the_screen_back(tmux: Tmux, tmp_path: Path):
+    wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
+    program = editor(tmp_path, f'cat "$1"; echo :paged; {wait}')
+    with FakeService([Say(text="the **answer**")]) as service:
+        tmux.enter(dirge(service, PAGER=program))
+        tmux.sees("ready")
+        tmux.enter("go")
+        tmux.sees("the answer")
+        tmux.press("C-x", "[")
+        tmux.sees(":paged")
+        assert "answer" in tmux.screen and "ready" not in tmux.screen
+        (tmp_path / "done").touch()
+        tmux.sees("ready")
+        tmux.enter("/doctor")
+        tmux.sees("escape-time")
+        tmux.type("draft")
+        tmux.sees("❯ draft")
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])

@@ -1,6 +1,8 @@
 """However the program ends, the terminal is as it was; and it ends when the terminal does."""
 
+import re
 import signal
+import termios
 from pathlib import Path
 
 import pytest
@@ -11,29 +13,134 @@ from tests.ui.on_a_pty import Terminal, is_alive, until
 ENDS_WITHIN_S = 2.0
 
 
+SWITCHES = {
+    "alternate screen": 1049,
+    "clicks": 1000,
+    "all mouse movement": 1003,
+    "mouse in numbers": 1006,
+    "older mouse numbers": 1015,
+    "mouse in pixels": 1016,
+    "focus reports": 1004,
+    "bracketed paste": 2004,
+    "resize reports": 2048,
+}
+
+
+def left_on(output: bytes) -> list[str]:
+    """What was switched on in a terminal and is on still."""
+
+    def last(mark: str) -> int:
+        return output.rfind(mark.encode())
+
+    found = [
+        name
+        for name, number in SWITCHES.items()
+        if last(f"\x1b[?{number}h") > last(f"\x1b[?{number}l")
+    ]
+    found += ["hidden cursor"] if last("\x1b[?25l") > last("\x1b[?25h") else []
+    found += ["no line wrap"] if last("\x1b[?7l") > last("\x1b[?7h") else []
+    is_balanced = len(re.findall(rb"\x1b\[>\d+u", output)) == output.count(b"\x1b[<u")
+    found += [] if is_balanced else ["kitty keys"]
+    # Titles are pushed before they are changed.
+    is_titled = len(re.findall(rb"\x1b\][012];", output)) and not output.count(b"\x1b[23")
+    return [*found, *(["title"] if is_titled else [])]
+
+
 @pytest.mark.parametrize(
-    ("end", "code"),
+    ("begin", "end", "code"),
     [
-        (signal.SIGTERM, 128 + signal.SIGTERM),
-        (signal.SIGHUP, 128 + signal.SIGHUP),
-        (signal.SIGINT, 128 + signal.SIGINT),
-        ("\x04", 0),
-        ("\x03\x03", 0),
+        ("", signal.SIGTERM, 128 + signal.SIGTERM),
+        ("", signal.SIGHUP, 128 + signal.SIGHUP),
+        ("", signal.SIGINT, 128 + signal.SIGINT),
+        ("", "\x04", 0),
+        ("", "\x03\x03", 0),
+        ("\x1b[200~half a paste", signal.SIGTERM, 128 + signal.SIGTERM),
+        ("\x1b[?2048;2$y\x1b[<0;1", signal.SIGTERM, 128 + signal.SIGTERM),
+        ("\x1bm", signal.SIGTERM, 128 + signal.SIGTERM),
+        ("\x18", signal.SIGTERM, 128 + signal.SIGTERM),
     ],
 )
-def test_the_terminal_is_restored(tmp_path: Path, end: signal.Signals | str, code: int):
+def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signals | str, code: int):
     terminal = Terminal(cwd=tmp_path)
+    before = termios.tcgetattr(terminal.master)
     terminal.read_until("ready")
+    assert set(left_on(terminal.output)) >= {"alternate screen", "clicks", "hidden cursor"}
+    terminal.press(begin)
     if isinstance(end, str):
         terminal.press(end)
     else:
         terminal.child.send_signal(end)
+    terminal.read_until("\x1b[?1049l")
+    terminal.child.wait(20)
 
+    assert termios.tcgetattr(terminal.master) == before
     assert terminal.finish() == code
-    for switched_off in (b"\x1b[?1049l", b"\x1b[?1000l", b"\x1b[?2004l", b"\x1b[?25h"):
-        assert terminal.output.rfind(switched_off) > terminal.output.rfind(
-            switched_off[:-1] + (b"l" if switched_off.endswith(b"h") else b"h")
-        )
+    assert left_on(terminal.output) == []
+
+
+CRASHING = """
+import sys
+from dirge_py.cli import main
+from dirge_py.ui.panels.status import StatusBar
+
+def render_line(self, y):
+    raise ZeroDivisionError("drawn")
+
+def tell(self, standing):
+    type(self).render_line = render_line
+    self.refresh()
+
+StatusBar.tell = tell
+sys.exit(main.run([]))
+"""
+
+
+def test_a_crash_while_drawing_restores_it_too(tmp_path: Path):
+    terminal = Terminal(("-c", CRASHING), cwd=tmp_path)
+    before = termios.tcgetattr(terminal.master)
+    terminal.read_until("ZeroDivisionError: drawn")
+    terminal.child.wait(20)
+    assert termios.tcgetattr(terminal.master) == before
+    assert terminal.finish() == 1
+    assert left_on(terminal.output) == []
+
+
+def test_after_a_kill_the_next_start_works(tmp_path: Path):
+    killed = Terminal(cwd=tmp_path)
+    killed.read_until("ready")
+    killed.press("a draft")
+    killed.child.kill()
+    killed.finish()
+
+    terminal = Terminal(cwd=tmp_path)
+    terminal.read_until("ready")
+    terminal.press("\x03\x04")
+    terminal.press("\x04")
+    assert terminal.finish() == 0
+    assert left_on(terminal.output) == []
+
+
+def test_a_bad_mouse_report_and_an_unknown_answer_are_not_typed(tmp_path: Path):
+    terminal = Terminal(cwd=tmp_path)
+    terminal.read_until("ready")
+    for noise in ("\x1b[<0;NaN;NaNM", "\x1b[12;34;56x", "\x1b]11;rgb:0/0/0\x07", "\x1b[<35;1"):
+        terminal.press(noise)
+    # Quits only on an empty input.
+    terminal.press("\x1b[A\x04")
+    assert terminal.finish() == 0
+
+
+def test_the_mouse_that_was_given_away_comes_back(tmp_path: Path):
+    terminal = Terminal(cwd=tmp_path)
+    terminal.read_until("ready")
+    terminal.press("\x1bm")
+    terminal.read_until("takes it back")
+    assert {"clicks", "all mouse movement"}.isdisjoint(left_on(terminal.output))
+    terminal.press("\x1bm")
+    terminal.read_until("dirge's again")
+    assert {"clicks", "all mouse movement"} <= set(left_on(terminal.output))
+    terminal.press("\x04")
+    assert terminal.finish() == 0
 
 
 def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_path: Path):

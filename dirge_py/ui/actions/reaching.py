@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.errors import DirgeError
-from dirge_py.ui.pager import read_in_pager, transcript_text
+from dirge_py.ui.pager import read_in_pager
 from dirge_py.ui.palette import pick_and_run
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Reaching:
 
     async def pager(self) -> None:
         try:
-            await read_in_pager(self._app, transcript_text(self._app))
+            await read_in_pager(self._app, self._app.transcript.plain_text())
         except DirgeError as error:
             self._app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
 

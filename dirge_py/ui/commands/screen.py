@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from dirge_py.contributions import Command
 from dirge_py.slash.base import FrontEnd
 from dirge_py.ui.front import TuiFront
-from dirge_py.ui.pager import transcript_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFront)
-    await front.read_on(transcript_text(front.app))
+    await front.read_on(front.app.transcript.plain_text())
 
 
 async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None:
