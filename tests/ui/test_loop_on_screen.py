@@ -249,6 +249,31 @@ async def test_an_answer_that_broke_off_is_gone_on_with(room: Room):
         assert "» from dirge, to the model\n  [Your answer was cut off" in d.text
 
 
+async def test_a_try_that_broke_off_leaves_only_the_next_one(room: Room):
+    room.model.will_fail("overloaded", kind="server")
+    room.model.will_say("Here I am.")
+    async with desk(room) as d:
+        await d.send("tell me")
+        await d.until(lambda: "! Try 2" in d.screen)
+        await d.until(lambda: "Here I am." in d.text)
+        await d.idle()
+        assert "Try 2" not in d.text
+        d.app.transcript.toggle_all()
+        assert "· Try 2: overloaded" in d.text
+
+
+async def test_a_change_is_split_where_the_screen_is_wide(room: Room):
+    (room.project / "a.py").write_text("x = old\n")
+    room.model.will_call("read", path="a.py")
+    room.model.will_call("edit", path="a.py", old_text="old", new_text="new").will_say("Done.")
+    async with desk(room, mode="yolo", size=(140, 30)) as d:
+        await d.send("change it")
+        await d.until(lambda: "Done." in d.text)
+        assert "-x = old" in d.screen
+        assert any("-x = old" in line and "+x = new" in line for line in d.screen.split("\n"))
+        await d.until(lambda: "4 turns" in d.text)
+
+
 # -- guardrails and limits
 
 NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
