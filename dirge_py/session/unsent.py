@@ -46,14 +46,21 @@ class Unsent:
     def keep_beside(self, folder: Path, redact: Callable[[str], str]) -> None:
         """Keep earlier prompts in this folder, and what the journal does not take.
 
-        What other processes left there for this session when they were killed is the draft now.
         `redact` takes secrets out.
         """
-        if self._recorder is None:
+        if self._recorder is not None:
+            self.prompts = PromptHistory(folder / "prompts.jsonl", redact)
+            self._beside = UnsentFile(folder, redact)
+
+    def take_over(self) -> None:
+        """What processes that are gone left beside the journal of this session is ours now.
+
+        For whoever shows a draft: it would be lost on others.
+        """
+        if self._beside is None:
             return
-        self.prompts = PromptHistory(folder / "prompts.jsonl", redact)
-        self._beside = UnsentFile(folder, redact)
-        self._in_journal = self.draft
+        if self._in_journal is None:
+            self._in_journal = self.draft
         left = self._beside.take_over(self._beside_of)
         self.draft = left.draft or self.draft
         self.stash = [*self.stash, *left.stash]

@@ -76,6 +76,7 @@ class Drafts:
     def take_up(self, conversation: "Conversation") -> None:
         """Go on with what was typed for this conversation, and with the prompts before it."""
         composer, unsent = self._composer, conversation.unsent
+        unsent.take_over()
         fold = composer.pastes.recalled
         said = [
             typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
