@@ -190,13 +190,14 @@ class Talk:
         self._stage.standing_changed()
 
     def interrupt(self) -> bool:
-        """Stop the run, or a compaction; what is queued goes back to the input.
+        """Stop the run, a compaction, else a side question; the queue goes back to the input.
 
         False when there is nothing to stop.
         """
         if self.conversation is None:
             return False
-        if self.conversation.is_compacting and self._command is not None:
+        is_asking_aside = self.conversation.asides > 0 and not self.is_running
+        if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
             self.take_queue_back()
             self._command.cancel()
             return True

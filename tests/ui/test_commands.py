@@ -1,5 +1,6 @@
 """Slash commands typed into the UI."""
 
+import asyncio
 from pathlib import Path
 
 from textual.widgets import Input
@@ -230,6 +231,20 @@ async def test_where_the_other_folder_cannot_be_opened_one_stays(room: Room):
         assert Path.cwd() == room.project
         assert d.app.talk.conversation is d.talk
         assert d.app.composer.text == "/cd sub"
+
+
+async def test_esc_ends_a_side_question_that_takes_too_long(room: Room):
+    async def wait_for_ever() -> None:
+        await asyncio.Event().wait()
+
+    room.model.will_say("Too late.", hold=wait_for_ever)
+    async with desk(room) as d:
+        await d.send("/btw why?")
+        await d.until(lambda: d.talk.asides == 1 and len(room.model.seen) == 1)
+        await d.pilot.press("escape")
+        await d.until(lambda: "Interrupted." in d.text)
+        assert d.talk.asides == 0
+        assert d.app.talk.state == "ready"
 
 
 async def test_search_looks_for_words_in_the_transcript(room: Room):
