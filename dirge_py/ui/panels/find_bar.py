@@ -68,6 +68,7 @@ class FindBar(Horizontal):
         self._is_chosen = False
         self._letters_move = False
         self._opened: list[Row] = []
+        self._steps: list[int] = []
 
     def compose(self) -> ComposeResult:
         yield Static("/ ", markup=False)
@@ -89,6 +90,7 @@ class FindBar(Horizontal):
         self._before = None if following.sticks else following.top_place
         self._is_chosen = self._letters_move = False
         self._opened = []
+        self._steps = []
         self.display = True
         self._input.value = query
         self._found.update("")
@@ -115,13 +117,14 @@ class FindBar(Horizontal):
 
     def step(self, direction: int) -> None:
         """Go to the next match, or with -1 to the one before."""
-        self.run_worker(self._step(direction), exclusive=True)
+        # Kept, for a worker that a quick second key puts an end to has not gone anywhere yet.
+        self._steps.append(direction)
+        self.run_worker(self._find(), exclusive=True)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
         if self.is_open and message.value != self._transcript.search.query:
-            self._letters_move = False
-            self.run_worker(self._look_for(message.value), exclusive=True)
+            self.run_worker(self._find(), exclusive=True)
 
     def _take(self, key: str) -> bool:
         """Do what a key means here; False if it is text."""
@@ -146,24 +149,21 @@ class FindBar(Horizontal):
         self.close()
 
     def _choose(self, direction: int) -> None:
-        self._is_chosen = self._letters_move = bool(self._transcript.search.query)
+        self._is_chosen = self._letters_move = bool(self._input.value)
         self.step(direction)
 
-    async def _look_for(self, query: str) -> None:
+    async def _find(self) -> None:
+        """Go where the query and the steps since the last time lead."""
         search = self._transcript.search
-        search.ask(query)
-        self._found.update("…" if query else "")
-        await search.scan()
-        search.choose_near(self._start_line())
-        self._show()
-
-    async def _step(self, direction: int) -> None:
-        search = self._transcript.search
+        if self.is_open:
+            search.ask(self._input.value)
+        self._found.update("…" if search.query and search.hit is None else "")
         await search.scan()
         if search.hit is None:
-            search.choose_near(self._transcript.first_line)
-        else:
+            search.choose_near(self._start_line())
+        for direction in self._steps:
             search.step(direction)
+        self._steps.clear()
         self._show()
 
     def _start_line(self) -> int:

@@ -55,11 +55,10 @@ class Dragging:
             self._view.hold()
         self._at = at
         self._extend()
-        is_outside = not 0 <= at[0] < self._view.lines_in_view
-        if is_outside and self._timer is None:
-            self._timer = self._view.set_interval(_SCROLLS_EVERY_S, self._scroll)
-        elif not is_outside:
+        if not self._lines_beyond:
             self._stop_scrolling()
+        elif self._timer is None:
+            self._timer = self._view.set_interval(_SCROLLS_EVERY_S, self._scroll)
 
     def end(self) -> None:
         if self._from is not None:
@@ -92,10 +91,17 @@ class Dragging:
         gutter = self._view.gutter
         return int(event.y) - gutter.top, int(event.x) - gutter.left
 
-    def _scroll(self) -> None:
+    @property
+    def _lines_beyond(self) -> int:
+        """How far the mouse is above the view, which is below 0, or below it."""
         line, last = self._at[0], self._view.lines_in_view - 1
-        beyond = line if line < 0 else line - last
-        self._view.scroll_lines(max(-_FASTEST, min(_FASTEST, beyond)))
+        if line <= 0 and self._view.region.y == 0:
+            # There is nothing above the screen that the mouse could go to.
+            return line - 1
+        return line if line < 0 else max(0, line - last)
+
+    def _scroll(self) -> None:
+        self._view.scroll_lines(max(-_FASTEST, min(_FASTEST, self._lines_beyond)))
         self._extend()
 
     def _stop_scrolling(self) -> None:
