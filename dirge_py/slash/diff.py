@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10
-_NAMES = re.compile(r"^diff --git \"?a/.* \"?b/(.*?)\"?$", re.MULTILINE)
+_NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
 
 
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -31,7 +31,7 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show(f"Nothing differs from {found.since}.")
         return
     text = found.diff
-    names = [visible(name) for name in _NAMES.findall(text)]
+    names = [visible(name) for name in dict.fromkeys(_NAMES.findall(text))]
     shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
     cut = len(text) > _MOST_CHARS
     if cut:

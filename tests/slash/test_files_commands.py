@@ -53,14 +53,14 @@ async def test_the_diff_says_that_nothing_differs_and_where_nobody_can_tell(room
 
 async def test_without_snapshots_it_is_what_differs_from_the_last_commit(room: Room) -> None:
     async def uncommitted() -> str:
-        return "diff --git a/x b/x\n+x\n"
+        return "diff --git a/x b/x\n+x\n--- /dev/null\n+++ b/new\n+y\n"
 
     async with room.open() as talk:
         talk.timeline.uncommitted = uncommitted
         told = await typed("/diff", talk)
 
-    assert told.shown == ["Since the last commit, whoever did it, 1 file: x"]
-    assert told.diffs == ["diff --git a/x b/x\n+x\n"]
+    assert told.shown == ["Since the last commit, whoever did it, 2 files: x, new"]
+    assert told.diffs == ["diff --git a/x b/x\n+x\n--- /dev/null\n+++ b/new\n+y\n"]
 
 
 async def test_a_folder_is_added_once_it_was_said_what_that_means(

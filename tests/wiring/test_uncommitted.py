@@ -1,0 +1,44 @@
+"""What differs from the last commit, as a person is shown it."""
+
+import subprocess
+from pathlib import Path
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.wiring.uncommitted import uncommitted
+
+
+def commit_all(folder: Path) -> None:
+    for words in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"),
+    ):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+async def test_it_has_what_is_changed_and_new_and_nothing_outside_of_git(tmp_path: Path) -> None:
+    workspace = Workspace([tmp_path], tmp_path)
+    try:
+        diff = uncommitted(
+            Runner(EnvironmentPolicy()),
+            workspace,
+            cwd=tmp_path,
+            withholds=lambda real: real.endswith(".env"),
+        )
+        assert await diff() is None
+
+        (tmp_path / "kept").write_text("one\n")
+        commit_all(tmp_path)
+        (tmp_path / "kept").write_text("two\n")
+        (tmp_path / "new").write_text("three\n")
+        (tmp_path / ".env").write_text("TOKEN=1\n")
+
+        told = await diff()
+    finally:
+        workspace.close()
+
+    assert told is not None
+    assert {"-one", "+two", "+three"} <= set(told.splitlines())
+    assert "TOKEN" not in told
