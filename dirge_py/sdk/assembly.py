@@ -23,7 +23,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
 from dirge_py.messages import UserMessage, user_text
-from dirge_py.parts import Models, Parts, Relay, RunSettings
+from dirge_py.parts import Models, Parts, Pictures, Relay, RunSettings
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -316,5 +316,5 @@ def _asset_dir(store: Store | None, recorder: Recorder | None) -> str | None:
     return str(store.folder / recorder.session_id / "assets")
 
 
-async def _as_it_is(text: str) -> UserMessage:
+async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
     return user_text(text)
