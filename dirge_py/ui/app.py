@@ -267,8 +267,8 @@ class DirgeApp(TerminalApp):
         self.drafts.let_propose(self.proposer)
 
     async def on_event(self, event: events.Event) -> None:
-        is_key = isinstance(event, events.Key) and not event.is_forwarded
-        if not (is_key and self.chords.takes(event.key)):
+        is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
+        if not (is_new and isinstance(event, events.Key) and self.chords.takes(event.key)):
             await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Generator, Iterator
 
 from textual import events
-from textual._ansi_sequences import ANSI_SEQUENCES_KEYS, IGNORE_SEQUENCE
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._keyboard_protocol import FUNCTIONAL_KEYS, MODIFIER_FUNCTIONAL_KEYS
 from textual._xterm_parser import XTermParser
 from textual.keys import _character_to_key
@@ -134,7 +134,7 @@ class TerminalInput:
         meant = ANSI_SEQUENCES_KEYS.get(sequence)
         if isinstance(meant, str):
             yield from self._textual._sequence_to_key_events(meant)
-        elif isinstance(meant, tuple) and meant is not IGNORE_SEQUENCE:
+        elif isinstance(meant, tuple):
             yield from (events.Key(key.value, None) for key in meant)
 
     def _with_alt(self, character: str) -> Iterator[Message]:

@@ -57,7 +57,6 @@ def left_on(output: bytes) -> list[str]:
         ("\x1b[200~half a paste", signal.SIGTERM, 128 + signal.SIGTERM),
         ("\x1b[?2048;2$y\x1b[<0;1", signal.SIGTERM, 128 + signal.SIGTERM),
         ("\x1bm", signal.SIGTERM, 128 + signal.SIGTERM),
-        ("\x18", signal.SIGTERM, 128 + signal.SIGTERM),
     ],
 )
 def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signals | str, code: int):

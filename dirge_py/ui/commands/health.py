@@ -72,7 +72,7 @@ async def _agrees(front: FrontEnd) -> bool:
         is_open=False,
     )
     answers = await front.form([question])
-    return bool(answers) and answers[0].chosen == (_YES,)
+    return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
 
 
 async def _examined(app: "DirgeApp", cwd: Path) -> "list[Finding]":

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing",
     "screen": "Screen",
+    "search": "Searching earlier prompts",
+    "reading": "Reading back",
+    "find": "Finding text",
+    "shell": "A command of one's own",
     "list": "Lists",
     "dialog": "Questions about permission",
     "hunks": "A change, hunk by hunk",
