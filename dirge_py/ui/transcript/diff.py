@@ -73,10 +73,11 @@ def paint_rows(
     is_whole: bool = False,
     split: bool = False,
     muted: bool = False,
+    digits: int = 0,
 ) -> Painted:
     """Rows as lines of at most `width` cells; of changed pairs of lines the words are marked.
 
-    `muted`: all of it is dim, nothing is marked.
+    `muted`: all of it is dim, nothing is marked. `digits`: the least room for line numbers.
     """
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
     painter = _Painter(
@@ -85,7 +86,7 @@ def paint_rows(
         indent=indent,
         is_whole=is_whole,
         muted=muted,
-        digits=len(str(max(numbers, default=0))),
+        digits=max(digits, len(str(max(numbers, default=0)))),
     )
     strips: list[Strip] = []
     hunks: list[int] = []
