@@ -13,6 +13,7 @@ from dirge_py.cli.arguments import (
 )
 from dirge_py.cli.completion_scripts import SCRIPTS, Flag, Place
 from dirge_py.cli.doctor import build_doctor_parser
+from dirge_py.cli.serve import build_serve_parser
 from dirge_py.cli.session_flags import VERBS as SESSION_VERBS
 from dirge_py.cli.session_flags import build_sessions_parsers
 from dirge_py.cli.signal import build_signal_parser
@@ -94,6 +95,7 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "why": _why,
     "config": _config,
     "sessions": _sessions,
+    "serve": _one(build_serve_parser),
     "trust": _one(build_trust_parser),
     "doctor": _one(build_doctor_parser),
     "turn": _one(build_turn_parser),

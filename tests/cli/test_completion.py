@@ -14,6 +14,8 @@ from dirge_py.cli.completion_scripts import SCRIPTS
 from dirge_py.cli.session_flags import VERBS
 from dirge_py.errors import UsageError
 from tests.files.requirement import lacking
+from tests.headless.product import Product
+from tests.house.test_docs import SUBCOMMANDS
 
 BASH = """
 source "$1"; shift
@@ -99,6 +101,21 @@ def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
     assert {"--model", "--sandbox", "-p"} <= offered
     assert all(name in told for name in offered)
     assert "--effort" not in offered
+
+
+def test_every_subcommand_is_offered() -> None:
+    main = next(place for place in places() if place.name == "")
+
+    # `exec` is another program's word for -p, and hidden.
+    assert set(main.words) == set(SUBCOMMANDS) - {"exec"}
+
+
+def test_it_is_a_subcommand(product: Product) -> None:
+    ran = product.run("completion", "bash")
+
+    assert ran.exit_code == 0
+    assert "complete -o default -F _dirge dirge" in ran.stdout
+    assert product.run("completion", "--help").exit_code == 0
 
 
 @pytest.mark.parametrize(
