@@ -95,7 +95,7 @@ class DirgeApp(TerminalApp):
     def _make_widgets(self) -> None:
         ink = self.coloring.ink
         self.transcript = Transcript(ink, self.keymap)
-        self.find_bar = FindBar(self.panel_ink, self.keymap, self.transcript)
+        self.find_bar = FindBar(self.keymap, self.transcript)
         self.queue = QueuePanel(ink)
         self.proposals = ChoiceList(self.panel_ink, "proposals")
         self.picker = Picker(self.panel_ink, self.keymap)
@@ -173,7 +173,8 @@ class DirgeApp(TerminalApp):
     def _hear(self, event: LoopEvent) -> None:
         """Events of the conversation; another history takes the place of the one that is shown."""
         if not isinstance(event, HistoryMoved):
-            self._bridge.sink(event)
+            if not self.shell.has_shown(event):
+                self._bridge.sink(event)
             return
         # At once: what is said next belongs behind it.
         self._clear()
@@ -297,10 +298,12 @@ class DirgeApp(TerminalApp):
         return Clipboard(self.to_terminal, wanted=looks.clipboard).copy(text)
 
     def selected_text(self) -> str:
-        return self.composer.selected_text or self.transcript.selected_text
+        own = self.composer.selected_text or self.transcript.selected_text
+        return own or self.screen.get_selected_text() or ""
 
     def drop_selection(self) -> None:
         self.transcript.drop_selection()
+        self.screen.clear_selection()
         self.composer.move_cursor(self.composer.cursor_location)
 
     @property

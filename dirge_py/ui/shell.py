@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from textual.widgets import Static
 
 from dirge_py.errors import DirgeError
-from dirge_py.events import MessageEnd
+from dirge_py.events import LoopEvent, MessageEnd
+from dirge_py.messages import UserMessage
 from dirge_py.talk.ran import words_about
 from dirge_py.ui.panels.shell_box import ShellBox
 
@@ -32,6 +33,7 @@ class PersonsShell:
         self._begun = b""
         self._is_busy = False
         self._sign = ""
+        self._shown: list[UserMessage] = []
 
     def takes(self, text: str) -> bool:
         """Whether what was typed is a command for the shell."""
@@ -71,6 +73,13 @@ class PersonsShell:
             app.give_back(text)
         finally:
             self._is_busy = False
+
+    def has_shown(self, event: LoopEvent) -> bool:
+        """Whether this tells of a command whose output stands in the transcript already."""
+        if not isinstance(event, MessageEnd) or event.message not in self._shown:
+            return False
+        self._shown = [message for message in self._shown if message != event.message]
+        return True
 
     def take_focus(self) -> None:
         """Give the keys to the command that runs, if one is to be seen, else to the input."""
@@ -113,13 +122,19 @@ class PersonsShell:
     async def _tell(
         self, command: str, finished: "Finished", conversation: "Conversation", *, is_told: bool
     ) -> None:
+        """Show what it came to, now; a run may take it up later."""
         app = self._app
         message = words_about(command, finished)
-        if is_told:
-            await conversation.inserts.put_in(message)
-            if message in conversation.inserts.waiting:
-                app.hint("The model is told at the next boundary.")
-            return
         app.catch_up()
         app.chronicle.hear(MessageEnd(message))
         app.transcript.redraw()
+        if not is_told:
+            return
+        self._shown.append(message)
+        try:
+            await conversation.inserts.put_in(message)
+        except DirgeError as error:
+            self._shown.remove(message)
+            app.say(error.message, tone="warning")
+        if message in conversation.inserts.waiting:
+            app.hint("The model is told at the next boundary.")

@@ -13,6 +13,9 @@ MODULE_OWNERS = {
     "socket": ("providers/", "web/", "processes/sandbox/"),
     "httpx": ("providers/", "web/"),
     "textual": ("ui/",),
+    "prompt_toolkit": ("line/",),
+    "aiohttp": ("serve/",),
+    "textual_serve": ("serve/",),
     "tree_sitter": ("permission/", "semantic/"),
     "yaml": ("context/",),
     "justhtml": ("web/",),
@@ -50,7 +53,12 @@ STARTERS = ("processes/",)
 LISTENERS = ("processes/sandbox/proxy.py", "processes/sandbox/relay.py")
 """Who may wait for connections: the way out of a sandbox, in a folder or a network of its own."""
 
-SHELLS = ("processes/launch.py", "processes/sandbox/bubblewrap.py", "processes/sandbox/seatbelt.py")
+SHELLS = (
+    "processes/launch.py",
+    "processes/pty_command.py",
+    "processes/sandbox/bubblewrap.py",
+    "processes/sandbox/seatbelt.py",
+)
 """Who may start a shell: for the command lines that a model or a person wrote, and no others."""
 
 LINE_READERS = ("cli/choices.py", "cli/trust.py", "processes/sandbox/")

@@ -1,7 +1,6 @@
 """`! command`: the person's own commands, in a terminal above the input."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -134,11 +133,37 @@ async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(room: Roo
         await d.until(lambda: d.app.has_calls_running)
         await d.send("! echo mine")
         await d.until(lambda: d.talk.inserts.waiting)
+        assert d.text.count("\n  mine") == 1
         d.let_go()
         await d.until(lambda: "I saw it." in d.text)
         await d.idle()
+        assert d.text.count("\n  mine") == 1
 
     assert room.heard() == ["build it", "The person ran `echo mine` (exit 0):\nmine"]
+
+
+async def test_one_command_at_a_time_and_the_second_stays_in_the_input(room: Room) -> None:
+    async with desk(room) as d:
+        await d.send("! sleep 60")
+        await d.until(lambda: is_open(d))
+        d.app.composer.focus()
+        await d.send("! echo two")
+        await d.until(lambda: d.app.composer.text == "! echo two")
+        d.app.shell.take_focus()
+        await d.pilot.press("escape")
+        await d.until(lambda: stored(d))
+
+        assert "two" not in stored(d)[0]
+
+
+async def test_what_a_guardrail_keeps_back_is_shown_and_not_told(room: Room) -> None:
+    room.configure('[[guardrail]]\non = "input"\nname = "words"\npattern = "hush"\n')
+    async with desk(room) as d:
+        await d.send("! echo hush")
+        await d.until(lambda: "guardrail" in d.text)
+
+        assert "\n  hush" in d.text
+        assert list(d.talk.messages) == []
 
 
 async def test_the_sign_says_where_it_goes_and_the_sign_alone_explains_itself(room: Room) -> None:
@@ -216,7 +241,7 @@ def test_the_emulator_answers_keeps_what_scrolls_out_and_survives_nonsense() -> 
     assert said == [b"\x1b[3;1R"]
 
     emulator.feed(
-        b"\x1b[>4;2m\x1b[<u\x1bP+q544e\x1b\\\x1b[38;5mok\x1b]0;title\x07" + os.urandom(3000)
+        b"\x1b[>4;2m\x1b[<u\x1bP+q544e\x1b\\\x1b[38;5mok\x1b]0;title\x07" + bytes(range(256)) * 4
     )
     emulator.feed(b"\x1bc\x1b[2J\x1b[Hstill there")
     while emulator.work(1):
