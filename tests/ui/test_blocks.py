@@ -19,6 +19,7 @@ from dirge_py.events import (
     RetryNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
+    ToolExecutionUpdate,
     TurnStart,
     UsageReported,
 )
@@ -388,6 +389,19 @@ def test_of_a_question_the_answers_are_shown() -> None:
     assert "rather not" in Told(*called("question", one, "The user would rather not.")).page.text
 
 
+def test_of_an_interrupted_command_the_end_of_what_it_wrote_stays() -> None:
+    call = {"tool_call_id": "c", "tool_name": "bash", "args": {"command": "make"}}
+    wrote = text_result("\n".join(f"line {n}" for n in range(9)))
+    told = Told(
+        START,
+        ToolExecutionStart(**call),
+        ToolExecutionUpdate(partial_result=wrote, **call),
+        AgentEnd(messages=(), outcome=Cancelled(reason="user")),
+    )
+
+    assert told.page.text.startswith("◌ bash make  interrupted\n  … 5 earlier lines\n  line 5\n")
+
+
 def test_a_command_of_the_persons_own_is_drawn_with_the_end_of_its_output() -> None:
     text = "The person ran `ls [x]` (exit 2):\n" + "\n".join(f"line {n}" for n in range(9))
     told = Told(MessageEnd(user_text(text, "shell")))
@@ -507,7 +521,7 @@ def test_every_block_knows_its_text_with_what_is_folded() -> None:
         DONE,
     )
     told.chronicle.diff(diff)
-    texts = "\n".join(block.text for block in told.page.blocks)  # type: ignore[attr-defined]
+    texts = "\n".join(block.text for block in told.page.blocks)
 
     for words in (
         *("prompt words", "answer *words*", "thought words", "make", "row 3", "aside words"),

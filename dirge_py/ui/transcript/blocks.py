@@ -37,6 +37,10 @@ class Block(Protocol):
     def can_expand(self) -> bool:
         """Is there more to see than it shows collapsed?"""
 
+    @property
+    def text(self) -> str:
+        """What it says, plain and whole, with what is folded away."""
+
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
         """Its lines, each at most `width` cells."""
 
@@ -62,7 +66,6 @@ class BlockBase:
 
     @property
     def text(self) -> str:
-        """What it says, plain and whole, with what is folded away."""
         return ""
 
     def changed(self) -> None:

@@ -166,7 +166,7 @@ class ToolBlock(BlockBase):
         if self.state in ("running", "asking"):
             return self._paint_output(lines[-_LINES_LIVE:], width, ink)
         lines = [line for line in lines if line.strip()]
-        if self._is_command:
+        if self._is_command or self.state == "aborted":
             return self._paint_end(lines, width, ink)
         shown = self._paint_output(lines[:_LINES_COLLAPSED], width, ink)
         hidden = len(lines) - _LINES_COLLAPSED
