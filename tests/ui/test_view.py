@@ -279,6 +279,32 @@ async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
         assert not s.marker
 
 
+async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with seat(room) as s:
+        await s.drag((3, 4), (30, 4))
+        await s.let_go(30, 4)
+        strips = s.d.app.screen._compositor.render_strips()
+        shown = "".join(x.text for x in strips[4] if x.style and x.style.reverse)
+
+        assert s.d.app.selected_text() in shown != ""
+
+
+async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
+    async with seat(room) as s:
+        await s.drag((3, 4), (30, 5))
+        await s.let_go(30, 5)
+        await s.d.pilot.press("ctrl+up", "up", "v", "up")
+        s.view.clear()
+        s.view.add(NoticeBlock("a new page"))
+        await s.settled()
+        await s.d.pilot.press("up", "down", "}", "[")
+        await s.d.pilot.pause()
+
+        assert not s.d.app.selected_text()
+        assert "a new page" in s.d.screen
+
+
 @pytest.mark.parametrize(
     "report",
     [

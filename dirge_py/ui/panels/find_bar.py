@@ -9,7 +9,6 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.transcript.layout import Place
 from dirge_py.ui.transcript.rows import Row
@@ -56,9 +55,8 @@ class FindBar(Horizontal):
     """
     BINDINGS: ClassVar = []
 
-    def __init__(self, ink: Ink, keymap: Keymap, transcript: Transcript) -> None:
+    def __init__(self, keymap: Keymap, transcript: Transcript) -> None:
         super().__init__(id="find-bar")
-        self._ink = ink
         self._keymap = keymap
         self._transcript = transcript
         self._input = _Query(self._take)
@@ -158,13 +156,20 @@ class FindBar(Horizontal):
         if self.is_open:
             search.ask(self._input.value)
         self._found.update("…" if search.query and search.hit is None else "")
-        await search.scan()
+        start = self._start_line()
+        await search.scan(start, lambda: self._show_first(start))
         if search.hit is None:
-            search.choose_near(self._start_line())
+            search.choose_near(start)
         for direction in self._steps:
             search.step(direction)
         self._steps.clear()
         self._show()
+
+    def _show_first(self, start: int) -> None:
+        """Show the match one will stand at, though not all are counted yet."""
+        search = self._transcript.search
+        if search.hit is None and search.choose_near(start) is not None:
+            self._show(more=" …")
 
     def _start_line(self) -> int:
         """Where one was when the bar was opened: typing more of a query begins there anew."""
@@ -173,7 +178,7 @@ class FindBar(Horizontal):
             return max(0, view.layout_of_blocks.height - view.lines_in_view)
         return view.layout_of_blocks.top(self._before.row) + self._before.line
 
-    def _show(self) -> None:
+    def _show(self, more: str = "") -> None:
         """Show the chosen match, and its number."""
         view, search = self._transcript, self._transcript.search
         hit = search.hit
@@ -183,6 +188,6 @@ class FindBar(Horizontal):
                 self._opened.append(hit.row)
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
-        words = f"{search.position()} of {search.total}" if hit else "not found"
+        words = f"{search.position()} of {search.total}{more}" if hit else "not found"
         self._found.update(words if search.query else "")
         view.refresh()

@@ -96,6 +96,7 @@ class Layout:
         self._fit_gap(below)
 
     def clear(self) -> None:
+        self._rows.drop()
         self._rows = Rows()
         self._drawn.clear()
         self._lines_kept = 0

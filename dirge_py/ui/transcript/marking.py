@@ -1,6 +1,6 @@
 """Parts of a drawn line in another look: what is selected, found, or at the cursor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.style import Style
 from textual.strip import Strip
@@ -26,12 +26,26 @@ def marked(strip: Strip, begin: int, end: int, style: Style) -> Strip:
 
 
 class Marks:
-    """What is selected and what was found, put on the lines that show it."""
+    """What is selected and what was found, put on the lines that show it.
 
-    def __init__(self, search: Search, selection: Selection, layout: Layout) -> None:
+    `is_colorless` tells whether a ground of another colour would not be seen.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        selection: Selection,
+        layout: Layout,
+        is_colorless: Callable[[], bool],
+    ) -> None:
+        self._is_colorless = is_colorless
         self._search = search
         self._selection = selection
         self._layout = layout
+
+    def pointed(self, ink: Ink) -> Style:
+        """The look of what is selected, or at the cursor."""
+        return CHOSEN if self._is_colorless() else ink.selection
 
     def put_on(self, strip: Strip, row: Row, line: int, ink: Ink) -> Strip:
         """A drawn line of a row, with its marks."""
@@ -40,7 +54,7 @@ class Marks:
         strip = _all_marked(strip, chosen, CHOSEN)
         part = self._selection.part_of(row)
         columns = self._layout.drawn(row).logical.cells_of(line, *part) if part else None
-        return marked(strip, *columns, ink.selection) if columns else strip
+        return marked(strip, *columns, self.pointed(ink)) if columns else strip
 
 
 def _all_marked(strip: Strip, columns: Sequence[tuple[int, int]], style: Style) -> Strip:

@@ -119,6 +119,11 @@ class Rows:
             self._number_from(bunch.number)
         self.revision += 1
 
+    def drop(self) -> None:
+        """Take all rows out, for whoever still holds one."""
+        for row in self:
+            row.bunch = None
+
     def set_height(self, row: Row, gap: int, lines: int) -> None:
         change = gap + lines - row.height
         row.gap, row.lines = gap, lines

@@ -4,7 +4,7 @@ import asyncio
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import Layout
@@ -63,12 +63,16 @@ class Search:
         self._texts = {}
         self._kept = 0
 
-    async def scan(self) -> None:
-        """Count the matches of every row that has changed since it was counted."""
+    async def scan(self, y: int = 0, told: Callable[[], None] = lambda: None) -> None:
+        """Count the matches of every row that has changed since it was counted.
+
+        Those from height `y` on come first, then those above it, from there upwards: as soon as
+        there is a match, `choose_near` knows it. `told` is called after every slice.
+        """
         pattern = self._pattern
         if pattern is None:
             return
-        waiting = [row for row in self._layout.rows if not self._is_counted(row)]
+        waiting = [row for row in self._rows_from(y) if not self._is_counted(row)]
         at = 0
         while at < len(waiting) and pattern is self._pattern:
             # Painting is another thread's: one huge block would take longer than a slice.
@@ -76,6 +80,7 @@ class Search:
             if pattern is self._pattern:
                 self._counts.update(found)
             at += len(found)
+            told()
 
     @property
     def total(self) -> int:
@@ -160,6 +165,17 @@ class Search:
         return found, marked
 
     # -- inside
+
+    def _rows_from(self, y: int) -> Iterator[Row]:
+        start = spot_at(self._layout, y)
+        row = start.row if start else None
+        while row is not None:
+            yield row
+            row = row.below
+        row = start.row.above if start else None
+        while row is not None:
+            yield row
+            row = row.above
 
     def _is_counted(self, row: Row) -> bool:
         counted = self._counts.get(row)

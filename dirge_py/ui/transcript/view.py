@@ -75,7 +75,7 @@ class Transcript(ScrollView, can_focus=True):
         self.reading = Reading(self)
         self.folding = Folding(self)
         self._dragging = Dragging(self)
-        self._marks = Marks(self.search, self.selection, self._blocks)
+        self._marks = Marks(self.search, self.selection, self._blocks, lambda: self.app.no_color)
         self._is_moving = False
         self._changed_from: Block | None = None
         self._changed_all = True
@@ -238,7 +238,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._following.place
 
     @property
-    def sticks(self) -> bool:  # to the end
+    def sticks(self) -> bool:
         return self._following.is_on
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
@@ -355,7 +355,7 @@ class Transcript(ScrollView, can_focus=True):
                 strip = self._marks.put_on(strip, place.row, line, self._ink)
         cursor = self.reading.cursor
         if cursor is not None and cursor == place:
-            strip = marked(strip, 0, width, self._ink.selection + self._ink.strong)
+            strip = marked(strip, 0, width, self._marks.pointed(self._ink) + self._ink.strong)
         return self._news.put_on(strip, y, width, self._ink)
 
     # -- inside
