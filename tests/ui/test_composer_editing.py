@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
+from textual.drivers.headless_driver import HeadlessDriver
 
 from dirge_py.ui.prompt.kill_ring import KillRing
 from dirge_py.ui.prompt.pastes import LARGEST, Pastes
@@ -317,3 +318,38 @@ def test_a_huge_text_that_comes_back_is_one_placeholder():
     shown = pastes.recalled(text)
     assert shown == "[20001 lines from before]"
     assert pastes.expand(shown) == text
+
+
+# -- an editor
+
+
+async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_short(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    seen = room.project / "seen"
+    editor = room.project / "editor"
+    editor.write_text(f'#!/bin/sh\ncp "$1" {seen}\nprintf "and more" >> "$1"\n')
+    editor.chmod(0o700)
+    monkeypatch.setenv("VISUAL", str(editor))
+    monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
+    async with desk(room) as d:
+        await d.type("see ")
+        await d.paste(TWELVE)
+        await d.pilot.press("ctrl+x", "ctrl+e")
+        await d.until(lambda: d.app.composer.text == f"see {PLACEHOLDER}and more")
+        assert seen.read_text() == f"see {TWELVE}"
+
+
+# -- its size
+
+
+@pytest.mark.parametrize(("height", "rows"), [(24, 8), (10, 5)])
+async def test_it_grows_to_eight_rows_and_to_half_of_a_small_screen(
+    room: Room, height: int, rows: int
+):
+    async with desk(room, size=(80, height)) as d:
+        d.app.composer.put("\n" * 30)
+        await d.until(lambda: d.app.composer.size.height == rows)
+        d.app.composer.put("")
+        await d.until(lambda: d.app.composer.size.height == 1)
+        assert d.app.composer.size.height == 1

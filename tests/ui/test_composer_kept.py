@@ -141,7 +141,11 @@ def test_a_killed_program_has_the_draft_again(tmp_path: Path):
         terminal.press("hi\r")
         terminal.read_until("Hello there.")
         terminal.press("half\x1b[32ua\x1b[32uth\x1b[228;2;196uught\x1b[64u")
-        until(lambda: any("half a thÄught@" in f.read_text() for f in state.rglob("*.jsonl")))
+        until(
+            lambda: any(
+                "half a thÄught@" in f.read_text() for f in state.glob("sessions/*/*.jsonl")
+            )
+        )
         terminal.child.send_signal(signal.SIGKILL)
         terminal.finish()
 
