@@ -44,7 +44,6 @@ class TerminalLines:
         label: Callable[[], str],
         interrupt: Callable[[], object],
         completer: Completer,
-        earlier: Iterable[str] = (),
         input: Input | None = None,  # noqa: A002 - prompt_toolkit's word
         output: Output | None = None,
     ) -> None:
@@ -52,8 +51,6 @@ class TerminalLines:
         self._input = input or create_input()
         self._output = output or _plain_output()
         self._history = InMemoryHistory()
-        for prompt in earlier:
-            self._history.append_string(prompt)
         self._open = ExitStack()
         self._label = label
         self._completer = completer
@@ -109,8 +106,7 @@ class TerminalLines:
             if text is None or text == _INTERRUPTED:
                 return None
             if text != _SET_ASIDE:
-                if text.strip():
-                    self._history.append_string(text)
+                self.remember([text])
                 return text
         return None
 
@@ -126,6 +122,11 @@ class TerminalLines:
         if text == _INTERRUPTED:
             raise Interrupted
         return None if text == _SET_ASIDE else text
+
+    def remember(self, prompts: Iterable[str]) -> None:
+        for prompt in prompts:
+            if prompt.strip() and self._history.get_strings()[-1:] != [prompt]:
+                self._history.append_string(prompt)
 
     def put_back(self, line: str) -> None:
         self.put(line)
@@ -224,7 +225,8 @@ class TerminalLines:
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            event.current_buffer.validate_and_handle()
+            # Not accepted by the buffer, which would keep answers among the earlier prompts.
+            event.app.exit(result=event.current_buffer.text)
 
         @keys.add("escape", "enter")
         def _(event: KeyPressEvent) -> None:
@@ -236,7 +238,7 @@ class TerminalLines:
             if not self._is_free.is_set():
                 event.app.exit(result=_INTERRUPTED)
             elif buffer.text:
-                self._history.append_string(buffer.text)
+                self.remember([buffer.text])
                 buffer.reset()
             else:
                 self._interrupt()

@@ -8,6 +8,7 @@ from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.line.start import LineStart
 from dirge_py.talk.busy import question_about, way_from
+from dirge_py.talk.talk import typed_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -62,6 +63,7 @@ class Opening:
             conversation = other
         self._take_up(conversation)
         if before is not None:
+            before.unsent.let_go()
             before.subscribe(self._hear_last_words)
             await before.close()
         if conversation.interruption is not None:
@@ -105,5 +107,16 @@ class Opening:
         taken = repl.commands.use_plugins(conversation.plugins)
         for notice in (*conversation.notices, *taken):
             repl.say(notice)
-        if conversation.unsent.draft:
-            repl.give_back(conversation.unsent.draft)
+        if not repl.source.is_script:
+            self._give_back(conversation)
+
+    def _give_back(self, conversation: "Conversation") -> None:
+        """What was typed before: earlier prompts, and what was never sent."""
+        unsent = conversation.unsent
+        unsent.take_over()
+        if unsent.prompts is not None:
+            self._repl.source.remember(unsent.prompts.load())
+        said = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
+        self._repl.source.remember(map(typed_text, said))
+        if unsent.draft:
+            self._repl.give_back(unsent.draft)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import termios
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dirge_py.line.paper import Paper
 from dirge_py.line.source import Interrupted
@@ -68,6 +68,9 @@ class PlainLines:
         if self.is_script and isinstance(line, str):
             self._paper.line(f"{label}{line}")
         return line if isinstance(line, str) else None
+
+    def remember(self, prompts: Iterable[str]) -> None:
+        """There is no way back to them here."""
 
     def put_back(self, line: str) -> None:
         self._lines.appendleft(line)

@@ -96,8 +96,9 @@ class Repl:
         conversation = self.opened = self.talk.conversation
         self.source.stop()
         if conversation is not None:
-            if draft := self.source.draft:
-                conversation.unsent.keep_draft(draft)
+            if not self.source.is_script:
+                conversation.unsent.keep_draft(self.source.draft)
+            conversation.unsent.close()
             conversation.subscribe(self._hear_last_words)
         await self.talk.close()
         for task in list(self._tasks):
@@ -155,6 +156,7 @@ class Repl:
     async def _send(self, line: str) -> None:
         before = len(self.talk.waiting)
         self._sends += 1
+        self._keep_prompt(line)
         try:
             await self.talk.say(line, "now")
         finally:
@@ -163,6 +165,11 @@ class Repl:
         waiting = self.talk.waiting
         if len(waiting) > before and waiting[-1].kind == "steering":
             self.say("Waits to steer the run: it is read before the next turn.")
+
+    def _keep_prompt(self, line: str) -> None:
+        conversation = self.talk.conversation
+        if conversation is not None and conversation.unsent.prompts is not None:
+            conversation.unsent.prompts.add(line)
 
     async def _rested(self) -> None:
         """Wait until nothing goes on."""

@@ -1,5 +1,6 @@
 """Where lines come from: the Protocol of whoever reads them, and what ends a wait."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 
@@ -31,6 +32,9 @@ class LineSource(Protocol):
         Raises:
             Interrupted: Ctrl+C instead of an answer.
         """
+
+    def remember(self, prompts: Iterable[str]) -> None:
+        """Earlier prompts, oldest first, to be taken again where lines are edited."""
 
     def put_back(self, line: str) -> None:
         """Let this be the next line: it was read, and was meant for somebody else."""

@@ -130,9 +130,9 @@ async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[st
         server.gate.port = runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
         tell(f"http://{shown}:{server.gate.port}/?token={server.gate.token}")
-        number = await stopped
+        caught = await stopped
     finally:
         await runner.cleanup()
-        for number_of_signal in _ENDING_SIGNALS:
-            loop.remove_signal_handler(number_of_signal)
-    return 0 if number == signal.SIGINT else 128 + number
+        for number in _ENDING_SIGNALS:
+            loop.remove_signal_handler(number)
+    return 0 if caught == signal.SIGINT else 128 + caught

@@ -18,13 +18,13 @@ BUILT = set(
     --permission-mode --yolo --accept-all --restrictive
     --allow --deny --allowedTools --disallowedTools --on-ask
     --sandbox --tools --no-tools --add-dir -C --cwd
-    --max-turns --max-cost --max-tokens --timeout
+    --max-turns --max-cost --max-tokens --timeout --line
     --system-prompt --system-prompt-file --append-system-prompt --append-system-prompt-file
     --prompt --config --no-context-files --no-color -v --verbose --version -h --help
     """.split()  # noqa: SIM905
 )
 NOT_BUILT = [
-    *("--agent", "--json-schema", "--plan", "--line", "--record", "--api-key"),
+    *("--agent", "--json-schema", "--plan", "--record", "--api-key"),
 ]
 HIDDEN = {
     "--effort",

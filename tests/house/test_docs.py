@@ -16,7 +16,17 @@ from typing import Any, get_args
 import pytest
 
 from dirge_py import slash
-from dirge_py.cli import arguments, completion, doctor, main, session_flags, signal, trust, why
+from dirge_py.cli import (
+    arguments,
+    completion,
+    doctor,
+    main,
+    serve,
+    session_flags,
+    signal,
+    trust,
+    why,
+)
 from dirge_py.cli import config as config_cli
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
@@ -42,6 +52,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHER_PROGRAMS = {"--pre"}
 OF_SLASH_COMMANDS = {"--chain", "--file", "--undo", "--user"}
 EXAMPLE_ALIASES = {"/m"}
+OF_LINE_MODE = {"/queue"}
 SUBCOMMANDS = (
     "completion",
     "config",
@@ -49,6 +60,7 @@ SUBCOMMANDS = (
     "doctor",
     "exec",
     "resume",
+    "serve",
     "sessions",
     "signal",
     "trust",
@@ -90,6 +102,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         why.build_parser(),
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
+        serve.build_serve_parser(),
         signal.build_signal_parser(),
         completion.build_completion_parser(),
         *session_flags.build_sessions_parsers(),
@@ -223,7 +236,7 @@ def test_no_page_names_a_flag_that_does_not_exist(path: Path) -> None:
 def test_no_page_names_a_command_that_does_not_exist(path: Path) -> None:
     found = {span.split()[0] for span in spans(path.read_text(encoding="utf-8")) if span[0] == "/"}
     named = {name for name in found if re.fullmatch(r"/[a-z:][\w:-]*", name)}
-    assert named - command_names() - EXAMPLE_ALIASES == set()
+    assert named - command_names() - EXAMPLE_ALIASES - OF_LINE_MODE == set()
 
 
 def test_no_words_of_the_program_name_a_subcommand_that_does_not_exist() -> None:

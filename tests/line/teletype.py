@@ -51,6 +51,7 @@ class Teletype:
             choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
         self.opened.append(self.room.build(asker, choice))
         self.opened[-1].set_mode(self._mode)
+        self.opened[-1].unsent.keep_beside(self.room.state_dir / "project" / "typed", str)
         return self.opened[-1]
 
     @property
@@ -63,9 +64,10 @@ class Teletype:
 
     async def until(self, holds: Callable[[], object]) -> None:
         end = time.monotonic() + LIMIT_S
+        never = asyncio.get_running_loop().create_future()
         while not holds():
             assert time.monotonic() < end, self.told
-            await asyncio.sleep(0.002)
+            await asyncio.wait([never], timeout=0.002)
 
     async def tells(self, text: str) -> None:
         await self.until(lambda: text in self.told)

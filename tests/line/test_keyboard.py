@@ -150,6 +150,21 @@ async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(roo
         assert "> well?\nYes.\n" in later.told
 
 
+async def test_up_brings_back_the_prompts_of_the_project_and_no_answers(room: Room) -> None:
+    room.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = Teletype(room)
+    async with keyboard(tty) as keys:
+        await keys.send("make it")
+        await keys.answer("Question: allow bash?", "n")
+        await tty.tells("Done.")
+
+    later = Teletype(room)
+    async with keyboard(later) as keys:
+        await later.until(lambda: later.repl.is_ready)
+        keys.press("\x1b[A")
+        await later.until(lambda: later.repl.source.draft == "make it")
+
+
 async def test_a_session_in_use_can_be_gone_on_with_as_a_copy(room: Room) -> None:
     room.model.will_say("because of the linker").will_say("Now this.")
     async with room.open() as other:
