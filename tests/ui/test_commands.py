@@ -146,8 +146,7 @@ async def test_what_may_follow_a_command_is_offered(room: Room):
             ("/sessions cu", "current"),
             ("/compact --", "--undo"),
         ):
-            d.app.composer.put("")
-            await d.type(line)
+            d.app.composer.put(line)
             await d.until(
                 lambda offered=offered: offered in [each.label for each in d.app.proposals.choices]
             )
