@@ -141,7 +141,7 @@ async def test_at_proposes_files_that_git_would_not_ignore(room: Room):
     async with desk(room) as d:
         await d.type("look at @")
         await d.until(lambda: d.app.proposals.is_open)
-        assert [c.label for c in d.app.proposals.choices] == [".gitignore", "src/", "src/parser.py"]
+        assert {c.label for c in d.app.proposals.choices} == {"src/", "src/parser.py"}
         await d.type("prs")
         await d.until(lambda: [c.label for c in d.app.proposals.choices] == ["src/parser.py"])
         await d.pilot.press("enter")
