@@ -120,9 +120,7 @@ class Reading:
         only = ["--", path] if path else []
         with self._folder.scratch() as scratch:
             written = scratch / "difference"
-            command = self._git.command(
-                "diff-tree", *options, before, after, *only, stdout=written
-            )
+            command = self._git.command("diff-tree", *options, before, after, *only, stdout=written)
             try:
                 await self._run(command)
             except GitFailed as error:
