@@ -59,7 +59,7 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
         tmux.enter("mind the tabs")
         tmux.sees("steers next: mind the tabs")
         (tmp_path / "go").touch()
-        tmux.sees("steered in, delivered at turn 2")
+        tmux.sees("steered in → delivered at turn 2")
         tmux.sees("As you say.")
         assert "mind the tabs" in str(service.requests[1].json["messages"][-1])
 

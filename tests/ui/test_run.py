@@ -50,7 +50,7 @@ async def test_enter_during_a_run_steers_and_the_delivery_is_shown(room: Room):
         await d.idle()
 
         assert "q:1" not in d.screen
-        assert "steered in, delivered at turn 2" in d.text
+        assert "steered in → delivered at turn 2" in d.text
         assert "look at CI first" in room.heard(1)[-1]
 
 
@@ -79,7 +79,7 @@ async def test_tab_during_a_run_queues_for_after_it(room: Room):
         await d.until(lambda: "when done: then write a test" in d.screen)
         d.let_go()
         await d.idle()
-        await d.until(lambda: "queued, delivered when the agent was done" in d.text)
+        await d.until(lambda: "queued → delivered at turn 3" in d.text)
 
         assert d.text.index("All done.") < d.text.index("then write a test")
         assert room.heard()[-1] == "then write a test"
@@ -234,7 +234,8 @@ async def test_a_stored_conversation_is_shown_when_it_is_resumed(room: Room):
         before, stored = d.text, d.talk.session_id or ""
 
     async with desk(room, resumes=stored) as d:
-        said = before[before.index("›") :]
+        # What the run came to is told once, when it ends.
+        said = before[before.index("›") : before.index("\n\n2 turns")]
         assert said in d.text
         assert "Back in this session, with fake/gpt-4o, mode standard." in d.text
         await d.pilot.press("up")

@@ -108,15 +108,11 @@ class Chronicle:
 
     def tell(self, messages: Iterable[Message]) -> None:
         """Write stored messages, as they would have come live."""
-        turns = 0
         for message in messages:
             match message:
                 case UserMessage():
-                    turns = 0 if message.origin == "user" else turns
-                    self._turn = turns + 1
-                    self._user(message)
+                    self._user(message, is_live=False)
                 case AssistantMessage():
-                    turns += 1
                     self._stored_answer(message)
                 case ToolResultMessage():
                     block = self._tool(message.tool_call_id, message.tool_name)
@@ -141,7 +137,7 @@ class Chronicle:
             case MessageUpdate():
                 self._update(event)
             case MessageEnd(message=UserMessage() as message):
-                self._user(message)
+                self._user(message, is_live=True)
             case MessageEnd(message=AssistantMessage() as message):
                 self._end_answer(message)
             case PermissionAsked():
@@ -287,7 +283,7 @@ class Chronicle:
 
     # -- what others said
 
-    def _user(self, message: UserMessage) -> None:
+    def _user(self, message: UserMessage, *, is_live: bool) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
         if message.origin in sources:
             self._page.add(shown.AsideBlock(message.text, source=sources[message.origin]))
@@ -298,8 +294,10 @@ class Chronicle:
             self._page.add(ShellBlock(command, output, how=how))
             return
         ways = {"steering": "steered in", "follow_up": "queued"}
-        way = ways.get(message.origin)
-        label = f"{way} → delivered at turn {self._turn}" if way else ""
+        label = ways.get(message.origin, "")
+        if label and is_live:
+            # What is stored does not tell in which turn of which run that was.
+            label += f" → delivered at turn {self._turn}"
         self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
 
     def _attached(self, message: UserMessage) -> Sequence[str]:
