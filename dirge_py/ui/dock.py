@@ -71,7 +71,7 @@ class QuestionDock:
             return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking", "only-asking")
         await panel.remove()
-        app.composer.focus()
+        app.shell.take_focus()
         app.standing_changed()
 
     def stop_run(self) -> None:
@@ -86,13 +86,13 @@ class QuestionDock:
         try:
             return await self._app.picker.ask(title, choices, current)
         finally:
-            self._app.composer.focus()
+            self._app.shell.take_focus()
 
     async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         try:
             return await self._app.line_question.ask(title, value=value, hidden=hidden)
         finally:
-            self._app.composer.focus()
+            self._app.shell.take_focus()
 
     def _fit(self, panel: DockedPanel[Any], height: int) -> None:
         is_small = height < _SMALL_HEIGHT
