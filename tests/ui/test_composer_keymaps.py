@@ -156,10 +156,10 @@ async def test_a_command_is_chosen_with_enter_also_where_enter_queues(room: Room
 
 async def test_a_stashed_draft_is_told_of_and_comes_back(room: Room):
     async with desk(room) as d:
-        await d.type("a long thought")
+        d.app.composer.put("a long thought")
         await d.pilot.press("ctrl+s")
         await d.until(lambda: "1 draft stashed, Ctrl+S takes it back" in d.screen)
-        await d.type("another")
+        d.app.composer.put("another")
         await d.pilot.press("ctrl+s")
         await d.until(lambda: "2 drafts stashed, Ctrl+S takes the last back" in d.screen)
         await d.pilot.press("ctrl+s")
