@@ -16,6 +16,7 @@ class _Screen(Screen[None], inherit_bindings=False):
     """A screen without keys of its own: Tab would take the focus out of what is being written."""
 
     BINDINGS: ClassVar = []
+    AUTO_FOCUS = None  # The app says who hears keys; until then it hears them itself.
 
 
 class TerminalApp(App[int], inherit_bindings=False):

@@ -119,6 +119,15 @@ def test_after_a_kill_the_next_start_works(tmp_path: Path):
     assert left_on(terminal.output) == []
 
 
+def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path):
+    terminal = Terminal(cwd=tmp_path, owns_it=True)
+    terminal.read_until("❯")
+    terminal.press("\x03\x03")
+    assert terminal.finish() in (0, 128 + signal.SIGINT)
+    assert left_on(terminal.output) == []
+    assert b"Traceback" not in terminal.output
+
+
 def test_a_bad_mouse_report_and_an_unknown_answer_are_not_typed(tmp_path: Path):
     terminal = Terminal(cwd=tmp_path)
     terminal.read_until("ready")
