@@ -222,7 +222,8 @@ def stream(screen: Screen, folder: Path) -> str:
     stored = datetime.fromisoformat(json.loads(ended)["ts"]).timestamp()
     tokens = sum(len(f"word{number} ") for number in range(TOKENS_PER_S)) / 4
     return (
-        f"stream begins after {waited_s:.2f} s, {tokens / took:.0f} tokens/s, {frames / took:.1f} frames/s, the last one "
+        f"stream begins after {waited_s:.2f} s, "
+        f"{tokens / took:.0f} tokens/s, {frames / took:.1f} frames/s, the last one "
         f"{(shown_at - stored) * 1000:+.0f} ms after the answer was stored, "
         f"{cpu / tokens * 1e6:.0f} µs CPU per token"
     )
