@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.abort import AbortSignal
@@ -68,9 +67,14 @@ class Conversation(Choices):
         self.timeline = Timeline(
             parts.recorder, parts.snapshots, report=self.report, check_idle=self._check_idle
         )
+        self.timeline.uncommitted = parts.uncommitted
         """The way to other points of the session, and back."""
         self.unsent = Unsent(parts.recorder, has_begun=bool(parts.history))
         """What was typed and is no message yet, kept for the next start."""
+        self.cwd = parts.cwd
+        self.asset_dir = parts.asset_dir
+        """Where pictures are that were attached; None where they are kept nowhere."""
+        self.instruction_files = parts.instruction_files
         self.memory = parts.memory
         """What is kept from one session to the next; None where nothing is."""
         self.durable = parts.durable
@@ -94,10 +98,6 @@ class Conversation(Choices):
     @property
     def session_id(self) -> str | None:
         return self._parts.recorder.session_id if self._parts.recorder else None
-
-    @property
-    def cwd(self) -> Path:
-        return self._parts.cwd
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -129,10 +129,6 @@ class Conversation(Choices):
     def is_compacting(self) -> bool:
         """Whether `compact` is under way: no run can start until it is done."""
         return self._is_compacting
-
-    @property
-    def instruction_files(self) -> Sequence[str]:
-        return self._parts.instruction_files
 
     @property
     def notices(self) -> Sequence[str]:

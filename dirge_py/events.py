@@ -127,12 +127,16 @@ class ToolExecutionEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReported:
-    """Tokens of one model call. `cost_usd` is None when the price is unknown."""
+    """Tokens of one model call. `cost_usd` is None when the price is unknown.
+
+    `role` says what a model was asked for on the side; "" for the answer of a turn.
+    """
 
     type: ClassVar[str] = "usage"
     usage: Usage
     model: str = ""
     cost_usd: float | None = None
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dirge_py.context.named_prompts import PromptBook
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
+    from dirge_py.session.difference import Uncommitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,11 +152,12 @@ class Parts:
     `view` takes it back; `context_report` tells what would be sent of these messages. `on_waiting`
     is asked when the last event of a run that waits was recorded. `bind_tools` makes tools ready
     for the loop that come later than `tools`. `snapshots` are those of the project's files, None
-    where none are kept. `for_fork` makes what a fork with this model (`alias/id`) needs of its own;
-    without it a fork shares everything. `sandbox` is the kind that commands run in, "" for none.
-    `durable` is the engine that model and tool calls go through. `memory` is what is kept from one
-    session to the next; `on_run_end` is awaited before the end of a run is told. `before_close` may
-    still record something, `on_close` no longer.
+    where none are kept; `uncommitted` tells what differs from the last commit there. `asset_dir` is
+    where pictures are that were attached. `for_fork` makes what a fork with this model (`alias/id`)
+    needs of its own; without it a fork shares everything. `sandbox` is the kind that commands run
+    in, "" for none. `durable` is the engine that model and tool calls go through. `memory` is what
+    is kept from one session to the next; `on_run_end` is awaited before the end of a run is told.
+    `before_close` may still record something, `on_close` no longer.
     """
 
     cwd: Path
@@ -171,6 +173,7 @@ class Parts:
     gate: Gate | None = None
     recorder: Recorder | None = None
     snapshots: Snapshots | None = None
+    uncommitted: "Uncommitted | None" = None
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     instruction_files: Sequence[str] = ()
     notices: Sequence[str] = ()
@@ -193,6 +196,7 @@ class Parts:
     plugins: Plugins | None = None
     shells: "Shells | None" = None
     prompts: "PromptBook | None" = None
+    asset_dir: Path | None = None
     sandbox: str = ""
     durable: DurableContext | None = None
     memory: MemoryProvider | None = None

@@ -16,6 +16,7 @@ from dirge_py.events import (
     MessageStart,
     MessageUpdate,
     PermissionAnswered,
+    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -116,7 +117,7 @@ class Story:
             case HistoryMoved():
                 say("The session stands at another point now. What was said up to it:")
                 self.tell(event.messages)
-            case EscalationActivated() | RepairStats():
+            case EscalationActivated() | RepairStats() | PlanPhase():
                 say(event.message)
             case UsageReported():
                 self._spent.take_in(event, None)

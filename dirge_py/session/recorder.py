@@ -242,9 +242,9 @@ class Recorder:
                 self._calls[call_id].is_told = True
             case ToolExecutionEnd(deferred=False):
                 self._keep_result(event)
-            case UsageReported(usage=usage, model=model, cost_usd=cost_usd):
-                counts = encode_usage(usage)
-                self._save("usage", {"usage": counts, "model": model, "cost_usd": cost_usd})
+            case UsageReported(usage=usage, model=model, cost_usd=cost_usd, role=role):
+                told = {"usage": encode_usage(usage), "model": model, "cost_usd": cost_usd}
+                self._save("usage", {**told, "role": role} if role else told)
             case ContextReplaced(messages=messages):
                 self._message_count = len(messages)
                 self._save("context", {"messages": [encode_message(m) for m in messages]})

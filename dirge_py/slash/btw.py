@@ -1,5 +1,6 @@
 """`/btw`: a question on the side, which the conversation never hears of."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
@@ -25,7 +26,7 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
 
     def count(event: LoopEvent) -> None:
         if isinstance(event, UsageReported):
-            conversation.report(event)
+            conversation.report(replace(event, role="btw"))
 
     aside = await conversation.fork(ChildSpec(history="frozen", tools=(), max_turns=1))
     aside.subscribe(count)

@@ -19,7 +19,6 @@ from dirge_py.ui import commands
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
 from dirge_py.ui.chords import Chords
-from dirge_py.ui.clipboard import Clipboard
 from dirge_py.ui.coloring import Coloring
 from dirge_py.ui.dock import QuestionDock
 from dirge_py.ui.front import TuiFront
@@ -39,6 +38,7 @@ from dirge_py.ui.prompt.key_hint import key_hint
 from dirge_py.ui.prompt.pictures import Pictures
 from dirge_py.ui.prompt.proposer import Proposer
 from dirge_py.ui.pulse import Pulse
+from dirge_py.ui.selected import Selected
 from dirge_py.ui.shell import PersonsShell
 from dirge_py.ui.start import TuiStart
 from dirge_py.ui.surroundings import Surroundings
@@ -83,6 +83,7 @@ class DirgeApp(TerminalApp):
         self.opening = Opening(self, start)
         self.pulse = Pulse(self)
         self.chords = Chords(self)
+        self.selected = Selected(self)
         self._bridge = Bridge(self.post_message)
         self._actions = Actions(self)
         self._chronicle: Chronicle | None = None
@@ -149,6 +150,7 @@ class DirgeApp(TerminalApp):
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
                 clock=self.clock,
+                assets=self.talk.conversation.asset_dir if self.talk.conversation else None,
             )
         assert self._chronicle is not None
         return self._chronicle
@@ -291,20 +293,6 @@ class DirgeApp(TerminalApp):
         await self.surroundings.close()
 
     # -- the rest
-
-    def copy(self, text: str) -> str:
-        """Put `text` on the clipboard; returns what can truthfully be said of that."""
-        looks = self.opening.looks
-        return Clipboard(self.to_terminal, wanted=looks.clipboard).copy(text)
-
-    def selected_text(self) -> str:
-        own = self.composer.selected_text or self.transcript.selected_text
-        return own or self.screen.get_selected_text() or ""
-
-    def drop_selection(self) -> None:
-        self.transcript.drop_selection()
-        self.screen.clear_selection()
-        self.composer.move_cursor(self.composer.cursor_location)
 
     @property
     def panel_ink(self) -> Ink:

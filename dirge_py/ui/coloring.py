@@ -14,6 +14,7 @@ from dirge_py.errors import ConfigError
 from dirge_py.slash.base import Choice
 from dirge_py.ui.ink import ink_for, load_theme, theme_or_default
 from dirge_py.ui.look import textual_theme
+from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.theme_picker import ThemePicker
 from dirge_py.ui.theme_files import own_file
 
@@ -106,7 +107,8 @@ class Coloring:
         around = app.surroundings.widgets
         for widget in (app.transcript, app.queue, app.status, *around):
             widget.set_ink(self.ink)
-        for panel in (app.proposals, app.picker, app.shell.box):
+        asking = app.query(DockedPanel) if app.is_running else ()
+        for panel in (app.proposals, app.picker, app.shell.box, app.line_question, *asking):
             panel.set_ink(self.panel_ink)
 
     def _read_again(self) -> None:

@@ -77,7 +77,7 @@ class TuiFront:
         self._app.set_colors(name)
 
     def copy(self, text: str) -> str:
-        return self._app.copy(text)
+        return self._app.selected.copy(text)
 
     def show_diff(self, diff: str) -> None:
         self._app.chronicle.diff(diff)

@@ -35,7 +35,7 @@ class Pulse:
         """Show what time has changed."""
         app = self._app
         app.surroundings.beat += 1
-        if app.has_calls_running:
+        if app.chronicle.has_something_to_tick:
             app.chronicle.tick()
             app.transcript.redraw()
         app.standing_changed()

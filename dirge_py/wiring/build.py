@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.guards.limits import Spending
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -34,6 +33,7 @@ from dirge_py.wiring.context_view import (
     context_parts,
     file_reader,
     relay_to,
+    report_of,
     summarise_with,
 )
 from dirge_py.wiring.continuation import continuations
@@ -55,12 +55,9 @@ from dirge_py.wiring.restoring import queued_again, restore
 from dirge_py.wiring.room import Room, Site, open_room
 from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
-from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send
+from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send, typed_dir
+from dirge_py.wiring.uncommitted import uncommitted
 from dirge_py.wiring.workshop import Folders, Workshop
-
-if TYPE_CHECKING:
-    from dirge_py.context.report import ContextReport
-    from dirge_py.messages import Message
 
 
 def build(
@@ -156,6 +153,8 @@ class _Site:
             todo=room.todo,
             workspace=self.workspace,
             cwd=self.cwd,
+            typed_dir=typed_dir(self.config, self.cwd),
+            redact=self.redactor.redact,
         )
         return conversation
 
@@ -188,6 +187,10 @@ class _Site:
             gate=room.gate,
             recorder=recorder,
             snapshots=room.snapshots,
+            uncommitted=uncommitted(
+                self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
+            ),
+            asset_dir=room.folders.assets,
             list_sessions=self.store.list,
             instruction_files=self.prompt.project_files.paths,
             notices=self._notices(room.notices, loaded),
@@ -202,7 +205,7 @@ class _Site:
             prompt_checks=self._prompt_checks(),
             compact=partial(guards.context.compact, emit=self.relay),
             view=guards.context,
-            context_report=partial(self._report, guards, room),
+            context_report=partial(report_of, guards.context, self.prompt, room.toolbox.loop_tools),
             plugins=self.plugins,
             shells=self.machine.shells,
             sandbox=self.machine.sandbox,
@@ -255,16 +258,6 @@ class _Site:
                 on_close=self.on_close,
                 engine=self.engine,
             )
-        )
-
-    def _report(self, guards: Guards, room: Room, messages: "Sequence[Message]") -> "ContextReport":
-        tools = room.toolbox.loop_tools
-        names = [tool.name for tool in tools]
-        return guards.context.report(
-            messages,
-            system_prompt=self.prompt.text(names),
-            tools=tools,
-            sections=self.prompt.parts(names),
         )
 
     def _attacher(self, room: Room) -> GuardedAttacher:

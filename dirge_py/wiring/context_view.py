@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.calls import LoopTool
 from dirge_py.config.schema import Config
 from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
 from dirge_py.context.compaction import effective_window
@@ -31,6 +32,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message
 from dirge_py.outcomes import Failed
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.wiring.prompt import SystemPrompt
 
 if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport, report
@@ -322,3 +324,16 @@ def relay_to(store: OutputStore) -> Relay:
         return store.keep(name, content)
 
     return relay
+
+
+def report_of(
+    context: ContextHooks,
+    prompt: SystemPrompt,
+    tools: Sequence[LoopTool],
+    messages: Sequence[Message],
+) -> "ContextReport":
+    """What would be sent of `messages` with this prompt and these tools."""
+    names = [tool.name for tool in tools]
+    return context.report(
+        messages, system_prompt=prompt.text(names), tools=tools, sections=prompt.parts(names)
+    )

@@ -1,6 +1,7 @@
 """Models with a role besides the main one: whoever judges or summarises, asked one question."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from dirge_py.abort import AbortSignal
@@ -41,7 +42,8 @@ class Judges:
             ProviderError: the call failed, or the model declined.
             TimeoutError: it took longer than `[timeouts] judge_s`.
         """
-        return await self._answer(role_model(self.config, role), system, prompt, self.tell)
+        choice = role_model(self.config, role)
+        return await self._answer(choice, system, prompt, _as(role, self.tell))
 
     def judge(self, role: str, tell: Tell | None = None) -> Judge | None:
         """The model of a role as a judge; None where `[roles]` names none.
@@ -54,7 +56,7 @@ class Judges:
         choice = role_model(self.config, role)
 
         async def judge(system: str, prompt: str) -> str:
-            return await self._answer(choice, system, prompt, tell or self.tell)
+            return await self._answer(choice, system, prompt, _as(role, tell or self.tell))
 
         return judge
 
@@ -76,6 +78,11 @@ class Judges:
         if answer.stop_reason in ("error", "aborted"):
             raise ProviderError(answer.error_message or f"{choice.name} gave no answer.")
         return answer.text
+
+
+def _as(role: str, tell: Tell) -> Tell:
+    """Tell what the model was asked for, too."""
+    return lambda event: tell(replace(event, role=role))
 
 
 def unusable_roles(config: Config) -> list[str]:

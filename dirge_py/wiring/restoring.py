@@ -1,7 +1,7 @@
 """What a resumed session gets back of what was set, read and typed."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.conversation import Conversation
@@ -12,7 +12,7 @@ from dirge_py.session.history import Loaded
 from dirge_py.session.names import project_root
 from dirge_py.session.points import one_line, typed
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.unsent import stored_draft, stored_queue
+from dirge_py.session.unsent import stored_draft, stored_queue, stored_stash
 from dirge_py.tools.planning.todo_list import TodoList
 
 _QUEUE_SHOWN = 3
@@ -39,10 +39,13 @@ def restore(
     todo: TodoList,
     workspace: Workspace,
     cwd: Path,
+    typed_dir: Path,
+    redact: Callable[[str], str],
 ) -> None:
     """Give back what was typed and read, and have both follow the moves within the session.
 
-    What was read is kept at the end of each run.
+    What was read is kept at the end of each run; what is typed before anything was said, and the
+    prompts of all sessions, in `typed_dir`.
     """
     ledger, timeline = workspace.ledger, conversation.timeline
     root = project_root(cwd)
@@ -56,6 +59,8 @@ def restore(
         # Its messages may all lie on other branches.
         conversation.unsent.message_came()
     conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))
+    conversation.unsent.stash = stored_stash(loaded.settings.get("stash"))
+    conversation.unsent.keep_beside(typed_dir, redact)
     conversation.queue_again(stored_queue(loaded.settings.get("queue")))
 
 

@@ -13,7 +13,7 @@ from dirge_py.parts import PromptCheck
 from dirge_py.session.continuation import Continuation, check_continuation
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import Journal
-from dirge_py.session.names import project_root
+from dirge_py.session.names import project_id, project_root
 from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
 from dirge_py.wiring.options import SessionChoice
@@ -88,6 +88,11 @@ def open_store(config: Config, cwd: Path) -> Store:
     kept = config.session
     limits = Limits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
     return Store(folder, project_root(cwd), app_version=__version__, limits=limits)
+
+
+def typed_dir(config: Config, cwd: Path) -> Path:
+    """Where the prompts of the project around `cwd` are kept, and drafts of no session yet."""
+    return state_dir(config.origin.environment) / "typed" / project_id(project_root(cwd))
 
 
 def _open_to_continue(store: Store, continuation: Continuation) -> Journal:

@@ -42,6 +42,7 @@ class Desk:
         refusals: Sequence[DirgeError] = (),
         guard_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        no_color: bool = False,
         **start: Any,
     ) -> None:
         self.room = room
@@ -50,7 +51,9 @@ class Desk:
         self._resumes = resumes
         self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s, clock=clock)
+        self.app = DirgeApp(
+            TuiStart(**options), guard_s=guard_s, no_color=no_color, clock=clock
+        )
 
     def _open_first(self, asker: Asker) -> Conversation:
         if self._refusals:

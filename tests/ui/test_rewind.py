@@ -66,7 +66,7 @@ async def test_a_draft_is_kept_while_it_is_written_and_put_back_into_the_input(r
     async with desk(room) as d:
         await d.type("before anything was said")
         d.app.drafts.keep()
-        assert d.talk.unsent.draft == ""
+        assert d.talk.unsent.draft == "before anything was said"
         await d.pilot.press("enter")
         await d.until(lambda: d.sent)
         await d.idle()

@@ -41,9 +41,9 @@ class Stopping:
     async def stop(self) -> None:
         """Copy, else clear the input, else interrupt, else quit at the second press."""
         app = self._app
-        if selected := app.selected_text():
-            app.drop_selection()
-            app.hint(app.copy(selected))
+        if selected := app.selected.text:
+            app.selected.drop()
+            app.hint(app.selected.copy(selected))
             return
         now = time.monotonic()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now

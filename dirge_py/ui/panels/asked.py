@@ -91,7 +91,7 @@ def _paint_call(
         return paint_files(files, width, ink)
     if preview.kind == "diff":
         path = wrap([(visible_name(preview.path), ink.strong + ink.text)], width)
-        return [*path, *paint_diff(visible(preview.text), width, ink, is_whole=True)]
+        return [*path, *paint_diff(visible(preview.text), width, ink, is_whole=True, layout="auto")]
     side: Line = [("│ ", ink.warning)]
     shown = visible(_TRAILING.sub(_counted, preview.text))
     return wrap([(shown, ink.text)], width, first=side, rest=side)

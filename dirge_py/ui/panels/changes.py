@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.hunks import Change, Hunk
 from dirge_py.lib.spelled import visible_code, visible_name
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.selection import FileSelection
-from dirge_py.ui.transcript.lines import Span, fold, wrap
+from dirge_py.ui.transcript.diff import is_split, paint_rows
+from dirge_py.ui.transcript.diff_rows import Row, RowKind
+from dirge_py.ui.transcript.lines import wrap
 
 _CONTEXT = 3
 
@@ -40,49 +41,45 @@ def paint_hunk(file: FileSelection, number: int, width: int, ink: Ink) -> list[S
     if not change.hunks:
         words = "only moved" if file.moved_from else "an empty file"
         return wrap([(f"  {words}", ink.dim)], width)
-    rows = _rows(change, number, ink)
+    rows = _rows(change, number)
     digits = len(str(max(len(change.before), len(change.after))))
-    has_returns = _all_end_alike(change)
-    strips: list[Strip] = []
-    for line_number, sign, line, style in rows:
-        gutter: list[Span] = [(f"{line_number:>{digits}} ", ink.dim)]
-        look = style if number in file.accepted else ink.dim
-        text = sign + visible_code(_without_end(line, has_returns=has_returns))
-        strips += fold([(text, look)], width, prefix=gutter, is_whole=True)
-        if not line.endswith("\n"):
-            strips += fold([("no newline at the end", ink.dim)], width, prefix=gutter)
-    return strips
+    return paint_rows(
+        rows,
+        width,
+        ink,
+        is_whole=True,
+        split=is_split("auto", width),
+        muted=number not in file.accepted,
+        digits=digits,
+    ).strips
 
 
-def _rows(change: Change, number: int, ink: Ink) -> list[tuple[int, str, str, Style]]:
-    """Line number, sign, text and look of the lines of one hunk."""
+def _rows(change: Change, number: int) -> list[Row]:
+    """The lines of one hunk and around it."""
     hunk = change.hunks[number]
-    rows: list[tuple[int, str, str, Style]] = []
+    has_returns = _all_end_alike(change)
+    rows: list[Row] = []
 
-    def show(lines: Sequence[str], first: int, sign: str, style: Style) -> None:
-        rows.extend((first + at + 1, sign, line, style) for at, line in enumerate(lines))
+    def show(kind: RowKind, lines: Sequence[str], old: int, new: int) -> None:
+        for at, line in enumerate(lines, 1):
+            text = visible_code(_without_end(line, has_returns=has_returns))
+            numbers = {"removed": (old + at, None), "added": (None, new + at)}
+            rows.append(Row(kind, text, *numbers.get(kind, (old + at, new + at))))
+            if not line.endswith("\n"):
+                rows.append(Row("note", "no newline at the end"))
 
     earliest, latest = _room(change, number)
-    begin = max(earliest, hunk.before_at - _CONTEXT)
     at = hunk.before_at
-    show(change.before[begin:at], begin + hunk.after_at - at, " ", ink.text)
+    begin = max(earliest, at - _CONTEXT)
+    show("same", change.before[begin:at], begin, begin + hunk.after_at - at)
     for stretch in hunk.stretches:
-        show(
-            change.before[at : stretch.before_at],
-            stretch.after_at - stretch.before_at + at,
-            " ",
-            ink.text,
-        )
-        show(
-            change.before[stretch.before_at : stretch.before_end],
-            stretch.before_at,
-            "-",
-            ink.removed,
-        )
-        show(change.after[stretch.after_at : stretch.after_end], stretch.after_at, "+", ink.added)
+        between = change.before[at : stretch.before_at]
+        show("same", between, at, stretch.after_at - stretch.before_at + at)
+        removed = change.before[stretch.before_at : stretch.before_end]
+        show("removed", removed, stretch.before_at, 0)
+        show("added", change.after[stretch.after_at : stretch.after_end], 0, stretch.after_at)
         at = stretch.before_end
-    end = min(latest, hunk.before_end + _CONTEXT)
-    show(change.before[at:end], hunk.after_end, " ", ink.text)
+    show("same", change.before[at : min(latest, at + _CONTEXT)], at, hunk.after_end)
     return rows
 
 

@@ -16,6 +16,7 @@ from textual.message import Message
 
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.sheet import Sheet
 
 Answer = TypeVar("Answer")
 
@@ -76,6 +77,12 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
         """Do what a key asks for, by its name in the keymap."""
         raise NotImplementedError
 
+    def set_ink(self, ink: Ink) -> None:
+        """The theme has changed while the question waits."""
+        self._ink = ink
+        for sheet in self.query(Sheet):
+            sheet.set_ink(ink)
+
     def repaint_menu(self) -> None:
         """Keys count from now on, or what they do has changed."""
         raise NotImplementedError
@@ -113,11 +120,10 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
             self.set_timer(self._opens_at - time.monotonic() + 0.01, self.repaint_menu)
 
     async def _on_key(self, event: events.Key) -> None:
-        # None of them goes on to the screen, whose keys would change what is being asked about.
-        event.stop()
         if self.is_writing:
             self.key_while_writing(event)
             return
+        event.stop()
         event.prevent_default()
         found = self._keymap.action(event.key, self.SCOPE, "screen")
         action = found[1] if found else ""

@@ -6,6 +6,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.clean import clean
@@ -33,14 +34,21 @@ class LineQuestion(Vertical):
         self._ink = ink
         self._keymap = keymap
         self._title = ""
-        self._sheet = Sheet(lambda width: [strip([(clip(self._title, width), ink.heading)])], ink)
+        self._sheet = Sheet(self._paint, ink)
         self._input = Input(select_on_focus=False)
         self._input.cursor_blink = False
         self._answer: asyncio.Future[str | None] | None = None
 
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self._sheet.set_ink(ink)
+
     def compose(self) -> ComposeResult:
         yield self._sheet
         yield self._input
+
+    def _paint(self, width: int) -> list[Strip]:
+        return [strip([(clip(self._title, width), self._ink.heading)])]
 
     async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         """What was typed, or None if the person would rather not."""
@@ -59,10 +67,10 @@ class LineQuestion(Vertical):
             self.display = False
 
     async def _on_key(self, event: events.Key) -> None:
-        event.stop()
         found = self._keymap.action(event.key, "list")
         if found is None or found[1] not in ("choose", "close"):
             return
+        event.stop()
         event.prevent_default()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(self._input.value if found[1] == "choose" else None)

@@ -98,6 +98,11 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._asked.was_shown = True
         super().on_mount()
 
+    def set_ink(self, ink: Ink) -> None:
+        if self._hunks is not None:
+            self._hunks.ink = ink
+        super().set_ink(ink)
+
     def fit(self, rows: int) -> int:
         width = self.app.size.width - 3
         self._is_flat = rows < len(self._asked.options) + 5

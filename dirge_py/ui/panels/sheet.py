@@ -37,6 +37,10 @@ class Sheet(ScrollView, can_focus=False):
             # It came for the height of a moment ago, and would stay until the text changes.
             self.show_vertical_scrollbar = False
 
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self.repaint()
+
     def repaint(self) -> None:
         """Ask `paint` again."""
         # One column is kept for the scrollbar, so that its coming and going wraps nothing anew.
