@@ -47,6 +47,12 @@ class Registry:
         for name in (command.name, *command.aliases):
             self._by_name.setdefault(name, command)
 
+    def take(self, others: "Registry") -> None:
+        """Have the commands of `others`, too; those that are here already stay."""
+        for command in others._commands:
+            if self._by_name.get(command.name) is not command:
+                self.add(command)
+
     def use_plugins(self, plugins: Plugins | None) -> list[str]:
         """Take the commands of these plugins, in the place of those taken before.
 

@@ -10,12 +10,10 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Static, TextArea
 
-from dirge_py import slash
 from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
-from dirge_py.slash.registry import discover
+from dirge_py.slash.registry import Registry
 from dirge_py.talk.talk import Talk
-from dirge_py.ui import commands
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge, LoopEvents
 from dirge_py.ui.chords import Chords
@@ -77,7 +75,7 @@ class DirgeApp(TerminalApp):
         super().__init__(no_color=no_color)
         self.clock = clock
         self.keymap = Keymap()
-        self.front = TuiFront(self, discover(slash, commands))
+        self.front = TuiFront(self, Registry())
         self.talk = Talk(self, self.front.commands, self.front)
         self.dock = QuestionDock(self, guard_s)
         self.opening = Opening(self, start)

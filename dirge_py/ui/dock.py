@@ -3,18 +3,24 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from dirge_py.lib.late import late
 from dirge_py.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.slash.base import Choice
 from dirge_py.ui.editor import edit_file_text
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.docked import Answer, DockedPanel
-from dirge_py.ui.panels.form import QuestionForm
-from dirge_py.ui.panels.permission import PermissionDialog
-from dirge_py.ui.panels.trust import TrustDialog
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
+    from dirge_py.ui.panels.form import QuestionForm
+    from dirge_py.ui.panels.permission import PermissionDialog
+    from dirge_py.ui.panels.trust import TrustDialog
+else:
+    # Nothing is asked in the first frame.
+    QuestionForm = late("dirge_py.ui.panels.form", "QuestionForm")
+    PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
+    TrustDialog = late("dirge_py.ui.panels.trust", "TrustDialog")
 
 _SMALL_HEIGHT = 10
 """Rows below which a question takes the place of everything else."""
@@ -38,13 +44,13 @@ class QuestionDock:
         self._app = app
         self._guard_s = guard_s
 
-    def permission_dialog(self, requests: Sequence[PermissionRequest]) -> PermissionDialog:
+    def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
         return PermissionDialog(requests, self._edit_file, **self._look)
 
-    def question_form(self, questions: Sequence[Question]) -> QuestionForm:
+    def question_form(self, questions: Sequence[Question]) -> "QuestionForm":
         return QuestionForm(questions, **self._look)
 
-    def trust_dialog(self, offer: TrustOffer) -> TrustDialog:
+    def trust_dialog(self, offer: TrustOffer) -> "TrustDialog":
         return TrustDialog(offer, **self._look)
 
     @property

@@ -3,20 +3,21 @@
 import asyncio
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py import __version__
+from dirge_py import __version__, slash
 from dirge_py.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.events import LoopEvent, SystemNotice
-from dirge_py.interrupted import choices_from, questions_about
+from dirge_py.lib.late import late
 from dirge_py.questions import AnswersTrust
+from dirge_py.slash.registry import Registry, discover
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.key_checks import speaks_kitty, unsendable
-from dirge_py.ui.panels.setup import set_up
 from dirge_py.ui.panels.status import branch_of, prompt_in_use
 from dirge_py.ui.prompt.presets import preset_of
 from dirge_py.ui.start import Looks, TuiStart
@@ -25,7 +26,13 @@ from dirge_py.ui.transcript.greeting import GreetingBlock
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
+    from dirge_py.interrupted import choices_from, questions_about
     from dirge_py.ui.app import DirgeApp
+    from dirge_py.ui.panels.setup import set_up
+else:
+    choices_from = late("dirge_py.interrupted", "choices_from")
+    questions_about = late("dirge_py.interrupted", "questions_about")
+    set_up = late("dirge_py.ui.panels.setup", "set_up")
 
 
 class Opening:
@@ -113,7 +120,7 @@ class Opening:
     async def _open(self) -> None:
         while True:
             try:
-                warnings = self._take_looks(await asyncio.to_thread(self._start.prepare))
+                warnings = self._take_looks(*await asyncio.to_thread(self._prepare))
                 warnings += await self._ask_for_trust()
                 conversation = await self._open_first()
                 break
@@ -187,13 +194,19 @@ class Opening:
         why = f"{error.message}\n{error.hint}".strip()
         return await set_up(self._app.dock, self._app.say, self._start.setup(), why)
 
-    def _take_looks(self, looks: Looks) -> list[str]:
+    def _prepare(self) -> tuple[Looks, Registry]:
+        # Some hundred modules, none of which the first frame needs.
+        commands = discover(slash, import_module("dirge_py.ui.commands"))
+        return self._start.prepare(), commands
+
+    def _take_looks(self, looks: Looks, commands: Registry) -> list[str]:
         """Take over what the settings say; returns what is wrong with it."""
         app = self._app
         self.looks = looks
         app.take_mouse(is_ours=looks.has_mouse)
         problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
         app.composer.use_vim(is_on=looks.keymap == "vim")
+        app.front.commands.take(commands)
         odd_names = app.front.commands.use_own_names(looks.aliases)
         problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
         warnings = [f"[keys]: {problem}" for problem in problems]

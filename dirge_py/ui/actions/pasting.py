@@ -4,8 +4,6 @@ import asyncio
 import importlib
 from typing import TYPE_CHECKING
 
-from dirge_py.files.assets import PICTURE_LIMIT
-
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
@@ -25,7 +23,7 @@ class Pasting:
             app.hint(clip.problem)
         elif not clip.image:
             app.composer.paste(clip.text)
-        elif len(clip.image) > PICTURE_LIMIT:
+        elif len(clip.image) > importlib.import_module("dirge_py.files.assets").PICTURE_LIMIT:
             app.say("The picture is larger than 5 MiB. Scale it down first.", tone="warning")
         elif problem := _blindness(app):
             app.say(problem, tone="warning")
