@@ -43,8 +43,8 @@ QUIET_S = 0.06
 END = "END-OF-STREAM"
 FRAME = b"\x1b[?2026h"
 TOKENS_PER_S = 2000
-BATCH = 16
-"""Tokens of a chunk, as fast services send them; no timer here is finer than a few ms."""
+BATCH = 4
+"""Tokens of a chunk, as fast services send them."""
 
 EMPTY = """
 from textual.app import App

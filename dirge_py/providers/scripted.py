@@ -21,6 +21,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.abort import AbortSignal
@@ -58,7 +59,7 @@ class Reply:
     are a string are sent as they are, so that they may be broken. `error` ends the answer after
     everything else was said. `wait` holds it back before its first word, `hold` before its end;
     an abort passes both. `chunk_chars` cuts text, thinking and arguments into pieces (0: whole),
-    `pause_s` passes before each piece. `events` are sent as they are, instead of all of this.
+    pieces come `pause_s` apart. `events` are sent as they are, instead of all of this.
     """
 
     text: str = ""
@@ -118,9 +119,11 @@ async def _spoken(
 ) -> AsyncIterator[StreamEvent]:
     if reply.wait is not None:
         await _passed(reply.wait, signal)
-    for event in reply.events or _said(reply, context, options):
+    began = asyncio.get_running_loop().time()
+    for number, event in enumerate(reply.events or _said(reply, context, options), 1):
         if reply.pause_s:
-            await _passed(lambda: asyncio.sleep(reply.pause_s), signal)
+            # By the clock, as a service sends: late timers and slow readers do not add up.
+            await _passed(partial(_until, began + number * reply.pause_s), signal)
         if signal.aborted:
             yield _aborted()
             return
@@ -179,6 +182,11 @@ def _pieces(text: str, chunk_chars: int) -> Iterator[str]:
     width = chunk_chars or len(text) or 1
     for start in range(0, len(text), width):
         yield text[start : start + width]
+
+
+async def _until(due: float) -> None:
+    """Wait until the event loop's clock shows `due`; give way to others in any case."""
+    await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
 
 
 async def _passed(gate: Gate, signal: AbortSignal) -> None:
