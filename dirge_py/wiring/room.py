@@ -9,6 +9,7 @@ from dirge_py.config.schema import Config
 from dirge_py.durable.base import DurableContext
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import Mode
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
@@ -24,6 +25,8 @@ from dirge_py.wiring.rules import open_gate
 from dirge_py.wiring.sessions import open_journal, viewed
 from dirge_py.wiring.snapshots import RunSnapshots, make, open_snapshots
 from dirge_py.wiring.workshop import Folders, Workshop, temporary_folders
+
+_STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,11 @@ def open_room(site: Site) -> Room:
         durable=open_durable(site.store, recorder, site.engine),
         snapshots=snapshots,
         run_snapshots=run_snapshots,
-        notices=[*notices, *_grants_left_behind(loaded, recorder)],
+        notices=[
+            *notices,
+            *_mode_again(site.config, gate, loaded, recorder),
+            *_grants_left_behind(loaded, recorder),
+        ],
     )
 
 
@@ -156,6 +163,25 @@ def _gate(site: Site, folders: Folders, loaded: Loaded, recorder: Recorder | Non
     if recorder is not None:
         gate.history.on_record = recorder.note_decision
     return gate
+
+
+def _mode_again(
+    config: Config, gate: Gate, loaded: Loaded, recorder: Recorder | None
+) -> Sequence[str]:
+    """Go on in the session's mode, unless a flag names one.
+
+    One that lets more pass than this start would ended with the program, as grants do; that is told
+    once.
+    """
+    is_flag = config.provenance.get("permission.mode") == "--permission-mode"
+    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.mode), None)
+    if recorder is None or is_flag or left is None:
+        return ()
+    if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
+        gate.mode = left
+        return ()
+    recorder.note_mode(gate.mode)
+    return [f"the mode is {gate.mode} again: {loaded.mode} ended with the program before."]
 
 
 def _grants_left_behind(loaded: Loaded, recorder: Recorder | None) -> Sequence[str]:

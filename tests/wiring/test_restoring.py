@@ -5,17 +5,22 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
 from dirge_py.conversation import Conversation
 from dirge_py.errors import DirgeError, FileError
 from dirge_py.events import MessageEnd
 from dirge_py.files.workspace import Workspace
 from dirge_py.messages import user_text
+from dirge_py.permission.rules import Mode
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
 from dirge_py.session.unsent import MOST_DRAFT_CHARS, as_stored, stored_queue
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.wiring.build import build
+from dirge_py.wiring.options import BuildOptions, SessionChoice
 from dirge_py.wiring.restoring import queued_again, restore
 from tests.conversation.room import Room, when
 
@@ -41,6 +46,8 @@ def give_back(room: Room, talk: Conversation, loaded: Loaded) -> tuple[TodoList,
         todo=todo,
         workspace=workspace,
         cwd=room.project,
+        typed_dir=room.state_dir / "typed",
+        redact=str,
     )
     return todo, workspace
 
@@ -177,3 +184,48 @@ def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
     ]
     assert [r.id for r in records_to_fork(records)] == ["r1", "r4", "r5"]
     assert [r.id for r in records_to_fork(records, "r3")] == ["r1", "r4"]
+
+
+@pytest.mark.parametrize(
+    ("left", "starts_with", "begins_in", "told"),
+    [
+        ("plan", "standard", "plan", []),
+        ("restrictive", "yolo", "restrictive", []),
+        ("standard", "accept", "standard", []),
+        ("yolo", "standard", "standard", ["yolo ended with the program before."]),
+        ("accept", "plan", "plan", ["accept ended with the program before."]),
+    ],
+)
+async def test_the_mode_comes_back_unless_it_would_let_more_pass(
+    room: Room, left: Mode, starts_with: Mode, begins_in: Mode, told: list[str]
+) -> None:
+    room.model.will_say("one")
+    async with room.open() as talk:
+        talk.set_mode(left)
+        await talk.send("hi")
+    room.configure(f'[permission]\nmode = "{starts_with}"\n')
+
+    seen = []
+    for _ in range(2):
+        async with room.open("newest") as talk:
+            assert talk.mode == begins_in
+            seen.append([notice.rpartition(": ")[2] for notice in talk.notices])
+
+    assert seen == [told, []]
+
+
+async def test_a_flag_goes_before_the_mode_of_the_session(room: Room) -> None:
+    room.model.will_say("one")
+    async with room.open() as talk:
+        talk.set_mode("plan")
+        await talk.send("hi")
+
+    flagged = load(Overrides(permission_mode="yolo"), environment=room._environment)
+    again = build(
+        flagged,
+        room.person,
+        BuildOptions(session=SessionChoice(kind="newest")),
+        stream_fn=room.model.stream_fn,
+    )
+    assert again.mode == "yolo"
+    await again.close()
