@@ -188,6 +188,22 @@ async def test_a_blank_before_the_sign_makes_it_a_prompt(room: Room) -> None:
         assert d.sent == [" ! is a sign"]
 
 
+@pytest.mark.parametrize(
+    ("hidden", "meant"), [("! touch ran", " ! touch ran"), ("/mode yolo", "/mode yolo")]
+)
+async def test_what_a_placeholder_hides_is_never_run(room: Room, hidden: str, meant: str) -> None:
+    rest = "\n# and more" * 12
+    async with desk(room) as d:
+        await d.paste(hidden + rest)
+        assert d.app.composer.text == "[13 lines pasted]"
+        await d.pilot.press("enter")
+        await d.until(lambda: "Nothing more to do." in d.text)
+
+        assert d.sent == [meant + rest]
+        assert d.talk.mode == "standard"
+        assert not (room.project / "ran").exists()
+
+
 async def test_leaving_the_session_ends_the_command(room: Room) -> None:
     async with desk(room) as d:
         await d.send("! echo $$ > pid; exec sleep 99")

@@ -11,6 +11,9 @@ LARGEST = 1_048_576
 _INLINE_LINES = 3
 _INLINE_CHARACTERS = 2_000
 _FIRST_SIGN = 0x100000
+_ESCAPED = {"!": " ", "/": "/"}
+"""What makes a prompt of a text that begins like a command."""
+
 _READABLE_CHARACTERS = 40_000
 """A text that is called back is shown in full up to here: a longer one makes every key slow."""
 
@@ -52,10 +55,14 @@ class Pastes:
         return name
 
     def expand(self, text: str) -> str:
-        """`text` with every placeholder replaced by what was pasted."""
+        """`text` with every placeholder replaced by what was pasted.
+
+        What a placeholder hides is no command, as nobody sees that it would be one.
+        """
         if self._pattern is None:
             return text
-        return self._pattern.sub(lambda match: self._texts[match[0]], text)
+        whole = self._pattern.sub(lambda match: self._texts[match[0]], text)
+        return whole if whole[:1] == text[:1] else _ESCAPED.get(whole[:1], "") + whole
 
     def fold(self, text: str, names: Iterable[str] | None = None) -> str:
         """`text` with what was pasted replaced by its placeholder, the longest first.
