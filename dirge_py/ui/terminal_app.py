@@ -13,10 +13,18 @@ from dirge_py.ui.terminal import TerminalDriver
 
 
 class _Screen(Screen[None], inherit_bindings=False):
-    """A screen without keys of its own: Tab would take the focus out of what is being written."""
+    """A screen without keys of its own: Tab would take the focus out of what is being written.
+
+    `is_styled`: nothing that styles depend on is changing.
+    """
 
     BINDINGS: ClassVar = []
-    AUTO_FOCUS = None  # The app says who hears keys; until then it hears them itself.
+    is_styled = False
+
+    def update_node_styles(self, animate: bool = True) -> None:
+        if not self.is_styled:
+            super().update_node_styles(animate=animate)
+    AUTO_FOCUS = ""  # The app says who hears keys; None would mean the first that can.
 
 
 class TerminalApp(App[int], inherit_bindings=False):
@@ -46,6 +54,18 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.has_mouse = is_ours
         if isinstance(self._driver, TerminalDriver):
             self._driver.take_mouse(is_ours=is_ours)
+
+    def _watch_app_focus(self, focus: bool) -> None:
+        # Textual would style every widget anew, and draw all of the screen. No style of ours
+        # depends on it; the widget that loses the focus or gets it back sees to itself.
+        screen = self.screen
+        if isinstance(screen, _Screen):
+            screen.is_styled = True
+        try:
+            super()._watch_app_focus(focus)
+        finally:
+            if isinstance(screen, _Screen):
+                screen.is_styled = False
 
     def get_default_screen(self) -> Screen[None]:
         return _Screen(id="_default")
