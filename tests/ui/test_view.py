@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from dirge_py.events import MessageUpdate
 from dirge_py.ui.terminal_input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.flow import Piece
@@ -183,6 +184,26 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
         assert s.view.sticks
         assert "new 5" in s.d.screen
         assert not s.marker
+
+
+async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: Room):
+    async with seat(room) as s:
+        chronicle = s.d.app.chronicle
+
+        def hear(text: str) -> None:
+            chronicle.hear(MessageUpdate(phase="text_delta", index=0, delta=text))
+            chronicle.settle()
+
+        hear("one\n\ntw")
+        await s.settled()
+        await s.d.pilot.press("pageup")
+        await s.d.pilot.pause()
+        hear("o\n\nthree\n\nfour\n\nfi")
+        hear("ve\n\nsix\n\nseven")
+        await s.settled()
+
+        # Two lines for each of three to seven.
+        assert "▼ 10 new lines below" in s.marker
 
 
 async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(room: Room):

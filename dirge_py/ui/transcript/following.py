@@ -79,14 +79,14 @@ class Following:
         below = row.below
         if below is None or self.is_on:
             return False
+        if self._last_seen[0] is below:
+            # Only what is being written is the last row, and what is put before it was in it.
+            self._last_seen = (row, self._last_seen[1])
         text = self._layout.drawn(row).logical.text
         if not text or not self._layout.drawn(below).logical.text.startswith(text):
             return False
         if self.place is not None and self.place.row is below:
             self.place = Place(row, self.place.line)
-        if self._last_seen[0] is below:
-            lines = self._last_seen[1] - len(self._layout.drawn(row).strips) - 1
-            self._last_seen = (below, max(0, lines))
         return True
 
     def before_resize(self) -> None:
