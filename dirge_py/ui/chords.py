@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from textual.timer import Timer
 
 from dirge_py.ui.key_names import spell
-from dirge_py.ui.keymap import TOGETHER, Scope
+from dirge_py.ui.keymap import TOGETHER
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -37,7 +37,7 @@ class Chords:
         if found is None:
             app.hint(f"{spell(first)} {spell(key)} does nothing; /keybindings lists what does.")
         else:
-            self._act(*found)
+            app.composer.act(*found)
         return True
 
     def drop(self) -> None:
@@ -47,16 +47,6 @@ class Chords:
         if self._first:
             self._app.hint("")
         self._first, self._timer = "", None
-
-    def _act(self, scope: Scope, action: str) -> None:
-        """As if one key had done it: the composer knows its own actions, the app all others."""
-        composer = self._app.composer
-        names = (f"key_action_{action}", f"action_{action}") if scope == "composer" else ()
-        own = next((found for name in names if (found := getattr(composer, name, None))), None)
-        if own is not None:
-            own()
-        else:
-            composer.post_message(composer.Wants(action))
 
     def _begin(self, key: str) -> bool:
         app = self._app

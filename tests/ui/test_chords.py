@@ -45,6 +45,26 @@ async def test_a_first_key_is_forgotten_after_a_while(room: Room):
         assert d.app.composer.text == "q"
 
 
+async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
+    looks = Looks(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
+    async with desk(room, prepare=lambda: looks) as d:
+        d.app.composer.prompts.add("an earlier prompt")
+        await d.type("draft")
+        await d.pilot.press("ctrl+r", *"early", "backspace", "ctrl+x", "ctrl+a")
+        await d.type("x")
+
+        assert d.app.composer.text == "xan earlier prompt"
+
+
+async def test_a_chord_between_two_cuts_parts_them(room: Room):
+    looks = Looks(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
+    async with desk(room, prepare=lambda: looks) as d:
+        await d.type("one two three")
+        await d.pilot.press("ctrl+w", "ctrl+x", "n", "ctrl+w", "ctrl+y")
+
+        assert d.app.composer.text == "one two \n"
+
+
 async def test_a_key_of_the_settings_runs_a_command(room: Room):
     looks = Looks(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
     async with desk(room, prepare=lambda: looks) as d:

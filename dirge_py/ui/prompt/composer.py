@@ -146,7 +146,11 @@ class Composer(Editing, inherit_bindings=False):
         self.act(*found)
 
     def act(self, scope: Scope, action: str) -> None:
-        """Do what an action means here; what is not ours is asked of the parent."""
+        """Do what an action means here; what is not ours is asked of the parent.
+
+        A search for earlier prompts is over then, and what it found is taken.
+        """
+        self._leave_search(takes=True)
         action = _MARKING.get(action, action) if self._has_mark else action
         own = getattr(self, f"key_action_{action}", None) if scope == "composer" else None
         edit = getattr(self, f"action_{action}", None) if scope == "composer" else None
