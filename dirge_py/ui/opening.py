@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dirge_py import __version__, slash
 from dirge_py.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.events import LoopEvent, SystemNotice
+from dirge_py.files.git_head import branch_of
 from dirge_py.lib.late import late
 from dirge_py.questions import AnswersTrust
 from dirge_py.slash.registry import Registry, discover
@@ -18,7 +19,7 @@ from dirge_py.talk.starting import ProjectDoor
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.key_checks import speaks_kitty, unsendable
-from dirge_py.ui.panels.status import branch_of, prompt_in_use
+from dirge_py.ui.panels.status import prompt_in_use
 from dirge_py.ui.prompt.presets import preset_of
 from dirge_py.ui.start import Looks, TuiStart
 from dirge_py.ui.transcript.greeting import GreetingBlock
@@ -241,6 +242,8 @@ class Opening:
                 )
             )
         taken = app.front.commands.use_plugins(conversation.plugins)
+        keys = conversation.plugins.keys if conversation.plugins is not None else ()
+        taken += app.keymap.use_plugins(keys)
         for notice in (*conversation.notices, *taken):
             app.say(notice, tone="warning")
         app.transcript.redraw()

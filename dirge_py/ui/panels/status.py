@@ -10,6 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
 from dirge_py.messages import Usage
@@ -194,22 +195,6 @@ def place_of(cwd: Path) -> str:
     branch = branch_of(cwd)
     return f"{cwd.name or '/'}:{branch}" if branch else cwd.name or "/"
 
-
-def branch_of(cwd: Path) -> str:
-    """The branch that is checked out there, or the start of a commit; empty outside of git."""
-    for folder in (cwd, *cwd.parents):
-        dot_git = folder / ".git"
-        if not dot_git.exists():
-            continue
-        try:
-            if dot_git.is_file():
-                target = dot_git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-                dot_git = folder / target
-            head = (dot_git / "HEAD").read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError):
-            return ""
-        return head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else head[:8]
-    return ""
 
 
 class StatusBar(Widget, can_focus=False):
