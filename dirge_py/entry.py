@@ -11,11 +11,11 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"dirge {__version__}\n")
         return
-    from dirge_py.lib.garbage import postpone_collecting
-
-    postpone_collecting()
     exit_code = 130
     try:
+        from dirge_py.lib.garbage import postpone_collecting
+
+        postpone_collecting()
         from dirge_py.cli.main import run
 
         exit_code = run(sys.argv[1:])

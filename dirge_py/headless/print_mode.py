@@ -28,6 +28,7 @@ from dirge_py.headless.result import (
     nothing_ran,
     result_object,
     usage_object,
+    words_of_silence,
 )
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.waiting import keep_continuation, turn_members
@@ -123,6 +124,8 @@ class Printer:
                 self._lines.end(result)
             else:
                 self.stdout.write(one_line(result))
+        if silence := words_of_silence(self._said):
+            complain(silence)
         if ending.is_told:
             complain(ending.hint)
         elif ending.message:

@@ -22,6 +22,7 @@ from dirge_py.outcomes import (
 )
 from dirge_py.runs import Run
 from dirge_py.session.continuation import title_of_call
+from dirge_py.talk.endings import words_for_silence
 
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 
@@ -199,6 +200,12 @@ def nothing_ran() -> dict[str, Any]:
         "usage": usage_object(Usage()),
         "permission_denials": [],
     }
+
+
+def words_of_silence(said: Sequence[Message]) -> str:
+    """What to tell whoever reads no result, if the last answer holds not a word."""
+    answers = [message for message in said if isinstance(message, AssistantMessage)]
+    return words_for_silence(answers[-1], way_on="") if answers else ""
 
 
 def usage_object(usage: Usage) -> Mapping[str, int]:

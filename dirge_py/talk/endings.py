@@ -49,14 +49,16 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return "\n".join(part for part in (message, hint) if part), "error"
 
 
-def words_for_silence(message: AssistantMessage) -> str:
+def words_for_silence(
+    message: AssistantMessage, *, way_on: str = " /retry takes the prompt back."
+) -> str:
     """What to say of a whole answer without a word or a call; empty for any other."""
     is_whole = message.origin == "model" and message.stop_reason in ("stop", "length")
     if not is_whole or message.withheld or message.calls or message.text.strip():
         return ""
     if any(isinstance(block, ThinkingBlock) for block in message.content):
-        return "The model said nothing: it only thought. /retry takes the prompt back."
-    return "The model said nothing. /retry takes the prompt back."
+        return f"The model said nothing: it only thought.{way_on}"
+    return f"The model said nothing.{way_on}"
 
 
 def _was_withheld(event: AgentEnd) -> bool:

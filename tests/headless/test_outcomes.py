@@ -274,6 +274,24 @@ def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
     assert roles[-1] == "user"
 
 
+@pytest.mark.parametrize("loading", ["dirge_py.lib.garbage", "dirge_py.cli.main"])
+def test_ctrl_c_while_dirge_is_being_loaded_ends_it_quietly(loading: str) -> None:
+    pressed = f"""
+import sys
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == {loading!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+sys.argv[1:] = ["-p", "x"]
+from dirge_py.entry import main
+main()
+"""
+    ran = subprocess.run([sys.executable, "-c", pressed], capture_output=True, check=False)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
+
+
 def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None:
     product.will(Say(text="the first half", after_bytes=900, then="stall"))
     process = product.start(

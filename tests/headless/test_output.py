@@ -34,6 +34,16 @@ def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
     assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "pong\n", "")
 
 
+def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
+    product.will(Say(thinking="hm"), Say(thinking="hm"))
+    said = "dirge: The model said nothing: it only thought.\n"
+
+    ran = product.run("-p", "x")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)
+    ran = product.ask("x")
+    assert (ran.json["result"], ran.stderr) == ("", said)
+
+
 def test_text_is_the_last_answer_only(product: Product) -> None:
     product.will(Say(text="Let me look.", calls=[("list_dir", {"path": "."})]), Say(text="Empty."))
 

@@ -138,15 +138,18 @@ def test_a_pipe_that_falls_silent_is_given_up_and_it_is_said(
     assert notice.startswith("nothing more came on stdin for 0.05 s")
 
 
-def test_sigterm_ends_the_reading_of_stdin(product: Product) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_reading_of_stdin(
+    product: Product, number: signal.Signals, code: int
+) -> None:
     reading, writing = os.pipe()
     process = product.start("-p", stdin=reading)
     os.close(reading)
     os.write(writing, b"x" * 65536)
     # Taken only by whoever reads already: then there is room for as much again.
     os.write(writing, b"x" * 65536)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     ran = finish(process)
     os.close(writing)
 
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (143, "", "")
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (code, "", "")
