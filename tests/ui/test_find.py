@@ -113,6 +113,19 @@ async def test_what_comes_while_one_looks_is_found_too(room: Room):
         assert "one more needle" in d.screen
 
 
+async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(room: Room):
+    async with found(room, "needle") as d:
+        view = d.app.transcript
+        hit = view.search.hit
+        assert hit is not None
+        view.remove_block(hit.row.block)
+        view.redraw()
+        await d.pilot.press("enter")
+        await d.until(lambda: "1 of 3" in bar(d))
+
+        assert chosen(d) == "· line 7 needle"
+
+
 async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room):
     layout = Layout(INK, 12)
     layout.append(UserBlock("these words are wrapped"))

@@ -40,7 +40,12 @@ class Search:
         self._counts: dict[Row, tuple[int, int]] = {}
         self._texts: dict[Row, tuple[int, str]] = {}
         self._kept = 0
-        self.hit: Hit | None = None
+        self._hit: Hit | None = None
+
+    @property
+    def hit(self) -> Hit | None:
+        """The chosen match; None once its row was taken off the page."""
+        return self._hit if self._hit is not None and not self._hit.row.is_gone else None
 
     def ask(self, query: str) -> None:
         """Look for `query` from now on: capitals count only if it has some. Empty: for nothing."""
@@ -52,7 +57,7 @@ class Search:
         longest = max(_WORD.findall(query), key=len, default="")
         self._word = re.compile(longest, flags) if longest else None
         self._counts = {}
-        self.hit = None
+        self._hit = None
 
     def drop(self) -> None:
         """Forget the query and all that was kept for it."""
@@ -89,7 +94,7 @@ class Search:
     def position(self) -> int:
         """Which of all matches the chosen one is, from 1; 0 if none is chosen."""
         hit = self.hit
-        if hit is None or hit.row.is_gone:
+        if hit is None:
             return 0
         before = 0
         for row in self._layout.rows:
@@ -102,7 +107,7 @@ class Search:
         """Choose the first match at height `y` or below it, else the last one above."""
         start = spot_at(self._layout, y)
         if start is None:
-            self.hit = None
+            self._hit = None
             return None
         row: Row | None = start.row
         number = 0
@@ -112,26 +117,26 @@ class Search:
         while row is not None and number >= self._count(row):
             row, number = row.below, 0
         if row is not None:
-            self.hit = Hit(row, number)
+            self._hit = Hit(row, number)
         else:
-            self.hit = self._last_up_to(start.row)
+            self._hit = self._last_up_to(start.row)
         return self.hit
 
     def step(self, direction: int) -> Hit | None:
         """Choose the next match, or with -1 the one before; behind the last comes the first."""
         hit = self.hit
-        if hit is None or hit.row.is_gone or not self.total:
+        if hit is None or not self.total:
             return None
         number = hit.number + direction
         if 0 <= number < self._count(hit.row):
-            self.hit = Hit(hit.row, number)
+            self._hit = Hit(hit.row, number)
             return self.hit
         rows = self._layout.rows
         row: Row | None = hit.row
         while row is not None:
             row = (row.below or rows.first) if direction > 0 else (row.above or rows.last)
             if row is not None and (count := self._count(row)):
-                self.hit = Hit(row, 0 if direction > 0 else count - 1)
+                self._hit = Hit(row, 0 if direction > 0 else count - 1)
                 return self.hit
         return None
 
