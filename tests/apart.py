@@ -4,15 +4,19 @@ A test starts such a process for what it must not share with another: memory, lo
 Loading the same modules each time would be most of its time.
 """
 
+import fcntl
 import gc
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -58,6 +62,57 @@ def run_forked(
         return exit_code, streams[1].read_bytes().decode(), streams[2].read_bytes().decode()
 
 
+class OnTerminal:
+    """`python ARGUMENTS` on a terminal, to be used as a `subprocess.Popen`.
+
+    `terminal` is a descriptor of it, which is taken over. `owns_it`: the terminal's end is told
+    to it by a signal, as a login arranges it.
+    """
+
+    returncode: int | None = None
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        terminal: int,
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        owns_it: bool,
+    ) -> None:
+        # A connection is what the standard library hands from process to process.
+        with Connection(terminal) as handed:
+            self._process = _loaded().Process(
+                target=_play_on,
+                args=(tuple(arguments), handed, dict(environment), cwd, owns_it),
+                daemon=True,
+            )
+            self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, patience_s: float | None = None) -> int:
+        """Its exit code.
+
+        Raises:
+            TimeoutExpired: it took longer than `patience_s`.
+        """
+        if self.returncode is None:
+            self._process.join(patience_s)
+            if self._process.exitcode is None:
+                raise subprocess.TimeoutExpired(str(self.pid), patience_s or 0.0)
+            self.returncode = self._process.exitcode
+            self._process.close()
+        return self.returncode
+
+
 def dirge(*words: str) -> None:
     """What `python -m dirge_py WORDS` does."""
     sys.argv[1:] = words
@@ -92,13 +147,42 @@ def _play(
     sys.stdout.flush()
 
 
+def _play_on(
+    arguments: tuple[str, ...],
+    terminal: "Connection[object, object]",
+    environment: dict[str, str],
+    cwd: Path,
+    owns_it: bool,
+) -> None:
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    with terminal:
+        _take_over(*(os.dup(terminal.fileno()) for _ in range(3)), buffering=1)
+    # Textual reads and writes these.
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[assignment]
+    if owns_it:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    match arguments:
+        case ("-c", code, *words):
+            sys.argv[:] = ["-c", *words]
+            exec(code, {"__name__": "__main__"})
+        case ("-m", "dirge_py", *words):
+            dirge(*words)
+        case _:
+            raise ValueError(arguments)
+
+
 def _redirect(given: Path, out: Path, err: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    for number, opened in enumerate(
-        (os.open(given, os.O_RDONLY), os.open(out, flags), os.open(err, flags))
-    ):
-        os.dup2(opened, number)
-        os.close(opened)
+    _take_over(os.open(given, os.O_RDONLY), os.open(out, flags), os.open(err, flags))
+
+
+def _take_over(*opened: int, buffering: int = -1) -> None:
+    for number, descriptor in enumerate(opened):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", buffering, encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, "utf-8", "backslashreplace", closefd=False)

@@ -11,16 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.apart import OnTerminal
+
 LIMIT_S = 20.0
 ROOT = Path(__file__).parents[2]
 
 
-def until(holds: Callable[[], object], limit_s: float = LIMIT_S) -> None:
-    """Wait, awake, until something is true."""
+def until(holds: Callable[[], object], limit_s: float = LIMIT_S, *, pause_s: float = 0.005) -> None:
+    """Wait, awake, until something is true; between two looks `pause_s` go by."""
     end = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < end, "it never came true"
-        select.select([], [], [], 0.005)
+        select.select([], [], [], pause_s)
 
 
 def is_alive(pid: int) -> bool:
@@ -33,7 +35,13 @@ def is_alive(pid: int) -> bool:
 
 
 class Terminal:
-    """A terminal without a picture: bytes in, bytes out."""
+    """A terminal without a picture: bytes in, bytes out.
+
+    What runs on it has loaded the program already, unless `is_fresh`: then it is a start as a
+    person has it, three times as dear.
+    """
+
+    child: "OnTerminal | subprocess.Popen[bytes]"
 
     def __init__(
         self,
@@ -41,28 +49,35 @@ class Terminal:
         *,
         cwd: Path,
         owns_it: bool = False,
-        **environment: str,
+        is_fresh: bool = False,
+        **more: str,
     ) -> None:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            "DIRGE_MODEL": "openai/test",
+            "OPENAI_API_KEY": "sk-test",
+            "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+            **more,
+        }
         self.master, slave = pty.openpty()
-        self.child = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "TERM": "xterm-256color",
-                "DIRGE_MODEL": "openai/test",
-                "OPENAI_API_KEY": "sk-test",
-                "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
-                **environment,
-            },
-            start_new_session=True,
-            preexec_fn=_take_it if owns_it else None,
-        )
-        os.close(slave)
+        if is_fresh:
+            self.child = subprocess.Popen(
+                [sys.executable, *arguments],
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=_take_it if owns_it else None,
+            )
+            os.close(slave)
+        else:
+            self.child = OnTerminal(
+                arguments, slave, environment=environment, cwd=cwd, owns_it=owns_it
+            )
         self.output = b""
 
     def read_until(self, mark: str) -> None:

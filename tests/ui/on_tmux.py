@@ -50,7 +50,8 @@ class Tmux:
 
     def until(self, holds: Callable[[], object], what: str = "") -> None:
         try:
-            until(holds)
+            # Each look is a program of its own, and takes what the program under test wants.
+            until(holds, pause_s=0.03)
         except AssertionError:
             pytest.fail(f"never saw {what!r}; on the screen:\n{self.screen}")
 

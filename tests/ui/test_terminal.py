@@ -60,7 +60,7 @@ def left_on(output: bytes) -> list[str]:
     ],
 )
 def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signals | str, code: int):
-    terminal = Terminal(cwd=tmp_path)
+    terminal = Terminal(cwd=tmp_path, is_fresh=end == signal.SIGHUP)
     before = termios.tcgetattr(terminal.master)
     terminal.read_until("ready")
     assert set(left_on(terminal.output)) >= {"alternate screen", "clicks", "hidden cursor"}
@@ -120,7 +120,7 @@ def test_after_a_kill_the_next_start_works(tmp_path: Path):
 
 
 def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path):
-    terminal = Terminal(cwd=tmp_path, owns_it=True)
+    terminal = Terminal(cwd=tmp_path, owns_it=True, is_fresh=True)
     terminal.read_until("❯")
     terminal.press("\x03\x03")
     assert terminal.finish() in (0, 128 + signal.SIGINT)
@@ -191,7 +191,7 @@ run_tui(replace(start, prepare=look))
 
 
 def test_nothing_heavy_is_needed_for_the_first_frame(tmp_path: Path):
-    terminal = Terminal(["-c", FIRST_FRAME], cwd=tmp_path)
+    terminal = Terminal(["-c", FIRST_FRAME], cwd=tmp_path, is_fresh=True)
     terminal.finish()
     assert "❯".encode() in terminal.output
     assert b"loaded: []" in terminal.output
@@ -229,7 +229,8 @@ sys.exit(main.run([]))
 @pytest.mark.parametrize("owns_it", [True, False])
 @pytest.mark.parametrize("mark", ["", "\x1b[?1049h", "❯", "ready"])
 def test_the_program_ends_when_its_terminal_does(tmp_path: Path, mark: str, owns_it: bool):
-    terminal = Terminal(cwd=tmp_path, owns_it=owns_it)
+    # While it is still being loaded is a moment like any other.
+    terminal = Terminal(cwd=tmp_path, owns_it=owns_it, is_fresh=mark not in ("❯", "ready"))
     terminal.read_until(mark)
     assert terminal.vanish() < ENDS_WITHIN_S
 
