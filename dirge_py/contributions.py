@@ -85,6 +85,9 @@ class Plugins(Protocol):
     @property
     def commands(self) -> Sequence[Command]: ...
 
+    @property
+    def keys(self) -> Sequence[KeyBinding]: ...
+
     def report(self) -> Sequence[PluginReport]:
         """Every plugin that was found, in the order in which they are asked."""
 

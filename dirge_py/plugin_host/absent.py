@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.calls import Interceptor
-from dirge_py.contributions import Command, PluginReport
+from dirge_py.contributions import Command, KeyBinding, PluginReport
 from dirge_py.errors import UsageError
 from dirge_py.events import LoopEvent
 from dirge_py.lib.late import late
@@ -27,6 +27,7 @@ class NoPlugins:
     interceptors: Sequence[Interceptor] = ()
     tools: "Sequence[Tool[Any]]" = ()
     commands: Sequence[Command] = ()
+    keys: Sequence[KeyBinding] = ()
     prompt_edits: "tuple[PromptEdit, ...]" = ()
     prompt_checks: Sequence[Callable[[UserMessage], Awaitable[str | None]]] = ()
 

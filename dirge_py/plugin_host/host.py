@@ -9,7 +9,7 @@ from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
 from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall
 from dirge_py.context.summary import Summarise
 from dirge_py.context.system_prompt import PromptEdit, Section
-from dirge_py.contributions import Command, PluginReport
+from dirge_py.contributions import Command, KeyBinding, PluginReport
 from dirge_py.errors import UsageError
 from dirge_py.events import LoopEvent
 from dirge_py.messages import UserMessage
@@ -93,6 +93,10 @@ class PluginHost:
     @property
     def commands(self) -> Sequence[Command]:
         return [command for plugin in self._plugins for command in plugin.live_commands]
+
+    @property
+    def keys(self) -> Sequence[KeyBinding]:
+        return [key for plugin in self._plugins for key in plugin.live_keys]
 
     @property
     def prompt_edits(self) -> tuple[PromptEdit, ...]:

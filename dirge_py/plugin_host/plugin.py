@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs
 from dirge_py.calls import ToolExecutionMode
 from dirge_py.claims import Operation
-from dirge_py.contributions import Command, HookReport, PluginReport
+from dirge_py.contributions import Command, HookReport, KeyBinding, PluginReport
 from dirge_py.plugin_host.answers import PluginStop, PromptChange
 from dirge_py.plugin_host.calling import is_async
 from dirge_py.plugin_host.commands import as_body
@@ -35,6 +35,7 @@ class Plugin:
         self.hooks: list[Registration] = []
         self.tools: list[tuple[Registration, Tool[Any]]] = []
         self.commands: list[tuple[Registration, Command]] = []
+        self.keys: list[KeyBinding] = []
 
     def at(self, point: str) -> list[Registration]:
         """Who stands at `point`, in the order of registration."""
@@ -48,6 +49,12 @@ class Plugin:
     def live_commands(self) -> Sequence[Command]:
         return [command for handle, command in self.commands if handle.is_on]
 
+    @property
+    def live_keys(self) -> Sequence[KeyBinding]:
+        """Keys of commands that were not taken away again."""
+        gone = {command.name for handle, command in self.commands if not handle.is_on}
+        return [key for key in self.keys if key.id not in gone] if self.state == "on" else []
+
     def drop(self, state: Literal["off", "failed"], problem: str = "") -> None:
         """Take everything away that it added."""
         self.state, self.problem = state, problem
@@ -55,7 +62,7 @@ class Plugin:
             handle.close()
         if state == "failed":
             # What it added half-way is of no interest, and no name of it is taken.
-            self.hooks, self.tools, self.commands = [], [], []
+            self.hooks, self.tools, self.commands, self.keys = [], [], [], []
 
     def report(self) -> PluginReport:
         return PluginReport(
@@ -202,6 +209,34 @@ class PluginApi:
             return handle
 
         return register if fn is None else register(fn)
+
+    def key(
+        self,
+        keys: str | Sequence[str],
+        command: str | Fn | None = None,
+        *,
+        help: str = "",  # noqa: A002
+    ) -> Any:
+        """Have a key, or two after each other (`"ctrl+x j"`), run a slash command.
+
+        `command` is its line, `"/model fast"`; a function instead becomes a command of its own,
+        named after it: `fn(args, conversation, front)`.
+        """
+        self._check_registering("key")
+        names = (keys,) if isinstance(keys, str) else tuple(keys)
+        if isinstance(command, str):
+            line = command.removeprefix("/")
+            binding = KeyBinding(id=f"{self.name}: {line}", keys=names, command=line, summary=help)
+            self._plugin.keys.append(binding)
+            return binding
+
+        def register(function: Fn) -> Registration:
+            name = getattr(function, "__name__", "").replace("_", "-").strip("-")
+            handle: Registration = self.command(name, help, function)
+            self._plugin.keys.append(KeyBinding(id=name, keys=names, command=name, summary=help))
+            return handle
+
+        return register if command is None else register(command)
 
     # -- answers
 

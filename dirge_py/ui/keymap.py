@@ -196,6 +196,10 @@ DEFAULTS: tuple[Key, ...] = (
 )
 
 
+_NEVER_OF_PLUGINS = frozenset({"enter", "escape", "ctrl+c"})
+"""Sending, interrupting and leaving are the person's, whatever a plugin would like."""
+
+
 class Keymap:
     """The keys in force: the defaults, and what a preset, plugins and the settings changed."""
 
@@ -229,8 +233,19 @@ class Keymap:
 
     def use_plugins(self, bindings: Sequence[KeyBinding]) -> Sequence[str]:
         """Take the keys of these plugins, in the place of those taken before; returns problems."""
-        self._of_plugins = bindings
-        return [problem for problem in self._settle() if "plugin" in problem]
+        refused = [
+            f"{spell(key)} cannot be a plugin's: /{binding.command} has no such key."
+            for binding in bindings
+            for key in binding.keys
+            if plain(key) in _NEVER_OF_PLUGINS
+        ]
+        self._of_plugins = [
+            replace(
+                binding, keys=tuple(k for k in binding.keys if plain(k) not in _NEVER_OF_PLUGINS)
+            )
+            for binding in bindings
+        ]
+        return [*refused, *(problem for problem in self._settle() if "plugin" in problem)]
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
         """What `key`, or two keys with a blank between, starts in the first scope that knows it."""

@@ -18,6 +18,11 @@ def register(dirge):
         return f"Hello, {args}."
 
     dirge.command("help", "mine", greet)
+    dirge.key("f7", "/greet from afar", help="greet")
+
+    @dirge.key(["ctrl+x j", "enter"])
+    def count_to_two(args, conversation, front):
+        return "one, two"
 
     @dirge.on("transform_context")
     def look(info):
@@ -63,6 +68,18 @@ async def test_what_plugins_say_is_shown_and_what_they_print_is_not(room: Room):
         await d.until(lambda: "greeter: looked" in d.text)
         await d.idle()
         assert not [word for word in ("loading", "looking") if word in d.screen]
+
+
+async def test_keys_of_plugins_run_commands_but_take_no_key_away(room: Room):
+    async with desk(room) as d:
+        await d.pilot.press("f7")
+        await d.until(lambda: "Hello, from afar." in d.text)
+        await d.pilot.press("ctrl+x", "j")
+        await d.until(lambda: "one, two" in d.text)
+        assert d.text.count("one, two") == 1
+        assert "Enter cannot be a plugin's: /count-to-two has no such key." in d.text
+        await d.send("/count-to-two")
+        await d.until(lambda: d.text.count("one, two") == 2)
 
 
 async def test_a_new_session_loads_them_anew(room: Room):
