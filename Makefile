@@ -42,6 +42,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python bench/tools.py
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/session_list.py
+	$(BIN)/python bench/ui.py
 	$(BIN)/python bench/snapshots.py
 
 clean:
