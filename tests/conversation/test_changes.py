@@ -115,6 +115,26 @@ async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(room: Room) -> 
         assert (room.project / "a").exists()
 
 
+async def test_what_a_session_allows_holds_in_its_forks_and_not_in_another_session(
+    room: Room,
+) -> None:
+    room.model.will_say("one")
+    for _ in range(2):
+        room.model.will_call("bash", command="touch a").will_say("done")
+
+    async with room.open() as talk:
+        talk.add_grant("execute:touch a")
+        await talk.send("first")
+        fork = await talk.fork(ChildSpec())
+        await fork.send("touch")
+        await fork.close()
+        assert (room.project / "a").exists()
+        assert room.person.asked == []
+    async with room.open() as other:
+        await other.send("touch")
+    assert len(room.person.asked) == 1
+
+
 async def test_a_fork_may_be_given_less(room: Room) -> None:
     room.model.will_say("one")
     for _ in range(3):

@@ -260,6 +260,17 @@ async def test_a_stall_in_the_middle_times_out(either):
     assert client.service.hangup.wait(5)
 
 
+async def test_signs_of_life_are_no_silence(either):
+    client = either(Say())
+    first, *rest = _pieces(client, Say(text="x"))
+    alive = [b": keep-alive\n\n"] * 8
+    client.service.replies[0] = Raw(pieces=[first, *alive, *rest], gap_s=0.05)
+    events = await client.ask(timeouts=short(chunk_s=0.3))
+
+    assert text_of(events) == "x"
+    assert isinstance(events[-1], StreamDone)
+
+
 async def test_a_tool_call_that_stands_still_times_out_sooner(either):
     say = Say(calls=[("read", {"path": "x" * 4000})], delta_chars=1000)
     client = either(say)

@@ -230,6 +230,14 @@ def test_a_list_leaves_out_what_it_cannot_read(store, tmp_path):
     assert {summary.id for summary in store.list()} == {"s", "rubbish"}
 
 
+def test_a_session_that_begins_with_a_very_long_prompt_is_listed(store):
+    say(store, "s", "Why? " + "x" * 1_000_000, "and now?")
+
+    [summary] = store.list()
+
+    assert (summary.id, summary.title, summary.messages) == ("s", "Why? " + "x" * 74 + "…", 2)
+
+
 def test_a_list_of_everywhere_holds_other_projects(store, tmp_path, clock):
     (tmp_path / "other").mkdir()
     other = Store(tmp_path / "state", tmp_path / "other", clock=clock)

@@ -19,6 +19,16 @@ async def test_d07_a_byte_order_mark_is_not_shown_and_stays(bench):
     assert file.read_bytes() == b"\xef\xbb\xbfeins\ntwo\n"
 
 
+async def test_curly_quotes_and_blanks_at_line_ends_stay(bench):
+    file = bench.put("a", "“one”  \nit’s two  \n‘three’\n")
+    await bench.text("read", path="a")
+
+    assert "not" in await bench.refusal("edit", path="a", old_text="it's two", new_text="x")
+    await bench.text("edit", path="a", old_text="“one”  \nit’s two", new_text="“one”  \nit’s 2")
+
+    assert file.read_text() == "“one”  \nit’s 2  \n‘three’\n"
+
+
 async def test_d11_a_file_that_was_not_read_is_not_edited(bench):
     file = bench.put("a", "one\n")
 

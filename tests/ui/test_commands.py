@@ -401,6 +401,14 @@ async def test_without_a_provider_and_without_set_up_the_program_ends_saying_so(
         assert str(d.app.failure) == "no provider is configured."
 
 
+async def test_a_session_that_cannot_be_opened_is_told_and_no_empty_one_begins(room: Room):
+    async with desk(room, opens=False, resumes="nowhere") as d:
+        await d.until(lambda: not d.app.is_running)
+        assert "This project has no session 'nowhere'." in str(d.app.failure)
+        assert d.opened == []
+    assert not list(room.state_dir.glob("sessions/*/*.jsonl"))
+
+
 async def test_a_configuration_error_ends_the_program_with_that_error(room: Room):
     async with desk(room, opens=False, refusals=[ConfigError("line 3: no setting `x`.")]) as d:
         await d.until(lambda: not d.app.is_running)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from dirge_py.permission.rules import Mode
 from dirge_py.questions import AnswersForms, Question, QuestionAnswer, QuestionOption
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
@@ -211,9 +212,10 @@ async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, in
 ASKS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
 
 
-async def test_the_model_gets_the_answer(room: Room):
+@pytest.mark.parametrize("mode", ["standard", "plan", "yolo"])
+async def test_the_model_gets_the_answer(room: Room, mode: Mode):
     room.model.will_call("question", questions=ASKS)
-    async with desk(room) as d:
+    async with desk(room, mode=mode) as d:
         await d.send("go")
         await posed(d)
         await d.pilot.press("2")

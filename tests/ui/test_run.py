@@ -380,3 +380,21 @@ async def test_control_characters_of_a_model_or_a_command_change_nothing_on_the_
         await d.idle()
         assert "[b]x[/b]" in d.text
         assert not set("\x00\x07\x1b\x9b\u202e\r") & set(d.screen)
+
+
+async def test_while_nobody_asks_nothing_is_asked_of_a_model(room: Room):
+    room.model.will_say(ANSWER)
+    async with desk(room) as d:
+        await d.send("why?")
+        await d.idle()
+        asked = len(room.model.seen)
+        await d.type("a draft")
+        for focus in (False, True):
+            d.app.app_focus = focus
+            await d.pilot.pause()
+        await d.pilot.resize_terminal(60, 20)
+        await d.send("/status")
+        await d.send("/clear")
+        await d.until(lambda: len(d.opened) == 2)
+        await d.idle()
+        assert len(room.model.seen) == asked == 1

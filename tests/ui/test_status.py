@@ -25,6 +25,7 @@ from dirge_py.ui.panels.gauge import Gauge
 from dirge_py.ui.panels.status import Standing, status_line
 from dirge_py.ui.programs import Programs
 from dirge_py.ui.start import Looks
+from dirge_py.ui.transcript.waiting import RetryBlock
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 from tests.ui.on_a_pty import Terminal, until
@@ -132,6 +133,24 @@ async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Ro
         before = d.app.status.standing
         d.app.standing_changed()
         assert d.app.status.standing is before
+
+
+async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(room: Room):
+    now = [100.0]
+    room.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
+    async with desk(room, clock=lambda: now[0]) as d:
+        await d.send("hello")
+        await d.until(lambda: "! Try 2 in" in d.screen and d.app.pulse.is_beating)
+        nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
+        ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
+        assert [timer._interval for timer in ticking] == [1.0]
+
+        rows = d.app.transcript.layout_of_blocks.rows
+        [wait] = [row.block for row in rows if isinstance(row.block, RetryBlock)]
+        before = wait.version
+        d.app.pulse.beat()
+        assert wait.version == before
+        await d.until(lambda: "Here." in d.text)
 
 
 def test_an_idle_screen_sends_nothing_to_the_terminal(home: Path):

@@ -1,0 +1,79 @@
+"""What stands in the way of a start is told; a long session is no reason for a slow one."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from textual.strip import Strip
+
+from dirge_py.events import MessageEnd
+from dirge_py.messages import AssistantMessage, TextBlock, user_text
+from dirge_py.ui.ink import Ink
+from dirge_py.ui.transcript.prose import ProseBlock
+from tests.conversation.room import Room
+from tests.files.requirement import small_disk
+from tests.providers.server import FakeService, Say
+from tests.ui.desk import desk
+from tests.ui.on_a_pty import Terminal
+from tests.ui.test_terminal import left_on
+
+HELLO = Say(text="Hello there.")
+
+
+def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(tmp_path / "file" / "state"))
+    assert terminal.finish() == 1
+    told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+    assert b"Not a directory" in told
+    assert b"--no-session" in told
+    assert left_on(terminal.output) == []
+
+
+def test_a_disk_that_cannot_be_written_is_told(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "ro") as disk:
+        terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(disk / "state"))
+        assert terminal.finish() == 1
+        told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+        assert b"Read-only file system" in told
+        assert left_on(terminal.output) == []
+
+
+def test_on_a_full_disk_the_answer_comes_and_what_is_not_kept_is_told(tmp_path: Path):
+    with small_disk(tmp_path / "disk", "size=64k") as disk, FakeService([HELLO]) as service:
+        (disk / "filler").write_bytes(b"x" * 65536)
+        state = str(disk / "state")
+        terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=state, OPENAI_BASE_URL=service.openai_url)
+        terminal.read_until("ready")
+        terminal.press("hi\r")
+        terminal.read_until("Hello there.")
+        terminal.read_until("memory")
+        terminal.child.send_signal(signal.SIGTERM)
+        assert terminal.finish() == 128 + signal.SIGTERM
+        assert left_on(terminal.output) == []
+
+
+async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+):
+    async with room.open() as talk:
+        recorder = talk._parts.recorder
+        assert recorder is not None
+        for number in range(300):
+            said = f"answer {number}\n\n" + "- a line of it\n" * 30
+            recorder.sink(MessageEnd(user_text("go on")))
+            recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock(said),))))
+        session = str(talk.session_id)
+    drawn: list[ProseBlock] = []
+    paint = ProseBlock.paint
+
+    def counted(block: ProseBlock, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
+        drawn.append(block)
+        return paint(block, width, ink, expanded=expanded)
+
+    monkeypatch.setattr(ProseBlock, "paint", counted)
+    async with desk(room, resumes=session) as d:
+        await d.until(lambda: "Back in this session" in d.screen)
+        await d.idle()
+        assert d.app.transcript.layout_of_blocks.height > 9000
+        assert 0 < len(drawn) < 20
