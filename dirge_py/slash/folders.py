@@ -1,6 +1,7 @@
 """`/add-dir` and `/cd`: more folders to work in, and another one."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +60,8 @@ async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     left = conversation.session_id
     await front.open_in(folder)
     words = "A new session in another folder; what was allowed ended with the old one."
-    front.show(f"{words}{f' That: dirge -C {conversation.cwd} -r {left}' if left else ''}")
+    way_back = shlex.join(("dirge", "-C", str(conversation.cwd), "-r", left)) if left else ""
+    front.show(f"{words}{f' That: {visible(way_back)}' if left else ''}")
 
 
 def _folder(name: str, cwd: Path) -> Path:

@@ -1,6 +1,8 @@
 """`/diff`, `/add-dir`, `/cd` and `/config`, as typed."""
 
+import shlex
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -43,7 +45,9 @@ async def test_the_diff_says_that_nothing_differs_and_where_nobody_can_tell(room
     async with desk(room) as d:
         d.edit(a="one\n")
         await d.prompt("look")
-        assert (await typed("/diff", d.talk)).text == "Nothing differs from the session began."
+        assert (await typed("/diff", d.talk)).text == "Nothing differs since the session began."
+        told = (await typed("/diff a", d.talk)).text
+        assert told == "Nothing differs in a since the session began."
         with pytest.raises(UsageError, match="is not in the project"):
             await typed("/diff ../elsewhere", d.talk)
     async with room.open() as talk:
@@ -123,6 +127,23 @@ async def test_the_folder_gone_to_is_the_physical_one(room: Room, tmp_path: Path
             await typed_into(screen, f"/cd {tmp_path / 'link'}", talk)
         assert screen.opened_in == tmp_path
         assert "This is" in (await typed_into(Opener(), "/cd .", talk)).text
+
+
+class Mover(Screen):
+    async def open_in(self, folder: Path) -> Conversation:
+        return cast("Conversation", None)
+
+
+async def test_the_way_back_can_be_typed_as_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my; touch x").mkdir()
+    room = Room(tmp_path / "my; touch x")
+    monkeypatch.chdir(room.project)
+    async with room.open() as talk:
+        told = (await typed_into(Mover(), "/cd ..", talk)).text
+
+    assert shlex.split(told.partition("That: ")[2])[:3] == ["dirge", "-C", str(room.project)]
 
 
 class Editor(Screen):
