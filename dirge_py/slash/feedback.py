@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dirge_py import __version__
 from dirge_py.contributions import Command
 from dirge_py.errors import DirgeError
+from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
 from dirge_py.messages import AssistantMessage
 from dirge_py.slash.base import FrontEnd, settings_of
@@ -98,7 +99,8 @@ def _report(
     yield "## Last errors"
     yield ""
     errors = [*_of_session(conversation), *_of_log(state_dir() / "log" / "dirge.jsonl")]
-    yield from (f"    {line}" for line in errors[-_MOST_ERRORS:] or ["none"])
+    told = "\n".join(errors[-_MOST_ERRORS:]) or "none"
+    yield from (f"    {line}" for line in told.splitlines())
 
 
 def _settings(front: FrontEnd) -> list[str]:
@@ -134,10 +136,10 @@ def _of_log(file: Path) -> Iterator[str]:
 
 def _without_secrets(text: str) -> str:
     """Secrets of the environment, and what looks like one, are taken out; so is the home folder."""
-    names = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-    known = [value for name, value in os.environ.items() if any(word in name for word in names)]
+    names = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL")
+    known = [v for name, v in os.environ.items() if any(word in name.upper() for word in names)]
     home = os.path.expanduser("~")
-    redacted: str = Redactor(known).redact(text)
+    redacted: str = Redactor(known).redact(clean(text))
     return redacted.replace(home, "~") if len(home) > 1 else redacted
 
 

@@ -204,11 +204,13 @@ async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k3y-that-nobody-may-see")
+    monkeypatch.setenv("pg_pass", "w0rd-that-nobody-may-see")
     log = room.state_dir / "log"
     log.mkdir(parents=True)
     notes = [
         {"level": "INFO", "logger": "dirge_py", "text": "fine"},
         {"level": "ERROR", "logger": "dirge_py", "text": "broke at k3y-that-nobody-may-see"},
+        {"level": "ERROR", "logger": "db", "text": "w0rd-that-nobody-may-see\n## \x1b[2Jmine"},
     ]
     (log / "dirge.jsonl").write_text("".join(f"{json.dumps(n)}\n" for n in [*notes, "odd"]))
     room.model.will_say("A secret of mine.")
@@ -224,6 +226,8 @@ async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
     assert f"dirge {__version__}" in report
     assert "ERROR dirge_py broke at" in report
     assert "    ok " in report
-    assert "k3y-that" not in report
+    assert "nobody-may-see" not in report
+    assert "\x1b" not in report
+    assert "\n    ## " in report
     assert "fine" not in report
     assert "A secret of mine" not in report
