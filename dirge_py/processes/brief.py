@@ -1,10 +1,13 @@
 """Asking a program something short: its version, the clipboard, the settings of a terminal."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 
 from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.environment import absolute_only
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ def run_briefly(
 ) -> Ended:
     """Run a program of the person's, with their environment, to its end.
 
+    A relative entry of PATH does not count: in those a repository could offer a program of its own.
+
     `reads=False` is for programs that leave a child behind that keeps what they were given: it
     would hold our end of their output open.
 
@@ -34,9 +39,12 @@ def run_briefly(
         ProcessError: it cannot be started, or took longer than `limit_s`; it is killed then.
     """
     output = subprocess.PIPE if reads else subprocess.DEVNULL
+    found = shutil.which(arguments[0], path=absolute_only(os.environ.get("PATH", os.defpath)))
+    if found is None:
+        raise ProcessError(f"{arguments[0]} cannot be started: it is not on the PATH.")
     try:
         ended = subprocess.run(
-            list(arguments),
+            [found, *arguments[1:]],
             input=given,
             stdout=output,
             stderr=output,

@@ -96,18 +96,18 @@ class EnvironmentPolicy:
         """The whole environment of one command; `extra` wins over everything but the marker."""
         source = self._source
         passed_on = {name: source[name] for name in sorted(self.names) if name in source}
-        passed_on["PATH"] = _absolute_only(passed_on.get("PATH", ""))
+        passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
         return {**passed_on, **_ALWAYS_SET, **hardened(extra or {}), MARKER_NAME: marker}
 
     def build_for_person(self, marker: str) -> dict[str, str]:
         """The environment of a command that a person typed: they are there, and judged it."""
         source = self._source
         passed_on = {n: source[n] for n in sorted(self._names_for_person) if n in source}
-        passed_on["PATH"] = _absolute_only(passed_on.get("PATH", ""))
+        passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
         return {**passed_on, MARKER_NAME: marker}
 
 
-def _absolute_only(path: str) -> str:
+def absolute_only(path: str) -> str:
     """`path` without relative entries: in those a repository could offer its own `git`."""
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(entries) or os.defpath
