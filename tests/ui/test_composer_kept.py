@@ -119,6 +119,21 @@ async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(room: 
         assert (d.app.composer.text, d.app.composer.stashed) == (TWELVE, ["put aside"])
 
 
+async def test_of_what_is_for_the_shell_alone_nothing_is_kept(room: KeepingRoom):
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.idle()
+        await d.send("!! echo hush")
+        await d.until(lambda: d.text.count("hush") > 1)
+        await d.type("!!hush")
+        await d.pilot.press("ctrl+s")
+        await d.type("!!hush")
+        d.app.leave(0)
+    kept = [file for file in room.state_dir.rglob("*") if file.is_file()]
+    assert any(b"hello" in file.read_bytes() for file in kept)
+    assert [file for file in kept if b"hush" in file.read_bytes()] == []
+
+
 async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingRoom):
     long = "a long line of words\n" * 10_000
     async with desk(room) as d:

@@ -17,6 +17,9 @@ CALM_S = 0.3
 LONGEST_S = 0.6
 """While keys keep coming."""
 
+_UNTOLD = "!!"
+"""What begins so is for the person's own shell alone, and is not kept."""
+
 _LONG_CHARACTERS = 10_000
 _LONG_S = 3.0
 """The same for a long draft: each time the whole of it is written."""
@@ -52,8 +55,10 @@ class Drafts:
         conversation, composer = self._conversation(), self._composer
         if conversation is not None:
             expand = composer.pastes.expand
-            conversation.unsent.keep_draft(expand(composer.draft))
-            conversation.unsent.keep_stash([expand(text) for text in composer.stashed])
+            draft = "" if composer.draft.startswith(_UNTOLD) else composer.draft
+            stashed = [text for text in composer.stashed if not text.startswith(_UNTOLD)]
+            conversation.unsent.keep_draft(expand(draft))
+            conversation.unsent.keep_stash(list(map(expand, stashed)))
 
     def end(self) -> None:
         """The program ends; what stands there now is there again at the next start."""
@@ -91,8 +96,9 @@ class Drafts:
         """What was sent, in full; it is kept for later sessions too."""
         whole = self._composer.pastes.expand(text)
         conversation = self._conversation()
-        if conversation is not None and conversation.unsent.prompts is not None:
-            conversation.unsent.prompts.add(whole)
+        prompts = conversation.unsent.prompts if conversation is not None else None
+        if prompts is not None and not text.startswith(_UNTOLD):
+            prompts.add(whole)
         return whole
 
     def let_propose(self, proposer: "Proposer") -> None:
