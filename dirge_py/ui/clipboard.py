@@ -66,14 +66,14 @@ class Clipboard:
         self._wanted = wanted
         self._environment = environment
 
-    def copy(self, text: str) -> str:
+    def copy(self, text: str, *, keeps: bool = True) -> str:
         """Copy `text` and keep it in a file; returns what can truthfully be said, for a person.
 
         "Copied" is said only of what was read back from the clipboard.
         """
         if not text:
             return "There is nothing to copy."
-        kept = self._keep(text)
+        kept = self._keep(text) if keeps else "It is kept in no file, as this conversation is not."
         said: list[str] = []
         for attempt in self._attempts():
             done, words = attempt(text)

@@ -29,4 +29,7 @@ class Selected:
     def copy(self, text: str) -> str:
         """Put `text` on the clipboard; returns what can truthfully be said of that."""
         app = self._app
-        return Clipboard(app.to_terminal, wanted=app.opening.looks.clipboard).copy(text)
+        clipboard = Clipboard(app.to_terminal, wanted=app.opening.looks.clipboard)
+        conversation = app.talk.conversation
+        is_kept = conversation is None or conversation.session_id is not None
+        return clipboard.copy(text, keeps=is_kept)

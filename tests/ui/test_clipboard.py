@@ -146,6 +146,18 @@ async def test_an_answer_or_its_code_is_copied(room: Room, command: str, copied:
         await d.until(lambda: os.path.basename(last_copy_file()) in d.text)
 
 
+async def test_where_no_session_is_kept_no_copy_is(room: Room):
+    room.configure("\n[session]\nsave = false\nsnapshots = false\n")
+    room.model.will_say("An answer.")
+    async with desk(room) as d:
+        await d.send("hello")
+        await d.until(lambda: "An answer." in d.text)
+        await d.idle()
+        await d.send("/copy")
+        await d.until(lambda: "It is kept in no file" in d.text)
+    assert not last_copy_file().exists()
+
+
 async def test_what_is_not_there_cannot_be_copied(room: Room):
     async with desk(room) as d:
         await d.send("/copy")
