@@ -34,7 +34,6 @@ subcommands:
                                     tell a session something, or see which calls wait for an answer
   dirge serve [--port N] [options] [PROMPT]
                                     the terminal UI in a browser on this machine
-  dirge doctor [--json]             what keeps dirge from working well here
   dirge completion bash|zsh|fish    a script that completes the command line
 
 `@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
