@@ -1,5 +1,6 @@
 """`dirge serve`: the terminal UI in a browser on this machine."""
 
+import argparse
 import os
 import shlex
 import sys
@@ -81,5 +82,5 @@ def _tell(address: str) -> None:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to 65535")
     return int(text)

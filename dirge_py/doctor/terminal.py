@@ -120,8 +120,8 @@ def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> Finding:
 def _without(mode: int, name: str) -> Finding:
     words = {
         2026: "not known: the picture may tear while it scrolls",
-        1004: "not known: notifications come although you are looking",
-        2004: "not known: pasted new lines would send; attach files with @ instead",
+        1004: "not known: without them dirge never rings, as if you looked",
+        2004: "not known: without it pasted new lines send; attach files with @ then",
     }
     return warn(name, words[mode], "use another terminal, or tmux 3.4 or newer")
 

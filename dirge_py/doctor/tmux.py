@@ -55,7 +55,7 @@ def _options(show: Show) -> Iterator[Finding]:
         show,
         "focus-events",
         ("on",),
-        "notifications come although you are looking",
+        "dirge cannot know whether you look, so it never rings",
         "set -g focus-events on",
     )
     delay = show("escape-time")

@@ -36,7 +36,7 @@ def before_prompt(records: Sequence[Record], prompt: str, *, why: str) -> Destin
     """
     prompts = [point for point in points(records) if point.is_prompt]
     if not prompts:
-        raise DirgeError("there is nothing to go back to: nothing was said on this branch.")
+        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
     point = _chosen(prompts, prompt) if prompt else prompts[-1]
     return Destination(
         why=why,
@@ -55,7 +55,7 @@ def behind_message(records: Sequence[Record], message: str) -> Destination:
     """
     found = points(records)
     if not found:
-        raise DirgeError("there is nothing to go back to: nothing was said on this branch.")
+        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
     point = _chosen(found, message)
     return _at(records, point.after, why="clone", point=point.id)
 

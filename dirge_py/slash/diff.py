@@ -28,7 +28,8 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
             hint="`snapshots = true` under [session] keeps what the files were.",
         )
     if not found.diff.strip():
-        front.show(f"Nothing differs from {found.since}.")
+        where = f" in {name}" if (name := args.strip()) else ""
+        front.show(f"Nothing differs{where} since {found.since}.")
         return
     text = found.diff
     names = [visible(name) for name in dict.fromkeys(_NAMES.findall(text))]

@@ -52,6 +52,11 @@ def _read(args: str) -> tuple[str, str]:
     first, _, rest = args.partition(" ")
     if first in _FORMS:
         return first, rest.strip()
+    if rest and not set(first) & set("./~"):
+        raise UsageError(
+            f"There is no format {first!r}.",
+            hint=f"Formats: {', '.join(_FORMS)}. A name with blanks stands behind one of them.",
+        )
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
 
 

@@ -47,7 +47,7 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
     path = write_new(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
         f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
-        f"Read it, and attach it to an issue: {_where()}.",
+        f"Read it, then attach it to an issue {_where()}.",
         tone="good",
     )
 
@@ -60,7 +60,7 @@ def _where() -> str:
         told = []
     pages = dict(entry.split(", ", 1) for entry in told if ", " in entry)
     named = (pages[name] for name in ("Issues", "Source", "Homepage") if name in pages)
-    return next(named, "where you have dirge from")
+    return next((f"at {page}" for page in named), "where you have dirge from")
 
 
 def _findings(cwd: Path) -> str:

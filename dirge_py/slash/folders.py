@@ -74,7 +74,14 @@ def _folder(name: str, cwd: Path) -> Path:
             return real
     except (OSError, ValueError, RuntimeError):
         pass
-    raise UsageError(f"{visible(str(path))} is no folder that can be opened.")
+    if os.path.isdir(path):
+        raise UsageError(f"{visible(str(path))} cannot be opened.", hint="See its permissions.")
+    if os.path.lexists(path):
+        raise UsageError(f"{visible(str(path))} is no folder.", hint="Name the folder it is in.")
+    raise UsageError(
+        f"There is no folder {visible(str(path))}.",
+        hint=f"A relative name begins at {visible(str(cwd))}.",
+    )
 
 
 def _is_in(folder: Path, other: Path) -> bool:

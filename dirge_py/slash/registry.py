@@ -152,7 +152,9 @@ class Registry:
         if waits and not busy and conversation.is_compacting:
             busy = "the context is being compacted"
         if waits and busy:
-            raise UsageError(f"/{command.name} has to wait: {busy}.", hint="Esc interrupts it.")
+            raise UsageError(
+                f"/{command.name} has to wait: {busy}.", hint="Wait for its end, or interrupt it."
+            )
         await command.run(typed.args, conversation, front)
 
 
@@ -162,7 +164,7 @@ def unknown_command(registry: Registry, name: str) -> UsageError:
     hint = f"Did you mean /{meant}? " if meant else ""
     return UsageError(
         f"There is no command /{name}.",
-        hint=f"{hint}/help lists all; // at the start sends the line as a prompt.",
+        hint=f"{hint}/help lists those there are here; // at the start sends the line as a prompt.",
     )
 
 

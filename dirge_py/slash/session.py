@@ -47,7 +47,7 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
         case "delete", name:
             await _delete(name, conversation, front)
             return
-        case "switch", name if name:
+        case "switch", name:
             args = name
     chosen = await _chosen(args, stored, conversation, front)
     if chosen is not None and chosen != conversation.session_id:

@@ -14,18 +14,18 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
     if args:
         raise UsageError("/stop takes no words.", hint="A prompt during a run steers it.")
     if conversation.is_compacting:
-        front.show("A compaction has no boundaries. Esc interrupts it.")
+        front.show("A compaction has no boundaries: wait for its end, or interrupt it.")
     elif not conversation.is_running:
         front.show("Nothing runs.")
     else:
         conversation.interject()
-        front.show("The run stops when the calls of this turn are done. Esc interrupts it now.")
+        front.show("The run stops when the calls of this turn are done.")
 
 
 COMMANDS = (
     Command(
         name="stop",
-        summary="let the run rest after this turn; Esc interrupts at once",
+        summary="let the run rest after this turn, when its calls are done",
         run=stop,
         while_running="yes",
     ),

@@ -39,6 +39,12 @@ def test_what_cannot_be_served_is_refused_before_a_port_is_opened(rest: list[str
         serve(rest)
 
 
+@pytest.mark.parametrize("port", ["x", "65536", "-1"])
+def test_a_port_that_is_none_is_refused_in_words(port: str) -> None:
+    with pytest.raises(UsageError, match=f"'{port}' is no port: a number from 0 to 65535"):
+        serve([f"--port={port}"])
+
+
 HOST = {"Host": "127.0.0.1:8000"}
 
 

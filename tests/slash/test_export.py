@@ -66,6 +66,14 @@ async def test_the_ending_of_a_file_tells_its_form(tmp_path: Path) -> None:
     assert (tmp_path / "talk.html").read_text().startswith("# Fix the parser")
 
 
+async def test_a_format_that_does_not_exist_is_no_file_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="There is no format 'pdf'"):
+        await exported("/export pdf talk.pdf", tmp_path)
+    await exported("/export md my notes.md", tmp_path)
+
+    assert [file.name for file in tmp_path.iterdir()] == ["my notes.md"]
+
+
 async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "link.md").symlink_to(tmp_path / "elsewhere.md")

@@ -291,7 +291,7 @@ async def test_panel_and_display_say_what_there_is(room: Room):
 
 async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
     async with desk(room, size=(160, 30)) as d:
-        await d.send("/display left|right")
+        await d.send("/display left right")
         await d.until(lambda: "CONTEXT" in d.screen and "dirge 0" not in d.screen)
         await d.send("hello")
         await d.idle()

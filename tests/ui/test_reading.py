@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from dirge_py.ui.start import Looks
 from dirge_py.ui.transcript.blocks import UserBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.conversation.room import Room
@@ -125,6 +126,17 @@ async def test_a_slash_finds_and_comes_back_to_reading(room: Room):
         await d.until(lambda: d.app.transcript.has_focus)
 
         assert at(d).startswith("› prompt 3")
+
+
+async def test_the_hint_names_the_keys_that_read(room: Room):
+    looks = Looks(keys={"reading.select": ["x"], "reading.copy_read": ["none"]})
+    async with desk(room, prepare=lambda: looks, size=(100, 16)) as d:
+        await d.pilot.press("ctrl+up")
+        await d.until(lambda: "Down moves" in d.screen)
+
+        assert (
+            "Down moves · x selects · / finds · } next block · Space opens · Esc back" in d.screen
+        )
 
 
 async def test_the_focus_is_seen_and_nothing_moves_by_it(room: Room):

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
-_READING = "↑↓ move · v select · y copy · / find · { } blocks · Enter opens · Esc back"
+_READING = (
+    ("line_down", "moves"),
+    ("select", "selects"),
+    ("copy_read", "copies"),
+    ("find", "finds"),
+    ("next_block", "next block"),
+    ("toggle", "opens"),
+    ("close", "back"),
+)
+"""What the hint names, as long as a key does it."""
 
 
 class Looking:
@@ -34,7 +43,8 @@ class Looking:
         # First of all: the hint takes a line, and the view would follow its end.
         self._app.transcript.hold()
         self._app.transcript.focus()
-        self._app.hint(_READING)
+        named = ((self._app.keymap.name_of("reading", action), words) for action, words in _READING)
+        self._app.hint(" · ".join(f"{name} {words}" for name, words in named if name))
 
     async def copy_read(self) -> None:
         """Copy what is selected in the transcript, or the line at its cursor."""

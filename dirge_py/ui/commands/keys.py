@@ -26,8 +26,8 @@ _SCOPES: Mapping[str, str] = {
     "trust": "The question of trust",
 }
 _ENDING = """
-In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in
-one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none" for no key. The
+In [keys] of the settings: `action = "ctrl+t"` in every scope that has it, `"scope.action" = …` in \
+one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none" for no key. The \
 name of a slash command with its arguments, "/model fast", is an action, too."""
 
 

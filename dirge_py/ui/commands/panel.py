@@ -26,11 +26,11 @@ async def panel(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 async def display(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     surroundings = _surroundings(front, "/display")
-    wanted = [side.strip() for side in args.split("|")] if args else []
+    wanted = args.replace("|", " ").replace(",", " ").split()
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
             f"There is no {odd[0]!r} to display.",
-            hint=f"What there is: {'|'.join(_SIDES)}; several are joined by `|`.",
+            hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
         )
     if wanted:
         surroundings.show_sides([side for side in _SIDES if side in wanted])
