@@ -8,6 +8,7 @@ from dirge_py.errors import ConfigError, UsageError
 from dirge_py.events import ToolExecutionStart
 from dirge_py.outcomes import Done, MaxTurns
 from dirge_py.parts import ChildSpec
+from dirge_py.permission.rules import Mode
 from dirge_py.questions import PermissionAnswer
 from dirge_py.testing import assert_balanced
 from tests.conversation.room import Room, when
@@ -115,20 +116,23 @@ async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(room: Room) -> 
         assert (room.project / "a").exists()
 
 
-async def test_what_a_session_allows_holds_in_its_forks_and_not_in_another_session(
-    room: Room,
-) -> None:
+MODES: tuple[Mode, ...] = ("plan", "standard")
+
+
+async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(room: Room) -> None:
     room.model.will_say("one")
-    for _ in range(2):
+    for _ in range(3):
         room.model.will_call("bash", command="touch a").will_say("done")
 
     async with room.open() as talk:
         talk.add_grant("execute:touch a")
         await talk.send("first")
-        fork = await talk.fork(ChildSpec())
-        await fork.send("touch")
-        await fork.close()
-        assert (room.project / "a").exists()
+        for mode in MODES:
+            talk.set_mode(mode)
+            fork = await talk.fork(ChildSpec())
+            await fork.send("touch")
+            await fork.close()
+            assert (room.project / "a").exists() == (mode == "standard")
         assert room.person.asked == []
     async with room.open() as other:
         await other.send("touch")

@@ -104,6 +104,26 @@ def test_a_grant_does_not_unlock_plan_mode(project: Project) -> None:
     assert (decision.effect, decision.policy) == ("deny", "mode")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > a",
+        "cat > a <<END\nx\nEND",
+        "tee a <<< x",
+        "ls; cp a b",
+        "cat a | tee b",
+        "sed -i s/a/b/ a",
+        "echo $(touch a)",
+        "bash -c 'touch a'",
+        "git commit -am x",
+        "python -c 'open(1)'",
+    ],
+)
+def test_in_plan_mode_nothing_is_written_by_way_of_a_shell(project: Project, command: str) -> None:
+    everything = [allow("execute:*"), allow("edit:**")]
+    assert project.run(command, *everything, mode="plan").effect == "deny"
+
+
 def test_the_strictest_of_several_claims_wins(project: Project) -> None:
     claims = [
         project.claim("read", "README.md"),
