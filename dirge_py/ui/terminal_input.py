@@ -49,6 +49,7 @@ class TerminalInput:
         self._held = ""
         self._paste: list[str] | None = None
         self._was_escape = False
+        self._was_cut_off = False
 
     def feed(self, text: str) -> Iterator[Message]:
         """The events that are complete with this text."""
@@ -56,6 +57,11 @@ class TerminalInput:
             # The Esc before it came so much earlier that it was taken for the key.
             text = text[orphan.end() :]
         self._was_escape = False
+        if self._was_cut_off and not text.startswith(_ESC):
+            # Only late: lines of it would be sent, or answer questions, if they were typed.
+            is_rest = _PASTE_END in text or len(text) > _LONGEST
+            self._paste = [] if is_rest else None
+        self._was_cut_off = False
         self._held += text
         while self._held:
             if self._paste is not None:
@@ -77,7 +83,7 @@ class TerminalInput:
         if self._paste is not None:
             if silent_s >= PASTE_PATIENCE_S:
                 self._paste.append(self._held)
-                self._held = ""
+                self._held, self._was_cut_off = "", True
                 yield self._end_of_paste(self._paste)
             return
         held, self._held = self._held, ""

@@ -143,6 +143,26 @@ def test_a_paste_without_an_end_is_over_after_a_while():
     assert [e.key for e in arrived.feed("x") if isinstance(e, events.Key)] == ["x"]
 
 
+@pytest.mark.parametrize(
+    "rest", [["y\r! rm x\r\x1b[201~"], ["y\r" * 100, "\x1b[201~"], ["y\r" * 100, "y\r\x1b[201~"]]
+)
+def test_what_comes_late_of_a_paste_is_not_typed(rest: list[str]):
+    arrived = TerminalInput()
+    found = [*arrived.feed("\x1b[200~half"), *arrived.idle(PASTE_PATIENCE_S)]
+    for piece in (*rest, "a"):
+        found += arrived.feed(piece)
+    pasted = [event.text for event in found if isinstance(event, events.Paste)]
+    assert pasted == ["half", "".join(rest).removesuffix("\x1b[201~")]
+    assert [event.key for event in found if isinstance(event, events.Key)] == ["a"]
+
+
+def test_a_paste_after_one_without_an_end_is_one_of_its_own():
+    arrived = TerminalInput()
+    found = [*arrived.feed("\x1b[200~half"), *arrived.idle(PASTE_PATIENCE_S)]
+    found += arrived.feed("\x1b[200~whole\x1b[201~")
+    assert [event.text for event in found if isinstance(event, events.Paste)] == ["half", "whole"]
+
+
 PIECE = st.sampled_from([*"\x1b[<O]P;5uM~yé\x07:"])
 
 
