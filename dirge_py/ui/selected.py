@@ -17,7 +17,7 @@ class Selected:
     @property
     def text(self) -> str:
         app = self._app
-        own = app.composer.selected_text or app.transcript.selected_text
+        own = app.composer.selected_text or app.transcript.selection.text
         return own or app.screen.get_selected_text() or ""
 
     def drop(self) -> None:

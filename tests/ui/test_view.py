@@ -1,14 +1,17 @@
 """The transcript on the screen: it stays where one reads, and what is selected is what was said."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from dirge_py.events import MessageUpdate
+from dirge_py.slash.base import Choice
 from dirge_py.ui.terminal_input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.flow import Piece
+from dirge_py.ui.transcript.plain import whole_text
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.view import Transcript
@@ -167,6 +170,28 @@ async def test_the_same_text_is_on_top_after_other_sizes_and_back(room: Room):
         await s.d.pilot.pause()
 
         assert s.top == before
+
+
+async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
+    async with desk(room, size=(100, 36)) as d:
+        view = d.app.transcript
+        for number in range(60):
+            words = (
+                f"Some **bold** text number {number} with `code` and a needle in it, long enough"
+            )
+            text = f"## Part {number}\n\n{words} to be wrapped at eighty columns for sure.\n\n- one\n- two"
+            view.add(ProseBlock(Piece(text)))
+        view.redraw()
+        picking = asyncio.ensure_future(
+            d.app.dock.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")
+        )
+        for width, height in ((40, 12), (20, 5), (100, 36), (20, 5), (160, 40), (40, 12)):
+            await d.pilot.resize_terminal(width, height)
+            await d.pilot.pause()
+        await d.pilot.press("9", "escape")
+        await picking
+
+        assert view.sticks
 
 
 async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
@@ -352,7 +377,7 @@ async def test_all_of_it_can_be_had_as_plain_text(room: Room):
         tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
         s.view.add(tool)
 
-        text = s.view.plain_text()
+        text = whole_text(s.view.layout_of_blocks)
 
         assert f"0 {WORDS * 2}end\n1 {WORDS * 2}end\n\n● bash x\nline0\nline1\n" in text
         assert text.endswith("line29\n")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from dirge_py.errors import DirgeError
 from dirge_py.ui.pager import read_in_pager
 from dirge_py.ui.palette import pick_and_run
+from dirge_py.ui.transcript.plain import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -21,7 +22,8 @@ class Reaching:
 
     async def pager(self) -> None:
         try:
-            await read_in_pager(self._app, self._app.transcript.plain_text())
+            text = whole_text(self._app.transcript.layout_of_blocks)
+            await read_in_pager(self._app, text)
         except DirgeError as error:
             self._app.say(f"{error.message}\n{error.hint}".strip(), tone="error")
 

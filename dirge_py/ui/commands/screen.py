@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from dirge_py.contributions import Command
 from dirge_py.slash.base import FrontEnd
 from dirge_py.ui.front import TuiFront
+from dirge_py.ui.transcript.plain import whole_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFront)
-    await front.read_on(front.app.transcript.plain_text())
+    await front.read_on(whole_text(front.app.transcript.layout_of_blocks))
 
 
 async def edit(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -1,5 +1,7 @@
 """The transcript's widget: one, however long the conversation is."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,7 +21,6 @@ from dirge_py.ui.transcript.following import Following
 from dirge_py.ui.transcript.layout import Layout, Place
 from dirge_py.ui.transcript.marking import Marks, marked
 from dirge_py.ui.transcript.news import News
-from dirge_py.ui.transcript.plain import whole_text
 from dirge_py.ui.transcript.reading import Reading
 from dirge_py.ui.transcript.rows import Row
 from dirge_py.ui.transcript.searching import Search
@@ -119,10 +120,6 @@ class Transcript(ScrollView, can_focus=True):
         self._changed_all = True
         self.redraw()
 
-    def plain_text(self) -> str:
-        """The whole conversation as it was written, what is folded away too."""
-        return whole_text(self._blocks)
-
     # -- looks
 
     def set_ink(self, ink: Ink) -> None:
@@ -151,10 +148,6 @@ class Transcript(ScrollView, can_focus=True):
         self.redraw()
 
     # -- selecting and reading
-
-    @property
-    def selected_text(self) -> str:
-        return self.selection.text
 
     def drop_selection(self) -> None:
         if self.selection.ends is not None:
@@ -258,9 +251,6 @@ class Transcript(ScrollView, can_focus=True):
         """Lines of a page, of which two of the last one stay in view."""
         return max(1, self.lines_in_view - 2)
 
-    def page(self, direction: int) -> None:
-        self.scroll_lines(direction * self.page_lines)
-
     def scroll_lines(self, count: int) -> None:
         self.scroll_to(y=self.first_line + count, animate=False)
 
@@ -300,8 +290,7 @@ class Transcript(ScrollView, can_focus=True):
             return
         height = self.lines_in_view
         top = self.first_line
-        self._is_moving = True
-        try:
+        with self._moving():
             if self._following.is_on:
                 self._blocks.settle_end(height)
                 self._take_height()
@@ -310,27 +299,27 @@ class Transcript(ScrollView, can_focus=True):
                 first = self._following.settle(height, top)
                 self._take_height()
                 self.scroll_to(y=first, animate=False)
-        finally:
-            self._is_moving = False
         self._refresh_changed(has_scrolled=self.first_line != top)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if self._is_moving or round(old_value) == round(new_value):
             return
-        self._is_moving = True
-        try:
+        with self._moving():
             moved = self._blocks.settle(self.first_line, self.lines_in_view, round(old_value))
             self._take_height()
             if moved:
                 self.scroll_to(y=self.first_line + moved, animate=False)
-        finally:
-            self._is_moving = False
         is_at_end = self.first_line >= self.max_scroll_y
         is_held = self.has_focus or self.selection.ends is not None
         self._follow(sticks=is_at_end and not is_held, is_held=is_held and is_at_end)
         self._following.went_to(self.first_line)
         self._news.tell()
+
+    def _scroll_update(self, virtual_size: Size) -> None:
+        # Textual also puts right where the view is when the sizes change.
+        with self._moving():
+            super()._scroll_update(virtual_size)
 
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
@@ -359,6 +348,15 @@ class Transcript(ScrollView, can_focus=True):
         return self._news.put_on(strip, y, width, self._ink)
 
     # -- inside
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
+        """What is scrolled meanwhile is not scrolled by the person."""
+        was_moving, self._is_moving = self._is_moving, True
+        try:
+            yield
+        finally:
+            self._is_moving = was_moving
 
     @property
     def _has_size(self) -> bool:
