@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
 
 
+_TYPED = (
+    ("! COMMAND", "run it in your shell; of !! COMMAND the model is not told"),
+    ("/keybindings", "every other key, and how to change them"),
+)
+
+
 class TuiFront:
     """The `slash.base.FrontEnd` of the terminal UI; everything is done by the app."""
 
@@ -36,7 +42,7 @@ class TuiFront:
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
-        return self._app.keymap.described()
+        return [*self._app.keymap.described(), *_TYPED]
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
         self._app.say(text, tone=tone)

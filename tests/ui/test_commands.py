@@ -27,6 +27,7 @@ async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room
         for command in d.app.front.commands:
             assert f"/{command.name}" in d.text
         assert "/m  /model small" in d.text
+        assert "! COMMAND" in d.text
         assert "Ctrl+T" in d.text
         assert "Ctrl+O" not in d.text
         assert "PageUp" not in d.text

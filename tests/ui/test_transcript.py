@@ -290,6 +290,22 @@ def test_a_list_stands_apart_from_the_lines_around_it():
     assert page.text == "· one\n· two\n\n· a list\n    of lines\n\n· three"
 
 
+def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
+    page = Page(INK, 40)
+    page.add(
+        NoticeBlock(
+            "tools   one, two, three, four, five, six, seven\nok  keys  many words that take room and more"
+        )
+    )
+
+    assert page.text == (
+        "· tools   one, two, three, four, five,\n"
+        "          six, seven\n"
+        "  ok  keys  many words that take room\n"
+        "            and more"
+    )
+
+
 def test_what_is_below_a_removed_block_keeps_its_blank_line():
     page = Page(INK, 40)
     first, second = NoticeBlock("a\nlist"), NoticeBlock("one")

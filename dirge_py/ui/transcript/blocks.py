@@ -143,8 +143,8 @@ class AsideBlock(BlockBase):
         return 1 + (lines if self._is_whole else min(lines, _LINES_OF_ASIDE + 1))
 
 
-_COLUMN = re.compile(r" +\S+(?: \S+)* {2,}|  +")
-"""What a line of two columns has before the second, or what any line is indented by."""
+_COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
+"""What a line of two or three columns has before the last, or what any line is indented by."""
 
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
