@@ -53,7 +53,7 @@ class HunkView(Vertical, can_focus=True):
         self._selection = selection
         self._on_done = on_done
         self._edit_file = edit_file
-        self.ink = ink
+        self._ink = ink
         self._keymap = keymap
         self._was_read = was_read
         self._problem = ""
@@ -66,6 +66,10 @@ class HunkView(Vertical, can_focus=True):
     def compose(self) -> ComposeResult:
         yield self._sheet
         yield self._menu
+
+    def set_ink(self, ink: Ink) -> None:
+        self._ink = ink
+        self._painted.clear()
 
     def fit(self, rows: int) -> int:
         """How many of `rows` it has a use for."""
@@ -86,7 +90,7 @@ class HunkView(Vertical, can_focus=True):
         self._rows = []
         place, total = self._selection.place, len(self._selection.places)
         for number, file in enumerate(self._selection.files):
-            strips += paint_title(file, width, self.ink)
+            strips += paint_title(file, width, self._ink)
             for hunk in range(file.count):
                 first = len(strips)
                 is_accepted = hunk in file.accepted
@@ -99,7 +103,7 @@ class HunkView(Vertical, can_focus=True):
         return strips
 
     def _head(self, words: str, *, is_accepted: bool, is_at: bool, width: int) -> list[Strip]:
-        ink = self.ink
+        ink = self._ink
         line: Line = [("▸ " if is_at else "  ", ink.accent)]
         line.append(("[✓] " if is_accepted else "[ ] ", ink.good if is_accepted else ink.warning))
         line.append((words, ink.accent + ink.strong if is_at else ink.text))
@@ -111,15 +115,15 @@ class HunkView(Vertical, can_focus=True):
         key = (number, hunk, is_accepted, width)
         if key not in self._painted:
             file = self._selection.files[number]
-            self._painted[key] = paint_hunk(file, hunk, width, self.ink)
+            self._painted[key] = paint_hunk(file, hunk, width, self._ink)
         return self._painted[key]
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._problem:
-            return wrap([(self._problem, self.ink.error)], width)
+            return wrap([(self._problem, self._ink.error)], width)
         if not self.may_take:
             hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
-            return paint_hint([hint], width, self.ink, most=1)
+            return paint_hint([hint], width, self._ink, most=1)
 
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
@@ -133,7 +137,7 @@ class HunkView(Vertical, can_focus=True):
             (f"{key('edit')}: edit the file", f"{key('edit')}: edit"),
             (f"{key('close')}: back",) * 2,
         ]
-        return paint_hint(hints, width, self.ink)
+        return paint_hint(hints, width, self._ink)
 
     def on_mount(self) -> None:
         self._repaint()

@@ -100,7 +100,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     def set_ink(self, ink: Ink) -> None:
         if self._hunks is not None:
-            self._hunks.ink = ink
+            self._hunks.set_ink(ink)
         super().set_ink(ink)
 
     def fit(self, rows: int) -> int:

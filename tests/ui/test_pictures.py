@@ -1,0 +1,246 @@
+"""How each state of the screen looks, in three sizes and three looks.
+
+Update on purpose only: `pytest tests/ui/test_pictures.py --snapshot-update`, and look at them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
+
+from dirge_py.calls import Preview
+from dirge_py.errors import ProviderError
+from dirge_py.events import PlanPhase
+from dirge_py.messages import Usage
+from dirge_py.permission.rules import Mode
+from dirge_py.providers.scripted import Reply
+from dirge_py.questions import AskedClaim, PermissionRequest
+from dirge_py.ui import opening
+from dirge_py.ui.start import Looks
+from dirge_py.ui.transcript import tool_block
+from tests.conversation.room import Room
+from tests.ui.desk import HELD, Desk, desk
+from tests.ui.test_hunk_view import GONE, X
+from tests.ui.test_hunk_view import request as change_of
+from tests.ui.test_transcript import SAMPLE
+
+SIZES = ((80, 24), (120, 40), (200, 50))
+USAGE = Usage(input=12_300, output=420, cache_read=9_000)
+PUSH = PermissionRequest(
+    call_id="c",
+    tool_name="bash",
+    claims=(
+        AskedClaim(
+            op="execute",
+            resource="git push --force origin main",
+            effect="ask",
+            policy="mode",
+            reason="no rule allows it",
+        ),
+    ),
+    grant=("execute:git push --force origin main",),
+    wider=("execute:git push *",),
+    can_keep=True,
+    preview=Preview(kind="command", text="git push --force origin main"),
+)
+PROGRAM = """\
+def total(items):
+    sum = 0
+    for item in items:
+        sum += item["price"]
+    return sum
+"""
+BETTER = 'def total(items):\n    return sum(item["price"] * item["count"] for item in items)\n'
+
+
+@dataclass(frozen=True)
+class State:
+    """What happens before the picture is taken. `prepare` is told to the model before the start."""
+
+    act: Callable[[Desk], Awaitable[object]]
+    prepare: Callable[[Room], object] = lambda room: None
+    mode: Mode = "yolo"
+
+
+async def nothing(d: Desk) -> None:
+    await d.idle()
+
+
+async def finished(d: Desk) -> None:
+    await d.send("Why is the total wrong?")
+    await d.until(lambda: "That was all." in d.text)
+    await d.idle()
+
+
+def answers(room: Room) -> None:
+    (room.project / "shop.py").write_text(PROGRAM)
+    room.model.will(
+        Reply(
+            text=SAMPLE,
+            thinking="first this\nthen that",
+            calls=[("read", {"path": "shop.py"})],
+            usage=USAGE,
+        )
+    )
+    room.model.will(
+        Reply(
+            calls=[("edit", {"path": "shop.py", "old_text": PROGRAM, "new_text": BETTER})],
+            usage=USAGE,
+        )
+    )
+    room.model.will(Reply(calls=[("bash", {"command": "echo 1 failed; false"})], usage=USAGE))
+    room.model.will(Reply(text="That was all.", usage=USAGE))
+
+
+async def streams(d: Desk) -> None:
+    await d.send("Tell me.")
+    await d.until(lambda: "x │ 10" in d.screen or "quoted" in d.screen)
+
+
+def streams_and_stops(room: Room) -> None:
+    gate = asyncio.Event()
+    room.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate, usage=USAGE))
+
+
+async def runs(d: Desk) -> None:
+    await d.send("Build it.")
+    await d.until(lambda: "\n   cc a.c" in d.screen or "   cc a.c" in d.screen)
+
+
+async def waits(d: Desk) -> None:
+    await runs(d)
+    await d.send("and hurry")
+    await d.until(lambda: d.talk.queued())
+    d.app.composer.put("then test it")
+    await d.pilot.press("tab")
+    await d.until(lambda: len(d.talk.queued()) == 2)
+    await d.type("more")
+
+
+async def asks(d: Desk) -> None:
+    await finished(d)
+    d.ask(PUSH, change_of(X, GONE))
+    await d.asked()
+
+
+async def chooses(d: Desk) -> None:
+    await finished(d)
+    d.ask(change_of(X, GONE))
+    await d.until(lambda: d.dialog and d.dialog.has_focus)
+    await d.pilot.press("end", "h", "down", "n")
+    await d.until(lambda: "take 3 of 4" in d.screen)
+
+
+async def plans(d: Desk) -> None:
+    await finished(d)
+    d.app.chronicle.hear(PlanPhase(phase="explore", step=1, state="started"))
+    d.app.chronicle.notice("Looked at 4 files.")
+    d.app.chronicle.hear(
+        PlanPhase(
+            phase="explore", step=1, state="ended", summary="Prices are summed without counts."
+        )
+    )
+    d.app.chronicle.hear(PlanPhase(phase="plan", step=1, state="started"))
+    d.app.transcript.redraw()
+
+
+async def fails(d: Desk) -> None:
+    await d.send("Go on.")
+    await d.until(lambda: "ran out" in d.text)
+    await d.idle()
+
+
+def refuses(room: Room) -> None:
+    room.model.will(
+        Reply(error=ProviderError("the key ran out.", kind="auth", hint="Set OPENAI_API_KEY."))
+    )
+
+
+async def resumes(d: Desk) -> None:
+    await finished(d)
+    d.talk.set_mode("standard")
+    left = d.talk.session_id
+    await d.app.opening.switch_to(None)
+    await d.app.opening.switch_to(left)
+    await d.until(lambda: "Back in this session" in d.text)
+    await d.idle()
+
+
+async def finds(d: Desk) -> None:
+    await finished(d)
+    await d.pilot.press("ctrl+f")
+    await d.type("total")
+    await d.until(lambda: "of" in d.screen)
+
+
+STATES = {
+    "start": State(nothing),
+    "streaming": State(streams, streams_and_stops),
+    "tool running": State(runs, lambda room: room.model.will_call("bash", command=HELD)),
+    "diff": State(finished, answers),
+    "permission": State(asks, answers),
+    "hunks": State(chooses, answers),
+    "queued": State(waits, lambda room: room.model.will_call("bash", command=HELD)),
+    "phase": State(plans, answers),
+    "error": State(fails, refuses),
+    "resume": State(resumes, answers),
+    "search": State(finds, answers),
+}
+
+
+@pytest.fixture(autouse=True)
+def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
+    """Nothing of the machine, the version or the time is in the pictures."""
+    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+    monkeypatch.setattr(opening, "__version__", "1.2.3")
+    monkeypatch.setenv("HOME", str(room.project.parent))
+    # The words of gates have tests of their own.
+    room.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
+
+
+def still() -> Looks:
+    """A face that moves would have another look in each picture."""
+    return Looks(reduced_motion=True)
+
+
+async def shots(d: Desk, theme: str) -> Iterator[tuple[str, str]]:
+    found = []
+    for width, height in SIZES:
+        await d.pilot.resize_terminal(width, height)
+        await d.pilot.pause()
+        found.append((f"{theme} {width}x{height}", d.app.export_screenshot(title="dirge")))
+    return iter(found)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_in_color(snapshot: SnapshotAssertion, room: Room, state: str) -> None:
+    pictures = snapshot.use_extension(SVGImageExtension)
+    what = STATES[state]
+    what.prepare(room)
+    async with desk(room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still) as d:
+        await what.act(d)
+        taken = [*await shots(d, "phosphor")]
+        d.app.set_colors("light")
+        taken += [*await shots(d, "light")]
+
+    assert [name for name, shot in taken if pictures(name=name) != shot] == []
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_without_color(
+    snapshot: SnapshotAssertion, room: Room, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = snapshot.use_extension(SVGImageExtension)
+    what = STATES[state]
+    what.prepare(room)
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with desk(
+        room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still, no_color=True
+    ) as d:
+        await what.act(d)
+        taken = [*await shots(d, "none")]
+
+    assert [name for name, shot in taken if pictures(name=name) != shot] == []
