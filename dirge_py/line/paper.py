@@ -24,8 +24,8 @@ class Paper:
         self._columns = columns
         self._growing = ""
         self._is_in_line = False
-        self.is_gone = False
-        """Nobody reads any more: the terminal was closed, or the pipe."""
+        self.problem: OSError | ValueError | None = None
+        """Why nothing can be written any more: nobody reads it, or the disk is full."""
 
     def line(self, text: str = "") -> None:
         """One or more whole lines."""
@@ -68,12 +68,12 @@ class Paper:
         self._is_in_line = False
 
     def _write(self, text: str) -> None:
-        if self.is_gone:
+        if self.problem is not None:
             return
         try:
             self._write_text(text)
-        except (OSError, ValueError):
-            self.is_gone = True
+        except (OSError, ValueError) as problem:
+            self.problem = problem
 
 
 def _to_stdout(text: str) -> None:

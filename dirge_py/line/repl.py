@@ -82,6 +82,8 @@ class Repl:
         while self._exit_code is None:
             if self.source.is_script:
                 await self._rested()
+                if self.paper.problem is not None:
+                    break  # What the rest of it asks for would be paid for, and told to nobody.
             line = await self.source.line()
             if line is None:
                 break

@@ -29,6 +29,7 @@ def run_line(start: LineStart) -> int:
 
     Raises:
         DirgeError: the conversation could not be opened.
+        OSError: what a script brought about could not be written.
     """
     return asyncio.run(_run(start))
 
@@ -44,6 +45,8 @@ async def _run(start: LineStart) -> int:
             await repl.close()
         if way_back := _way_back(repl):
             repl.paper.line(way_back)
+    if repl.source.is_script and repl.paper.problem is not None:
+        raise repl.paper.problem
     return _HUNG_UP if repl.source.is_gone else code
 
 

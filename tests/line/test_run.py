@@ -1,14 +1,17 @@
 """Line mode as a program: on a terminal, on one that can do nothing, and what it loads."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.house.test_imports import loaded, scripted
-from tests.ui.on_a_pty import Terminal
+from tests.ui.on_a_pty import ROOT, Terminal
 from tests.ui.on_tmux import NEEDED, Tmux
 
 __all__ = ["scripted"]
@@ -78,6 +81,24 @@ def test_without_a_provider_it_says_how_to_set_one_up(home: Path) -> None:
     assert b"dirge config init" in terminal.output
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "dirge_py", "--line", "-m", "s/m"],
+            input=b"make it\ny\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+
+    assert ran.returncode == 1
+    assert b"the output could not be written" in ran.stderr
+    assert not (project / "made").exists()
+
+
 def test_a_script_loads_neither_a_screen_nor_a_line_editor(scripted: Path) -> None:
     modules = loaded(scripted, "--line", "read the note")
     assert modules.isdisjoint({"textual", "rich", "prompt_toolkit", "watchfiles"})
@@ -98,10 +119,6 @@ class TestInTmux:
         tmux.close()
 
     def test_what_is_typed_stays_below_what_is_told(self, tmux: Tmux) -> None:
-        import sys
-
-        from tests.ui.on_a_pty import ROOT
-
         tmux.enter(f"clear; PYTHONPATH={ROOT} {sys.executable} -m dirge_py --line -m s/m")
         tmux.sees("/help lists")
         tmux.enter("make it")
