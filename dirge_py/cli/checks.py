@@ -27,17 +27,22 @@ def check(flags: Namespace) -> None:
     _check_session(flags)
 
 
+def go_to(folder: str | None) -> None:
+    """Work in the folder of `--cwd`, if one was given. Raises UsageError."""
+    if folder is not None:
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be worked in: {error.strerror}.") from error
+
+
 def enter(flags: Namespace) -> None:
     """Go to the folder of `--cwd`, and see that the file of `-o` can be written.
 
     Raises:
         UsageError: one of them cannot be. Better now than after a run that was paid for.
     """
-    if flags.cwd is not None:
-        try:
-            os.chdir(flags.cwd)
-        except OSError as error:
-            raise UsageError(f"{flags.cwd} cannot be worked in: {error.strerror}.") from error
+    go_to(flags.cwd)
     path = flags.output_file
     if path is not None:
         folder = os.path.dirname(path) or "."

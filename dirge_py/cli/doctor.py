@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import Parser
+from dirge_py.cli.checks import go_to
 
 if TYPE_CHECKING:
     from dirge_py.doctor.asking import TerminalAnswers
@@ -32,15 +33,16 @@ def doctor_fits(rest: Sequence[str]) -> bool:
 
 
 def doctor(rest: Sequence[str]) -> int:
-    """Look, and tell; returns the exit code."""
+    """Look, and tell; returns the exit code. Raises UsageError for no folder."""
     flags = build_doctor_parser().parse_args(list(rest))
+    go_to(flags.cwd)
     from dirge_py.doctor.examine import examine
     from dirge_py.doctor.findings import as_json, as_text, exit_code
     from dirge_py.ui.key_checks import key_problems
 
     found = examine(
         _answers(),
-        cwd=Path(flags.cwd) if flags.cwd else Path.cwd(),
+        cwd=Path.cwd(),
         size=_size(),
         key_problems=key_problems,
     )

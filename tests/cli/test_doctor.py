@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.cli.doctor import doctor_fits
+from dirge_py.cli.doctor import doctor, doctor_fits
 from dirge_py.config.schema import Config
 from dirge_py.doctor.asking import SAMPLES, read_answers
 from dirge_py.doctor.findings import as_text, exit_code, warn, well, wrong
 from dirge_py.doctor.programs import look_at_programs
 from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
 from dirge_py.doctor.tmux import append_lines, look_at_tmux, missing_lines
+from dirge_py.errors import UsageError
 from dirge_py.ui.key_checks import key_problems
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
@@ -81,6 +82,11 @@ from pathlib import Path
 from dirge_py.doctor.place import look_at_folders
 print(*[each.state for each in look_at_folders(Path("/"), os.environ)])
 """
+
+
+def test_a_folder_that_is_not_there_is_not_looked_at() -> None:
+    with pytest.raises(UsageError, match="/nowhere cannot be worked in"):
+        doctor(["-C", "/nowhere"])
 
 
 def test_a_state_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
