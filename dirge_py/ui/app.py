@@ -130,7 +130,8 @@ class DirgeApp(TerminalApp):
         yield self.status
 
     def on_mount(self) -> None:
-        self.composer.focus()
+        # At once: keys may have come already, and `focus` puts itself behind them.
+        self.set_focus(self.composer)
         self.standing_changed()
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
         self.call_after_refresh(self.opening.begin)

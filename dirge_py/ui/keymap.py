@@ -184,7 +184,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("form", "close", ("escape",)),
     Key("form", "deny_and_stop", ("ctrl+c",)),
     Key("trust", "trust", ("y",)),
-    Key("trust", "deny", ("n", "escape", "ctrl+c")),
+    Key("trust", "deny", ("n", "escape")),
     Key("trust", "previous", ("left", "k")),
     Key("trust", "next", ("right", "j", "tab")),
     Key("trust", "line_up", ("up",)),

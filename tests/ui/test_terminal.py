@@ -119,13 +119,45 @@ def test_after_a_kill_the_next_start_works(tmp_path: Path):
     assert left_on(terminal.output) == []
 
 
-def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path):
-    terminal = Terminal(cwd=tmp_path, owns_it=True, is_fresh=True)
-    terminal.read_until("❯")
+@pytest.mark.parametrize("mark", ["\x1b[?1049h", "\x1b[?25l", "❯"])
+def test_ctrl_c_works_before_there_is_a_conversation(tmp_path: Path, mark: str):
+    terminal = Terminal(cwd=tmp_path, owns_it=True)
+    terminal.read_until(mark)
     terminal.press("\x03\x03")
     assert terminal.finish() in (0, 128 + signal.SIGINT)
     assert left_on(terminal.output) == []
     assert b"Traceback" not in terminal.output
+
+
+def test_ctrl_c_at_the_question_of_trust_is_no_answer_to_it(tmp_path: Path):
+    settings = tmp_path / ".dirge" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text("[ui]\n")
+    for _ in range(2):
+        terminal = Terminal(cwd=tmp_path, owns_it=True)
+        terminal.read_until("Trust this project?")
+        terminal.press("\x03")
+        assert terminal.finish() == 0
+        assert left_on(terminal.output) == []
+
+
+def test_ctrl_c_works_during_set_up(tmp_path: Path):
+    terminal = Terminal(
+        cwd=tmp_path, owns_it=True, DIRGE_MODEL="", OPENAI_API_KEY="", OPENAI_BASE_URL=""
+    )
+    terminal.read_until("Which provider?")
+    terminal.press("\x03\x03")
+    assert terminal.finish() == 0
+    assert left_on(terminal.output) == []
+
+
+def test_what_is_typed_before_the_first_frame_is_in_the_input(tmp_path: Path):
+    terminal = Terminal(cwd=tmp_path)
+    terminal.read_until("\x1b[?1049h")
+    terminal.press("going")
+    terminal.read_until("ready")
+    terminal.read_until("going")
+    assert terminal.vanish() < ENDS_WITHIN_S
 
 
 def test_a_bad_mouse_report_and_an_unknown_answer_are_not_typed(tmp_path: Path):

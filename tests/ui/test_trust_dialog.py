@@ -33,7 +33,6 @@ KEYS = [
     (["y"], True),
     (["n"], False),
     (["escape"], False),
-    (["ctrl+c"], False),
     (["enter"], False),
     (["down", "enter"], True),
     (["right", "left", "enter"], False),

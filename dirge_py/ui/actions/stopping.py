@@ -39,7 +39,10 @@ class Stopping:
             app.hint(f"{name} again goes back to an earlier prompt.")
 
     async def stop(self) -> None:
-        """Copy, else clear the input, else interrupt, else quit at the second press."""
+        """Copy, else clear the input, else interrupt, else quit at the second press.
+
+        Before there is a conversation the first press quits: there is nothing to lose yet.
+        """
         app = self._app
         if selected := app.selected.text:
             app.selected.drop()
@@ -51,7 +54,7 @@ class Stopping:
             app.composer.prompts.add(app.composer.text)
             app.composer.put("")
         elif not app.talk.interrupt():
-            if was_pressed:
+            if was_pressed or app.talk.conversation is None:
                 app.leave(0)
             else:
                 app.hint(f"{app.keymap.name_of('screen', 'stop')} again quits.")

@@ -115,6 +115,8 @@ class Picker(ChoiceList, can_focus=True):
             self.offer(())
 
     async def _on_key(self, event: events.Key) -> None:
+        if self._answer is None or self._answer.done():
+            return  # The list is about to go: this key is not for it.
         event.stop()
         event.prevent_default()
         found = self._keymap.action(event.key, "list")

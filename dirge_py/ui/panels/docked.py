@@ -123,9 +123,11 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
         if self.is_writing:
             self.key_while_writing(event)
             return
+        found = self._keymap.action(event.key, self.SCOPE, "screen")
+        if found == ("screen", "stop"):
+            return  # Of no meaning to this question: the app hears it, and ends by it.
         event.stop()
         event.prevent_default()
-        found = self._keymap.action(event.key, self.SCOPE, "screen")
         action = found[1] if found else ""
         if not self.is_open and action != "deny_and_stop":
             self._guard()
