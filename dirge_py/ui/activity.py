@@ -94,6 +94,8 @@ class Activity:
                 self.until = self._clock() + delay_ms / 1000
                 self._enter("retrying", "waiting")
             case CompactionStarted():
+                # One that was broken off has told of no end.
+                self.stage = ""
                 self._enter("compacting", "thinking")
             case ContextCompacted(kind=kind):
                 self.foldings += kind not in _NO_FOLDING

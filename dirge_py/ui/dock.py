@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from dirge_py.lib.late import late
+from textual.widget import Widget
+
 from dirge_py.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.slash.base import Choice
 from dirge_py.ui.editor import edit_file_text
@@ -43,6 +45,7 @@ class QuestionDock:
     def __init__(self, app: "DirgeApp", guard_s: float) -> None:
         self._app = app
         self._guard_s = guard_s
+        self._before: Widget | None = None
 
     def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
         return PermissionDialog(requests, self._edit_file, **self._look)
@@ -65,6 +68,7 @@ class QuestionDock:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
         app.proposer.close()
+        self._before = app.focused
         app.talk.is_asking = True
         await app.mount(panel, before=app.queue)
         panel.refit()
@@ -77,8 +81,16 @@ class QuestionDock:
             return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking", "only-asking")
         await panel.remove()
-        app.shell.take_focus()
+        self._give_focus_back()
         app.standing_changed()
+
+    def _give_focus_back(self) -> None:
+        """To the list, the search or the reading that the question came upon."""
+        app, before = self._app, self._before
+        if before is not app.composer and before in app.screen.focus_chain:
+            app.set_focus(before)
+        else:
+            app.shell.take_focus()
 
     def stop_run(self) -> None:
         self._app.talk.interrupt()

@@ -225,16 +225,19 @@ class Surroundings:
         if talk.state not in ("working", "compacting") or talk.conversation is None:
             return ""
         now = self._app.clock()
-        if activity.stage == "retrying":
-            return f"retry in {max(0, round(activity.until - now))} s"
-        waited_s = now - activity.since
-        if not activity.stage or waited_s < _SAID_FROM_S:
+        stage, since = activity.stage, activity.since
+        if stage == "retrying" and now < activity.until:
+            return f"retry in {max(1, round(activity.until - now))} s"
+        if stage == "retrying":
+            stage, since = "waiting", activity.until
+        waited_s = now - since
+        if not stage or waited_s < _SAID_FROM_S:
             return ""
         what = {
             "preparing": "preparing",
             "waiting": f"waiting for {talk.conversation.model.rpartition('/')[2]}",
             "compacting": "compacting",
-        }[activity.stage]
+        }[stage]
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:

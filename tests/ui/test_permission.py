@@ -52,6 +52,21 @@ async def test_what_was_allowed_once_runs_and_is_asked_again(room: Room):
         await d.asked()
 
 
+async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(room: Room):
+    async with desk(room) as d:
+        await d.pilot.press("f1")
+        await d.until(lambda: d.app.picker.has_focus)
+        answered = d.ask(request())
+        await d.asked()
+        await d.pilot.press("y")
+        await answered
+        await d.until(lambda: d.panel is None)
+        await d.pilot.press("down", "escape")
+        await d.until(lambda: not d.app.picker.is_open)
+
+        assert d.app.composer.has_focus
+
+
 async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room: Room):
     room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
     async with desk(room) as d:
@@ -298,6 +313,8 @@ async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
         assert "once" in d.screen
         await d.pilot.press("y")
         assert await question == [PermissionAnswer(effect="allow")]
+        await d.until(lambda: d.app.focused is d.app.composer)
+        assert d.app.transcript.sticks
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])

@@ -104,6 +104,11 @@ async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
         d.app.surroundings.hear(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
         d.app.standing_changed()
         await d.until(lambda: "retry in 3 s" in d.screen)
+        now[0] += 5
+        d.app.pulse.beat()
+        await d.until(lambda: "waiting for gpt-4o, 2 s" in d.screen)
+        d.app.surroundings.hear(CompactionStarted(tokens_before=9))
+        now[0] += 60
         d.app.surroundings.hear(CompactionStarted(tokens_before=9))
         now[0] += 2
         d.app.pulse.beat()

@@ -176,10 +176,9 @@ async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
     async with desk(room, size=(100, 36)) as d:
         view = d.app.transcript
         for number in range(60):
-            words = (
-                f"Some **bold** text number {number} with `code` and a needle in it, long enough"
-            )
-            text = f"## Part {number}\n\n{words} to be wrapped at eighty columns for sure.\n\n- one\n- two"
+            words = f"Some **bold** text number {number} with `code` and a needle in it, long"
+            words += " enough to be wrapped at eighty columns for sure."
+            text = f"## Part {number}\n\n{words}\n\n- one\n- two"
             view.add(ProseBlock(Piece(text)))
         view.redraw()
         picking = asyncio.ensure_future(
