@@ -345,7 +345,9 @@ def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ..
         elif len(parts) > 2:
             problems.append(f"{name!r} for `{row.action}`: a chord has two keys.")
         elif len(parts) == 2 and row.scope not in TOGETHER:
-            problems.append(f"{name!r} for `{row.scope}.{row.action}`: chords are for the screen.")
+            problems.append(
+                f"{name!r} for `{row.scope}.{row.action}`: chords are for the input and the screen."
+            )
         else:
             kept.append(key)
     return tuple(dict.fromkeys(kept))
