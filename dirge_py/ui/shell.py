@@ -45,7 +45,9 @@ class PersonsShell:
         sign = "!" if self.takes(text) else "❯"
         if sign != self._sign:
             self._sign = sign
-            self._app.query_one("#sign", Static).update(sign)
+            # None is left where the program ends with a text in the input.
+            for shown in self._app.query("#sign").results(Static):
+                shown.update(sign)
         if not self.takes(text):
             return ""
         return _UNTOLD if text.startswith("!!") else _TOLD

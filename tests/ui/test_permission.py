@@ -313,8 +313,18 @@ async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
         assert "once" in d.screen
         await d.pilot.press("y")
         assert await question == [PermissionAnswer(effect="allow")]
-        await d.until(lambda: d.app.focused is d.app.composer)
-        assert d.app.transcript.sticks
+
+
+async def test_after_one_that_took_all_the_room_the_end_is_followed_again(room: Room):
+    room.model.will_call("bash", command="touch made").will_say("It is made.")
+    async with desk(room, size=(20, 5)) as d:
+        await d.send("make it")
+        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        while d.dialog and not d.dialog.may_approve:
+            await d.pilot.press("space")
+        await d.pilot.press("y")
+        await d.idle()
+        await d.until(lambda: "It is made." in d.screen)
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])

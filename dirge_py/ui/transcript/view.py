@@ -273,6 +273,8 @@ class Transcript(ScrollView, can_focus=True):
         place = place_of(self._blocks, spot)
         y = self._blocks.top(place.row) + place.line
         first, height = self.first_line, self.lines_in_view
+        if not height:
+            return  # A question has taken all the room, and gives it back.
         around = min(around, (height - 1) // 2)
         if y < first + around:
             first = y - around
