@@ -53,6 +53,10 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
 
         tmux.enter("fix it")
         tmux.sees("▸ y Allow once")
+        tmux.press("C-z")
+        tmux.sees("Stopped")
+        tmux.enter("fg")
+        tmux.sees("▸ y Allow once")
         assert "a.py │    12" in tmux.screen
         tmux.press("y")
         tmux.sees("  cc a.c")
@@ -197,8 +201,8 @@ def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int,
         tmux.sees("ready")
         tmux.enter("make it")
         tmux.sees("│ touch made")
-        while not (tmp_path / "made").exists():
-            tmux.press("Space", "y")
+        made = tmp_path / "made"
+        tmux.until(lambda: made.exists() or tmux.press("Space", "y"), "the file")
         tmux.sees("It is made.")
         tmux.sees("ready")
 
