@@ -47,6 +47,20 @@ class _Page(pyte.Screen):
             self.scrolled.append(self.buffer[0])
         super().index()
 
+    def resize(self, lines: int | None = None, columns: int | None = None) -> None:
+        """Lose lines from the top only as far as the cursor needs it, else those at the end."""
+        if lines is not None and lines < self.lines:
+            for _ in range(self.cursor.y - lines + 1):
+                self.scrolled.append(self.buffer[0])
+                self.buffer.update({y: self.buffer[y + 1] for y in range(self.lines - 1)})
+                self.buffer.pop(self.lines - 1, None)
+                self.cursor.y -= 1
+            for y in range(lines, self.lines):
+                self.buffer.pop(y, None)
+            self.lines = lines
+            self.set_margins()
+        super().resize(lines, columns)
+
     def write_process_input(self, data: str) -> None:
         self._answer(data.encode())
 

@@ -206,9 +206,8 @@ class ThinkingBlock(BlockBase):
 
     @property
     def text(self) -> str:
-        if len(self._parts) > 1:
-            self._parts = ["".join(self._parts)]
-        return self._parts[0] if self._parts else ""
+        # Not joined for good here: a search reads in another thread while more is appended.
+        return "".join(self._parts)
 
     def append(self, text: str) -> None:
         self._parts.append(clean(text))
@@ -216,6 +215,7 @@ class ThinkingBlock(BlockBase):
 
     def finish(self) -> None:
         self._is_done = True
+        self._parts = [self.text] if self._parts else []
         self.changed()
 
     def paint(self, width: int, ink: Ink, *, expanded: bool) -> list[Strip]:
