@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from dirge_py.lib.late import late
 from textual.widget import Widget
 
+from dirge_py.lib.late import late
 from dirge_py.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.slash.base import Choice
 from dirge_py.ui.editor import edit_file_text
