@@ -204,6 +204,17 @@ async def test_what_a_placeholder_hides_is_never_run(room: Room, hidden: str, me
         assert not (room.project / "ran").exists()
 
 
+async def test_what_comes_back_makes_no_command_of_a_draft(room: Room) -> None:
+    async with desk(room) as d:
+        await d.type("a thought")
+        d.app.give_back("! touch ran")
+        await d.pilot.press("enter")
+        await d.until(lambda: "Nothing more to do." in d.text)
+
+        assert d.sent == ["a thought\n! touch ran"]
+        assert not (room.project / "ran").exists()
+
+
 async def test_leaving_the_session_ends_the_command(room: Room) -> None:
     async with desk(room) as d:
         await d.send("! echo $$ > pid; exec sleep 99")

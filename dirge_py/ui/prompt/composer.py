@@ -114,9 +114,10 @@ class Composer(Editing, inherit_bindings=False):
         super().put(text)
 
     def put_before(self, text: str) -> None:
-        """Put `text` above the draft, which stays."""
+        """Put `text` above the draft, which stays; below, if it would make a command of both."""
         self._leave_search(takes=False)
-        self.put("\n".join(part for part in (text, self.text) if part))
+        parts = (self.text, text) if text.startswith(("!", "/")) else (text, self.text)
+        self.put("\n".join(filter(None, parts)))
 
     def replace_before(self, count: int, text: str) -> None:
         """Replace the last `count` characters before the cursor, which are on its line."""
