@@ -33,6 +33,8 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return f"Stopped: {limit.message}. /continue goes on.", "warning"
         case NeedsMoreTurns():
             return "One turn was asked for; more is to do. /continue goes on.", "plain"
+        case Cancelled(reason="interject"):
+            return "Stopped after this turn, as asked. /continue goes on.", "plain"
         case Cancelled():
             return "Interrupted.", "plain"
         case Refused(reason=reason):

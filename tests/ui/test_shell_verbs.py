@@ -49,6 +49,8 @@ async def test_stop_lets_the_turn_end_and_gives_the_queue_back(room: Room) -> No
 
         assert next(result.rstrip() for result in d.results).endswith("built")
         assert "never said" not in d.text
+        assert "Stopped after this turn, as asked." in d.text
+        assert "Interrupted." not in d.text
         assert d.app.composer.text == "and test it"
         await d.send("/stop")
         await d.until(lambda: "Nothing runs." in d.text)
