@@ -77,3 +77,27 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
         await d.idle()
         assert d.app.transcript.layout_of_blocks.height > 9000
         assert 0 < len(drawn) < 20
+
+
+ASKING = """
+import asyncio, sys
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+
+async def main():
+    runner = Runner(EnvironmentPolicy())
+    for command in ("read line </dev/tty", "cat"):
+        finished = await runner.run(command, cwd=".", timeout_s=5)
+        print("timed out" if finished.timed_out else "ended", flush=True)
+    await runner.shutdown()
+    print("all told", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_command_never_reads_the_terminal_that_the_program_has(tmp_path: Path):
+    terminal = Terminal(("-c", ASKING), cwd=tmp_path, owns_it=True)
+    terminal.read_until("all told")
+    assert terminal.finish() == 0
+    assert terminal.output.count(b"ended") == 2
