@@ -294,7 +294,8 @@ def test_the_last_of_two_or_three_columns_is_wrapped_below_itself():
     page = Page(INK, 40)
     page.add(
         NoticeBlock(
-            "tools   one, two, three, four, five, six, seven\nok  keys  many words that take room and more"
+            "tools   one, two, three, four, five, six, seven\n"
+            "ok  keys  many words that take room and more"
         )
     )
 
