@@ -15,7 +15,7 @@ from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.talk.talk import Talk
 from dirge_py.ui.actions.table import Actions
-from dirge_py.ui.bridge import Bridge, LoopEvents
+from dirge_py.ui.bridge import Bridge
 from dirge_py.ui.chords import Chords
 from dirge_py.ui.coloring import Coloring
 from dirge_py.ui.dock import QuestionDock
@@ -167,7 +167,7 @@ class DirgeApp(TerminalApp):
         self.drafts.take_up(conversation)
 
     def _clear(self) -> None:
-        self._bridge.drop()
+        self._bridge.take()
         self.transcript.clear()
         self._chronicle = None
 
@@ -184,8 +184,11 @@ class DirgeApp(TerminalApp):
         self.transcript.redraw()
         self.standing_changed()
 
-    def on_loop_events(self, message: LoopEvents) -> None:
-        for event in message.events:
+    def on_loop_events(self) -> None:
+        self._show_events()
+
+    def _show_events(self) -> None:
+        for event in self._bridge.take():
             self.chronicle.hear(event)
             self.surroundings.hear(event)
         self.chronicle.settle()
@@ -195,8 +198,8 @@ class DirgeApp(TerminalApp):
     # -- talk.Stage
 
     def say(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write a line of our own into the transcript."""
-        self._bridge.flush()
+        """Write a line of our own into the transcript, behind what has happened before it."""
+        self._show_events()
         self.chronicle.notice(text, tone=tone)
         self.transcript.redraw()
 
@@ -205,7 +208,7 @@ class DirgeApp(TerminalApp):
 
     def catch_up(self) -> None:
         """A run is over: show the rest of it."""
-        self._bridge.flush()
+        self._show_events()
 
     def standing_changed(self) -> None:
         """Show the state of things in the status line and above the input."""
@@ -276,7 +279,7 @@ class DirgeApp(TerminalApp):
     async def on_key(self, event: events.Key) -> None:
         """Keys that no widget took. A line that is written in is an answer, not the screen."""
         found = self.keymap.action(event.key, "screen")
-        if found and not isinstance(self.focused, Input):
+        if found and (found[1] == "suspend" or not isinstance(self.focused, Input)):
             await self._actions.run(found[1])
 
     def on_resize(self, event: events.Resize) -> None:

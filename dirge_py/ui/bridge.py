@@ -1,7 +1,7 @@
 """Loop events on their way to the screen: gathered, and delivered at most 30 times a second."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.message import Message
 
@@ -15,15 +15,11 @@ CALM_S = 1 / 10
 
 
 class LoopEvents(Message):
-    """What happened since the last delivery, in order."""
-
-    def __init__(self, events: tuple[LoopEvent, ...]) -> None:
-        super().__init__()
-        self.events = events
+    """Something has happened: the bridge has it."""
 
 
 class Bridge:
-    """A sink that posts `LoopEvents`. Costs nothing while nothing happens."""
+    """A sink that posts `LoopEvents`, whereupon `take` gives them. Idle, it costs nothing."""
 
     def __init__(self, post: Callable[[LoopEvents], object]) -> None:
         self._post = post
@@ -36,22 +32,19 @@ class Bridge:
         is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
         self._deliver_within(CALM_S if is_growth else SOON_S)
 
-    def flush(self) -> None:
-        """Deliver what is there now."""
+    def take(self) -> Sequence[LoopEvent]:
+        """What happened since the last time, in order. Nothing is left to deliver."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._events:
-            events, self._events = tuple(self._events), []
+        events, self._events = self._events, []
+        if events:
             self._delivered_at = asyncio.get_running_loop().time()
-            self._post(LoopEvents(events))
+        return events
 
-    def drop(self) -> None:
-        """Forget what was not delivered: it is about a conversation that is no longer shown."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._events = []
+    def _deliver(self) -> None:
+        self._timer = None
+        self._post(LoopEvents())
 
     def _deliver_within(self, pause_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -60,4 +53,4 @@ class Bridge:
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self.flush)
+        self._timer = loop.call_at(due, self._deliver)

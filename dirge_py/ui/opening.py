@@ -71,6 +71,8 @@ class Opening:
             conversation = self._start.open_other(self.asker, session_id)
         except SessionBusy as error:
             other = await self._open_busy(error)
+            # Another one may have been opened while the question waited.
+            before = self._app.talk.conversation
             if other is None and before is not None:
                 return before
             if other is None:
