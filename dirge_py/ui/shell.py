@@ -85,7 +85,9 @@ class PersonsShell:
 
     def take_focus(self) -> None:
         """Give the keys to the command that runs, if one is to be seen, else to the input."""
-        (self.box if self.box.is_open else self._app.composer).focus()
+        if self._app.is_running:
+            # At once: `focus` would leave what is typed meanwhile to whatever Textual chooses.
+            self._app.set_focus(self.box if self.box.is_open else self._app.composer)
 
     async def _finish(self, command: str, typed: str, conversation: "Conversation") -> "Finished":
         if conversation.shells is None:

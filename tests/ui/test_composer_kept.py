@@ -168,3 +168,15 @@ def test_a_killed_program_has_the_draft_again(tmp_path: Path):
         again.read_until("half a thÄught@")
         again.child.send_signal(signal.SIGTERM)
         assert again.finish() == 128 + signal.SIGTERM
+
+
+def test_what_is_typed_right_behind_an_answer_is_in_the_input(tmp_path: Path):
+    replies = [Say(calls=[("bash", {"command": "make"})]), Say(text="Done.")]
+    with FakeService(replies) as service:
+        terminal = Terminal(
+            ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url
+        )
+        terminal.read_until("▸ ")
+        terminal.press("n" + "gniy[" * 3)
+        terminal.read_until("gniy[gniy[gniy[")
+        assert terminal.vanish() < 2

@@ -117,10 +117,12 @@ class Picker(ChoiceList, can_focus=True):
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
             return  # The list is about to go: this key is not for it.
+        found = self._keymap.action(event.key, "list", "screen")
+        if found == ("screen", "suspend"):
+            return
         event.stop()
         event.prevent_default()
-        found = self._keymap.action(event.key, "list")
-        match found[1] if found else "":
+        match found[1] if found and found[0] == "list" else "":
             case "previous":
                 self.move(-1)
             case "next":

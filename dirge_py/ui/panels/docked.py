@@ -26,6 +26,9 @@ GUARD_S = 0.3
 _LONGEST_GUARD = 5
 """How many times that long at most: a person may just be pressing `y` again and again."""
 
+_OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
+"""What is no answer at any moment, and heard by the app even while a question is open."""
+
 
 class DockedPanel(Vertical, Generic[Answer], can_focus=True):
     """A question with the keyboard. `answer` is done once the person has decided."""
@@ -124,15 +127,17 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
             self.key_while_writing(event)
             return
         found = self._keymap.action(event.key, self.SCOPE, "screen")
-        if found == ("screen", "stop"):
-            return  # Of no meaning to this question: the app hears it, and ends by it.
+        if found is not None and found in _OF_THE_PROGRAM:
+            return
         event.stop()
         event.prevent_default()
         action = found[1] if found else ""
-        if not self.is_open and action != "deny_and_stop":
-            self._guard()
+        is_over = self.answer.done()
+        if is_over or (not self.is_open and action != "deny_and_stop"):
+            if not is_over:
+                self._guard()
             # A key that was meant for the question before this one is meant for nobody.
-            if self._is_first and event.is_printable and event.character:
+            if (self._is_first or is_over) and event.is_printable and event.character:
                 self.post_message(self.Strayed(event.character))
             return
         self.pressed = event.key
