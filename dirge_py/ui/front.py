@@ -11,6 +11,7 @@ from dirge_py.slash.registry import Registry
 from dirge_py.ui.editor import edit_in_editor
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.pager import read_in_pager
+from dirge_py.ui.transcript.layout import Place
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -45,7 +46,14 @@ class TuiFront:
         return [*self._app.keymap.described(), *_TYPED]
 
     def show(self, text: str, *, tone: Tone = "plain") -> None:
-        self._app.say(text, tone=tone)
+        app = self._app
+        app.say(text, tone=tone)
+        page = app.transcript
+        said = page.layout_of_blocks.rows.last
+        if said is not None and said.lines > page.lines_in_view and not app.talk.is_running:
+            # It is longer than the screen, and is read from its beginning.
+            page.go_to(Place(said, 0))
+            app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         return await self._app.dock.pick(title, choices, current)

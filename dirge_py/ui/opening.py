@@ -78,6 +78,9 @@ class Opening:
             if other is None:
                 raise
             conversation = other
+        if before is not None and session_id is None:
+            # The person set it, and sees it; a start may have been with a looser one.
+            conversation.set_mode(before.mode)
         self._take_up(conversation)
         if before is not None:
             before.subscribe(self._hear_last_words)

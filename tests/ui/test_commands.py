@@ -34,6 +34,15 @@ async def test_e01_help_lists_every_command_own_name_and_key_in_force(room: Room
         assert "PageDown" in d.text
 
 
+async def test_what_is_longer_than_the_screen_is_read_from_its_beginning(room: Room):
+    async with desk(room) as d:
+        await d.send("/help")
+        await d.until(lambda: "Commands" in d.screen and "PageDown reads on." in d.screen)
+        await d.send("hello")
+        await d.idle()
+        assert "› hello" in d.screen
+
+
 async def test_an_unknown_command_stays_in_the_input_with_a_suggestion(room: Room):
     async with desk(room) as d:
         await d.send("/modell gpt-4.1")
@@ -292,8 +301,10 @@ async def test_clear_opens_a_new_session_and_names_the_old_one(room: Room):
         first = d.talk
         await d.send("hello")
         await d.idle()
+        first.set_mode("plan")
         await d.send("/clear")
         await d.until(lambda: len(d.opened) == 2 and "A new session." in d.text)
+        assert d.talk.mode == "plan"
         assert f"dirge -r {first.session_id}" in d.text
         assert "› hello" not in d.text
         await d.send("and now")
