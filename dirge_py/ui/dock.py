@@ -80,8 +80,9 @@ class QuestionDock:
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking", "only-asking")
-        await panel.remove()
         self._give_focus_back()
+        await panel.remove()
+        self._give_focus_back()  # What the question had hidden could not have it before.
         app.standing_changed()
 
     def _give_focus_back(self) -> None:
