@@ -21,7 +21,7 @@ from dirge_py.ui.start import TuiStart
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 
-_MOST_PAUSES = 1000
+_MOST_LOOKS = 1000
 
 HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
 """A command that shows a line and goes on once there is a file `go`."""
@@ -51,9 +51,7 @@ class Desk:
         self._resumes = resumes
         self._refusals = list(refusals)
         options = {"open_first": self._open_first, "open_other": self._open, **start}
-        self.app = DirgeApp(
-            TuiStart(**options), guard_s=guard_s, no_color=no_color, clock=clock
-        )
+        self.app = DirgeApp(TuiStart(**options), guard_s=guard_s, no_color=no_color, clock=clock)
 
     def _open_first(self, asker: Asker) -> Conversation:
         if self._refusals:
@@ -116,15 +114,17 @@ class Desk:
         (self.room.project / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
-        for _ in range(_MOST_PAUSES):
-            await self.pilot.pause(0.005)
+        await self.pilot.pause()
+        never = asyncio.get_running_loop().create_future()
+        for _ in range(_MOST_LOOKS):
             if holds():
                 return
+            # A pause of the pilot asks every widget, which would be half of all work there is.
+            await asyncio.wait([never], timeout=0.01)
         raise AssertionError(f"never came true; on the screen:\n{self.screen}")
 
     async def type(self, text: str) -> None:
-        for char in text:
-            await self.pilot.press("space" if char == " " else char)
+        await self.pilot.press(*("space" if char == " " else char for char in text))
 
     async def send(self, text: str) -> None:
         self.app.composer.put(text)

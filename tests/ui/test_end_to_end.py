@@ -186,7 +186,7 @@ def test_the_pager_and_the_doctor_give_the_screen_back(tmux: Tmux, tmp_path: Pat
         (tmp_path / "done").touch()
         tmux.sees("ready")
         tmux.enter("/doctor")
-        tmux.sees("escape-time")
+        tmux.sees("PageDown reads on")
         tmux.type("draft")
         tmux.sees("❯ draft")
 
