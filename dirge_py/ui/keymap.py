@@ -25,6 +25,7 @@ Scope = Literal[
     "reading",
     "find",
     "shell",
+    "fullscreen",
 ]
 
 
@@ -137,6 +138,7 @@ DEFAULTS: tuple[Key, ...] = (
     Key("composer", "paste", ("ctrl+v", "alt+v"), "paste from the desktop: a picture, else text"),
     Key("screen", "drop_queue", ("alt+x",), "drop what is queued; it stays among earlier prompts"),
     Key("shell", "end_command", ("escape",), "end the command that runs in the box"),
+    Key("fullscreen", "end_command", ("ctrl+backslash",)),
     Key("list", "previous", ("up", "ctrl+p")),
     Key("list", "next", ("down", "ctrl+n")),
     Key("list", "complete", ("tab",), "take the proposal"),

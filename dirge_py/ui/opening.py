@@ -209,7 +209,9 @@ class Opening:
         """Take over what the settings say; returns what is wrong with it."""
         app = self._app
         self.looks = looks
-        app.take_mouse(is_ours=looks.has_mouse)
+        # GNU screen holds an Esc back for as long as the mouse is reported.
+        in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
+        app.take_mouse(is_ours=looks.has_mouse and not in_screen)
         problems = app.keymap.change(looks.keys, preset_of(looks.keymap, looks.enter))
         app.composer.use_vim(is_on=looks.keymap == "vim")
         app.front.commands.take(commands)

@@ -97,6 +97,19 @@ async def test_esc_ends_the_command_and_what_it_started_and_the_conversation_goe
         await d.until(lambda: "Nothing more to do." in d.text)
 
 
+async def test_an_editor_in_the_box_gets_esc_and_another_key_ends_it(room: Room) -> None:
+    full = r"printf '\033[?1049h'; stty raw -echo; echo ready; head -c 1 | od -An -tx1; sleep 78"
+    async with desk(room) as d:
+        await d.send(f"! {full}")
+        await d.until(lambda: is_open(d) and "Ctrl+\\ ends it" in d.screen)
+        await d.until(lambda: "ready" in d.screen)
+        await d.pilot.press("escape")
+        await d.until(lambda: "1b" in d.screen)
+        await d.pilot.press("ctrl+backslash")
+        await d.until(lambda: stored(d))
+        assert "stopped by the person" in stored(d)[0]
+
+
 async def test_the_size_of_the_screen_is_told_to_the_command(room: Room) -> None:
     async with desk(room, size=(80, 30)) as d:
         await d.send("! trap 'stty size' WINCH; stty size; while :; do sleep 0.02; done")

@@ -25,6 +25,7 @@ _LEFT_OF_FLOOD = 4 * 1024
 _SLICE = 256
 _APPLICATION_KEYS = 1 << 5  # DECCKM, as pyte numbers private modes
 _BRACKETED_PASTE = 2004 << 5
+_SCREENS_OF_ITS_OWN = frozenset({1049 << 5, 1047 << 5, 47 << 5})
 
 # The emulator takes these for text.
 _NOT_UNDERSTOOD = re.compile(
@@ -81,6 +82,11 @@ class Emulator:
     def scrolled(self) -> int:
         """Lines that have scrolled out and can still be looked at."""
         return len(self._page.scrolled)
+
+    @property
+    def has_screen_of_its_own(self) -> bool:
+        """Whether a program such as an editor or a pager has taken the whole screen."""
+        return not _SCREENS_OF_ITS_OWN.isdisjoint(self._page.mode)
 
     @property
     def has_application_keys(self) -> bool:

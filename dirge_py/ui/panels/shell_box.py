@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from dirge_py.lib.clean import clean
 from dirge_py.ui.ink import Ink
-from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.hint import fitted
 from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
 from dirge_py.ui.transcript.lines import Line, clip, strip
@@ -107,11 +107,16 @@ class ShellBox(Widget, can_focus=True):
         if self._command is None or self._emulator is None:
             return
         self._look_back(0)
-        found = self._keymap.action(event.key, "shell")
+        # Editors and pagers need the usual key themselves.
+        found = self._keymap.action(event.key, "fullscreen" if self._is_full else "shell")
         if found is not None:
             self.act(found[1])
             return
         self._command.type(bytes_of(event, application=self._emulator.has_application_keys))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._emulator is not None and self._emulator.has_screen_of_its_own
 
     def act(self, action: str) -> None:
         if action == "end_command" and self._command is not None:
@@ -163,7 +168,8 @@ class ShellBox(Widget, can_focus=True):
         return strip(line).crop_extend(0, width, self._ink.text)
 
     def _title_line(self, width: int) -> Line:
-        end = self._keymap.name_of("shell", "end_command")
+        scope: Scope = "fullscreen" if self._is_full else "shell"
+        end = self._keymap.name_of(scope, "end_command")
         hint = f"{end} ends it" if self.has_focus else "click to type into it"
         title = clip(self._title, max(8, width - len(hint) - 4))
         return [
