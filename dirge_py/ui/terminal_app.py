@@ -24,6 +24,7 @@ class _Screen(Screen[None], inherit_bindings=False):
     def update_node_styles(self, animate: bool = True) -> None:
         if not self.is_styled:
             super().update_node_styles(animate=animate)
+
     AUTO_FOCUS = ""  # The app says who hears keys; None would mean the first that can.
 
 

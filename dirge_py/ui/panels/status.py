@@ -196,7 +196,6 @@ def place_of(cwd: Path) -> str:
     return f"{cwd.name or '/'}:{branch}" if branch else cwd.name or "/"
 
 
-
 class StatusBar(Widget, can_focus=False):
     """The lowest line of the screen."""
 
