@@ -48,7 +48,8 @@ def look_at_folders(cwd: Path, environment: Mapping[str, str]) -> Iterator[Findi
 
 def _state(folder: Path) -> Finding:
     there = folder
-    while not there.exists() and there != there.parent:
+    # `Path.exists` raises where a folder above may not be entered.
+    while not os.path.exists(there) and there != there.parent:
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}; or set DIRGE_STATE_DIR to another folder"

@@ -20,8 +20,11 @@ from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
+from tests.ui import style_sheets
 
 _MOST_LOOKS = 1000
+
+style_sheets.share()
 
 HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
 """A command that shows a line and goes on once there is a file `go`."""

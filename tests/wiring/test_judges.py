@@ -44,7 +44,8 @@ async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
     (seen,) = script.seen
     assert (seen.system_prompt, seen.tools) == ("system", ())
     assert seen.messages == (user_text("is it met?", "harness"),)
-    assert told == [UsageReported(usage=Usage(input=5, output=1), model="fake/critical")]
+    usage = Usage(input=5, output=1)
+    assert told == [UsageReported(usage=usage, model="fake/critical", role="critic")]
 
 
 async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
