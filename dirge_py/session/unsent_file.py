@@ -68,13 +68,23 @@ class UnsentFile:
 
         Of several drafts the newest is the draft, the others are put on the stash.
         """
-        left = [typed for path in self._oldest_first() if (typed := _taken(path, session))]
-        drafts = [typed.draft for typed in left if typed.draft]
-        stash = [text for typed in left for text in typed.stash]
-        found = Typed(
-            draft=drafts[-1] if drafts else "", stash=(*drafts[:-1], *stash), session=session
-        )
-        self.keep(found)
+        with contextlib.ExitStack() as held:
+            left = {
+                path: typed
+                for path in self._oldest_first()
+                if (typed := _held(path, session, held)) is not None
+            }
+            drafts = [typed.draft for typed in left.values() if typed.draft]
+            stash = [text for typed in left.values() for text in typed.stash]
+            found = Typed(
+                draft=drafts[-1] if drafts else "", stash=(*drafts[:-1], *stash), session=session
+            )
+            self.keep(found)
+            if self._kept == found or not (found.draft or found.stash):
+                # Not before it is written down here.
+                for path in left:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
         return found
 
     def _oldest_first(self) -> list[Path]:
@@ -106,23 +116,19 @@ class UnsentFile:
         self._path, self._fd = path, fd
 
 
-def _taken(path: Path, session: str) -> Typed | None:
-    """What is in the file of a process that is gone, which is removed then."""
+def _held(path: Path, session: str, held: contextlib.ExitStack) -> Typed | None:
+    """What is in the file of a process that is gone; it is locked for as long as `held` lasts."""
     try:
         fd = open_regular(path, APPEND_FLAGS)
     except SessionError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return None  # It is alive.
-        typed = next(_states(file.read(2 * _LARGEST_BYTES)), Typed())
-        if typed.session != session and (typed.draft or typed.stash):
-            return None
-        with contextlib.suppress(OSError):
-            path.unlink()
-    return typed
+    file = held.enter_context(os.fdopen(fd, "rb"))
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return None  # It is alive.
+    typed = next(_states(file.read(2 * _LARGEST_BYTES)), Typed())
+    return None if typed.session != session and (typed.draft or typed.stash) else typed
 
 
 def _states(content: bytes) -> Iterator[Typed]:

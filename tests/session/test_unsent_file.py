@@ -91,3 +91,18 @@ def test_secrets_are_taken_out(folder: Path):
     file.keep(Typed(draft="hunter2"))
     file.close()
     assert UnsentFile(folder).take_over("").draft == "…"
+
+
+def test_what_cannot_be_written_down_here_stays_where_it_was(folder: Path):
+    left(folder, Typed(draft="half a thought"))
+    code = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from dirge_py.session.unsent_file import UnsentFile\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "print(UnsentFile(Path(sys.argv[1])).take_over('').draft)\n"
+    )
+    child = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True)
+
+    assert child.stdout == "half a thought\n"
+    assert UnsentFile(folder).take_over("") == Typed(draft="half a thought")
