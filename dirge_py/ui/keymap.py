@@ -360,6 +360,8 @@ def _give_way(
 ) -> list[Key]:
     """Take keys that were asked for away from every other action that listens there."""
     asked = [row for row in rows if (row.scope, row.action) in wanted]
+    if not asked:
+        return list(rows)
     done: list[Key] = []
     for row in rows:
         others = [a for a in asked if a != row and listen_together(a.scope, row.scope)]

@@ -13,7 +13,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
-from tests.ui.desk import HELD, Desk
+from tests.ui.desk import Desk
 from tests.ui.test_form import BASE, SEVERAL, pose
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
@@ -99,31 +99,6 @@ async def finish(d: Desk) -> None:
 
 def test_a_finished_run(snap_compare: Any, finished: Room):
     assert shot(snap_compare, finished, finish, size=(90, 64))
-
-
-@pytest.mark.parametrize("theme", ["light", "phosphor"])
-def test_the_other_themes(snap_compare: Any, finished: Room, theme: str):
-    assert shot(snap_compare, finished, finish, theme=theme, size=(70, 45))
-
-
-def test_a_run_with_something_queued_and_a_draft(snap_compare: Any, room: Room):
-    async def queue_and_type(d: Desk) -> None:
-        await d.until(lambda: "\n   cc a.c" in d.screen)
-        await d.send("and hurry")
-        await d.until(lambda: d.talk.queued())
-        await d.type("then")
-
-    room.model.will_call("bash", command=HELD)
-    assert shot(snap_compare, room, queue_and_type, size=(80, 16))
-
-
-def test_a_question(snap_compare: Any, finished: Room):
-    async def ask(d: Desk) -> None:
-        await finish(d)
-        d.ask(CHANGE)
-        await d.asked()
-
-    assert shot(snap_compare, finished, ask, size=(80, 24))
 
 
 def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
