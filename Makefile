@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-XDIST ?= -n 4
+XDIST ?= -n 3
 SECURITY_SIZE ?= full
 
 .PHONY: run test check security crash bench clean

@@ -34,8 +34,8 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-# Half of hypothesis' own number in every run; the long runs try more.
-settings.register_profile("every run", max_examples=50)
+# A quarter of hypothesis' own number in every run; the long runs try more.
+settings.register_profile("every run", max_examples=25)
 settings.register_profile("long run", max_examples=300)
 settings.load_profile("long run" if os.environ.get("SECURITY_SIZE") else "every run")
 
