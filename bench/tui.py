@@ -18,6 +18,7 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from sessions import write
@@ -56,31 +57,38 @@ def configure(folder: Path, kind: str) -> Path:
     return config
 
 
+def on_pty(
+    command: Sequence[str], folder: Path, **more: str
+) -> tuple[subprocess.Popen[bytes], int]:
+    """The program on a pty of 120 x 40, and the other end of that."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    environment = {
+        **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+        "TERM": "xterm-256color",
+        "DIRGE_STATE_DIR": str(folder / "state"),
+        "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
+        **more,
+    }
+    child = subprocess.Popen(
+        command,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(slave)
+    return child, master
+
+
 class Program:
     """dirge on a pty: what it wrote, and what it has cost so far."""
 
     def __init__(self, folder: Path, config: Path, *words: str) -> None:
-        master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-        root = Path(__file__).resolve().parent.parent
-        environment = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
-            "TERM": "xterm-256color",
-            "DIRGE_STATE_DIR": str(folder / "state"),
-            "PYTHONPATH": str(root),
-        }
         command = [sys.executable, "-m", "dirge_py", "--config", str(config), *words]
-        self.child = subprocess.Popen(
-            command,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.master = master
+        self.child, self.master = on_pty(command, folder)
         self.seen = b""
 
     def read_until(self, mark: str, limit_s: float) -> float:

@@ -11,12 +11,10 @@ scripted provider in the same process, whose own cost is included.
 import fcntl
 import json
 import os
-import pty
 import select
 import signal
 import statistics
 import struct
-import subprocess
 import sys
 import tempfile
 import termios
@@ -25,7 +23,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from tui import answer
+from tui import answer, on_pty
 
 from dirge_py.events import AgentEnd, AgentStart, MessageEnd
 from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
@@ -34,7 +32,6 @@ from dirge_py.session.journal import Journal
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 
-ROOT = Path(__file__).resolve().parent.parent
 SIZES = (10, 200, 2000)
 ROUNDS = 40
 QUIET_S = 0.06
@@ -64,26 +61,10 @@ class Screen:
     """A program on a pty that knows of synchronised frames."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
-        self.master, slave = pty.openpty()
-        self.size(120)
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {
-            "TERM": "xterm-256color",
-            "DIRGE_CONFIG_DIR": str(folder),
-            "DIRGE_STATE_DIR": str(folder / "state"),
-            "PYTHONPATH": str(ROOT),
-        }
         self.began = time.monotonic()
-        self.child = subprocess.Popen(
-            [sys.executable, *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=folder,
-            env=environment,
-            start_new_session=True,
+        self.child, self.master = on_pty(
+            [sys.executable, *arguments], folder, DIRGE_CONFIG_DIR=str(folder)
         )
-        os.close(slave)
         self.seen = b""
         self.last_s = 0.0
 

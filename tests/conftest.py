@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ _FOREIGN = frozenset({"OLLAMA_HOST", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "VI
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Under `nohup` this is ignored, and so it would be by every program that a test starts.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A quarter of hypothesis' own number in every run; the long runs try more.
 settings.register_profile("every run", max_examples=25)

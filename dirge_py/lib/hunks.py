@@ -107,8 +107,8 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Stretch]:
 def _compare(
     old: Sequence[str], new: Sequence[str], old_from: int, new_from: int
 ) -> Iterator[Stretch]:
-    head = _common(old, new)
-    tail = _common(old[head:][::-1], new[head:][::-1])
+    head = common_start(old, new)
+    tail = common_start(old[head:][::-1], new[head:][::-1])
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     old_from, new_from = old_from + head, new_from + head
     if len(old) + len(new) > _MOST_COMPARED:
@@ -145,8 +145,8 @@ def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     return rising[::-1]
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines at the beginning are the same."""
+def common_start(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first are the same."""
     count = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

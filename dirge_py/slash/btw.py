@@ -31,6 +31,7 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     aside = await conversation.fork(ChildSpec(history="frozen", tools=(), max_turns=1))
     aside.subscribe(count)
     conversation.asides += 1
+    front.show("Asking on the side.")
     try:
         run = aside.send(f"{_ASKED}{args}")
         outcome = await run

@@ -8,9 +8,10 @@ from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
+    from dirge_py.streams import ThinkingLevel
 
 
-_LEVELS = {
+_LEVELS: "dict[ThinkingLevel, str]" = {
     "off": "answers at once, where the model can",
     "minimal": "hardly any",
     "low": "little, for plain work",
@@ -48,10 +49,11 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
         level = await front.pick("Thinking", choices, current=conversation.thinking)
     if level is None:
         return
-    if level not in _LEVELS:
+    found = next((known for known in _LEVELS if known == level), None)
+    if found is None:
         raise UsageError(f"There is no level {level!r}.", hint=f"Levels: {', '.join(_LEVELS)}.")
-    conversation.set_thinking(level)  # type: ignore[arg-type]
-    front.show(f"Thinking {level}, from the next turn on: {_LEVELS[level]}.", tone="good")
+    conversation.set_thinking(found)
+    front.show(f"Thinking {found}, from the next turn on: {_LEVELS[found]}.", tone="good")
 
 
 def _detail(window_tokens: int, price: str) -> str:

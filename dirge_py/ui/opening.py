@@ -67,6 +67,8 @@ class Opening:
         Where the other one is busy and the person wants nothing of it, the one before goes on.
         """
         before = self._app.talk.conversation
+        if session_id is not None:
+            await self._say_first("Opening the session.")
         try:
             conversation = self._start.open_other(self.asker, session_id)
         except SessionBusy as error:
@@ -89,6 +91,13 @@ class Opening:
             # Whoever asked for the session has to get it first.
             self._app.run_worker(self._offer_to_carry_on(conversation))
         return conversation
+
+    async def _say_first(self, words: str) -> None:
+        """Have it on the screen before what takes long: a long session is read in one go."""
+        shown = asyncio.Event()
+        self._app.hint(words)
+        self._app.call_after_refresh(shown.set)
+        await shown.wait()
 
     async def switch_folder(self, folder: Path) -> "Conversation":
         """Begin a new session in another folder, once it was asked what that may bring along.

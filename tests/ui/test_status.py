@@ -299,3 +299,13 @@ async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
         called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
         await d.app.surroundings.notifier.call("dirge", "done")
         assert called.told == ["\a"]
+
+
+async def test_a_question_on_the_side_is_counted_while_it_is_answered(room: Room) -> None:
+    gate = asyncio.Event()
+    room.model.will(Reply(text="Because.", hold=gate.wait))
+    async with desk(room, size=(100, 24)) as d:
+        await d.send("/btw why")
+        await d.until(lambda: "1 aside" in d.screen)
+        gate.set()
+        await d.until(lambda: "Because." in d.text and "1 aside" not in d.screen)

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 class Standing:
     """What the status line tells. `cost_usd` is None while a price is unknown.
 
-    `prompt` is the one in use, `shells` counts commands that run in the background. Where a run may
-    cost or use no more than `most_cost_usd` and `most_tokens`, `cost_usd` and `tokens` are those of
-    the run. `phase` says more of what goes on than `state`; for `fold_at` see `Gauge`.
+    `prompt` is the one in use, `shells` counts commands that run in the background, `asides` the
+    questions on the side that are being answered. Where a run may cost or use no more than
+    `most_cost_usd` and `most_tokens`, `cost_usd` and `tokens` are those of the run. `phase`
+    says more of what goes on than `state`; for `fold_at` see `Gauge`.
     """
 
     place: str
@@ -44,6 +45,7 @@ class Standing:
     queued: int = 0
     thinking: str = "off"
     shells: int = 0
+    asides: int = 0
     prompt: str = ""
     is_sandboxed: bool = False
     face: str = ""
@@ -85,6 +87,7 @@ def standing_of(
         queued=len(talk.waiting),
         thinking=conversation.thinking,
         shells=running_shells(conversation),
+        asides=conversation.asides,
         prompt=prompt_in_use(conversation),
         is_sandboxed=bool(conversation.sandbox),
         face=face,
@@ -163,6 +166,9 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
     parts += [_Part(_cost(standing), ink.dim, 5), _Part(_tokens(standing), ink.dim, 5)]
     state = clean(standing.phase) or standing.state
     parts.append(_Part(state, ink.accent if standing.state != "ready" else ink.dim, 0))
+    if standing.asides:
+        words = f"{standing.asides} aside{'s' * (standing.asides != 1)}"
+        parts.append(_Part(words, ink.accent, 2))
     if standing.shells:
         words = f"{standing.shells} shell{'s' * (standing.shells != 1)}"
         parts.append(_Part(words, ink.accent, 2))

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 from rich.cells import split_graphemes
 
+from dirge_py.lib.hunks import common_start
+
 LONGEST_LINE = 500
 """Characters of a line beyond which its words are not compared."""
 
@@ -53,8 +55,8 @@ def mark_words(old: str, new: str) -> tuple[Spans, Spans]:
     if max(len(old), len(new)) > LONGEST_LINE:
         return (), ()
     before, after = _tokens(old), _tokens(new)
-    head = _common(before, after)
-    tail = _common(before[head:][::-1], after[head:][::-1])
+    head = common_start(before, after)
+    tail = common_start(before[head:][::-1], after[head:][::-1])
     middle = before[head : len(before) - tail], after[head : len(after) - tail]
     old_marks, new_marks = [False] * len(before), [False] * len(after)
     for old_at, old_to, new_at, new_to in _differences(*middle):
@@ -160,12 +162,3 @@ def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:
             spans.append((at, at + len(token)))
         at += len(token)
     return spans
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
