@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dirge_py.errors import DirgeError, UsageError
+from dirge_py.fittings import Fittings
+from dirge_py.occupancy import Occupant
 from dirge_py.parts import ModelChoice, Parts
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
@@ -12,15 +14,17 @@ from dirge_py.permission.rules import Mode, Rule
 from dirge_py.streams import ThinkingLevel
 
 
-class Choices:
+class Choices(Fittings):
     """The choices of one conversation; each is recorded and holds from the next turn on."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self.model = parts.model
         self.thinking: ThinkingLevel = parts.thinking
         self.asides = 0
         """Side questions that are being answered."""
+        self.occupant: Occupant | None = None
+        """Who has the conversation to themselves; None: whoever asks may start a run."""
 
     @property
     def window_tokens(self) -> int:

@@ -9,13 +9,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.hooks import Bundle, CallDecision
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
-from dirge_py.calls import LoopTool
 from dirge_py.choices import Choices
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
@@ -32,10 +31,10 @@ from dirge_py.folded import Folded
 from dirge_py.inserts import Inserts
 from dirge_py.ledger import Ledger
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
+from dirge_py.occupancy import Occupant
 from dirge_py.outcomes import Cancelled, Outcome
 from dirge_py.parts import ChildSpec, Parts, Pictures
 from dirge_py.runs import Run
-from dirge_py.session.listing import SessionSummary
 from dirge_py.session.unsent import Unsent
 from dirge_py.timeline import Timeline
 
@@ -71,21 +70,6 @@ class Conversation(Choices):
         """The way to other points of the session, and back."""
         self.unsent = Unsent(parts.recorder, has_begun=bool(parts.history))
         """What was typed and is no message yet, kept for the next start."""
-        self.cwd = parts.cwd
-        self.asset_dir = parts.asset_dir
-        """Where pictures are that were attached; None where they are kept nowhere."""
-        self.instruction_files = parts.instruction_files
-        self.memory = parts.memory
-        """What is kept from one session to the next; None where nothing is."""
-        self.durable = parts.durable
-        """The engine that model and tool calls go through; signals are waited for here."""
-        self.plugins = parts.plugins
-        self.shells = parts.shells
-        """The commands that run in the background, and the way there for one that runs."""
-        self.sandbox = parts.sandbox
-        """The kind of sandbox that commands run in; "" for none."""
-        self.prompts = parts.prompts
-        """The prompts kept in files; one that is chosen holds from the next run on."""
         self.journal_seq: int | None = None
         """The record that the event being delivered is stored in, while sinks hear of it."""
         parts.relay.sink = self.report
@@ -130,22 +114,6 @@ class Conversation(Choices):
         """Whether `compact` is under way: no run can start until it is done."""
         return self._is_compacting
 
-    @property
-    def notices(self) -> Sequence[str]:
-        return self._parts.notices
-
-    @property
-    def tools(self) -> Sequence[LoopTool]:
-        return self._parts.tools
-
-    @property
-    def tool_names(self) -> Sequence[str]:
-        return [tool.name for tool in self._parts.tools]
-
-    def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
-        """These tools with this conversation's services, as a `TurnUpdate` wants them."""
-        return self._parts.bind_tools(tools)
-
     def context_report(self) -> "ContextReport | None":
         """What would be sent now; None where nobody keeps count."""
         report = self._parts.context_report
@@ -166,15 +134,19 @@ class Conversation(Choices):
         origin: Origin = "user",
         single_turn: bool = False,
         bundles: Sequence[Bundle] = (),
+        by: Occupant | None = None,
     ) -> Run:
         """Start a run with this prompt. Raises DirgeError while another one is going on.
+
+        `by` is who has the conversation to themselves, where somebody does: nobody else may.
 
         With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last, and
         `continue_run` goes on. `bundles` are further hooks for this run; of all others
         only the permission engine is asked after them.
         """
         message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
-        return self._start(Order(prompts=[message], single_turn=single_turn, bundles=bundles))
+        order = Order(prompts=[message], single_turn=single_turn, bundles=bundles)
+        return self._start(order, by)
 
     def continue_run(
         self,
@@ -182,6 +154,7 @@ class Conversation(Choices):
         *,
         single_turn: bool = False,
         bundles: Sequence[Bundle] = (),
+        by: Occupant | None = None,
     ) -> Run:
         """Carry on without a new prompt: from results nobody answered, or with open calls decided.
 
@@ -192,12 +165,13 @@ class Conversation(Choices):
             resumable(self.messages, decisions)
         except ValueError as error:
             raise DirgeError(str(error)) from error
-        return self._start(Order(decisions=decisions, single_turn=single_turn, bundles=bundles))
+        order = Order(decisions=decisions, single_turn=single_turn, bundles=bundles)
+        return self._start(order, by)
 
     def resume_queued(self) -> Run | None:
         """Start a run with what is still queued, joined into one prompt; None if nothing is."""
-        left = self.take_back()
-        if not left or self.is_running:
+        left = () if self.is_running or self.occupant is not None else self.take_back()
+        if not left:
             return None
         blocks = tuple(block for item in left for block in item.message.content)
         return self.send(UserMessage(content=blocks))
@@ -271,12 +245,9 @@ class Conversation(Choices):
         self._emit(self.run, event)
 
     async def fork(self, spec: ChildSpec) -> "Conversation":
-        """A conversation of its own that starts from this one and keeps no journal."""
+        """A conversation of its own that starts from this one. Raises what `Parts.forked` does."""
         now = replace(self._parts, model=self.model, thinking=self.thinking)
-        return Conversation(now.forked(spec, tuple(self.messages)))
-
-    def sessions(self) -> Sequence[SessionSummary]:
-        return self._parts.list_sessions()
+        return Conversation(await now.forked(spec, tuple(self.messages)))
 
     def rename(self, title: str) -> str:
         """Call the session `title`; returns it as it is kept. Raises DirgeError: see `Unsent`."""
@@ -306,9 +277,11 @@ class Conversation(Choices):
 
     # -- inside
 
-    def _check_idle(self) -> None:
+    def _check_idle(self, by: Occupant | None = None) -> None:
         if self._closed:
             raise DirgeError("this conversation is closed.")
+        if self.occupant is not None and self.occupant is not by:
+            raise DirgeError(f"{self.occupant.doing}.", hint="Wait for its end, or interrupt it.")
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
         if self._is_compacting:
@@ -316,8 +289,8 @@ class Conversation(Choices):
         if self.timeline.is_moving:
             raise DirgeError("the session goes to another point.", hint="Wait until that is done.")
 
-    def _start(self, order: Order) -> Run:
-        self._check_idle()
+    def _start(self, order: Order, by: Occupant | None) -> Run:
+        self._check_idle(by)
         run = Run(
             self,
             AbortSignal(),
@@ -351,7 +324,7 @@ class Conversation(Choices):
             event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
         if isinstance(event, AgentEnd):
             self._tell_notices(run)  # those of a run come before its end
-        is_asked = run is not None or self._is_compacting or self.asides > 0
+        is_asked = run is not None or self._is_compacting or self.asides > 0 or self.occupant
         self._ledger.take_in(event, run, is_idle=not is_asked)
         self.journal_seq = None
         if self._parts.recorder is not None:

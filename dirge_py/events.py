@@ -20,6 +20,7 @@ from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.outcomes import Outcome
+from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 Phase = Literal[
     "text_start",
@@ -258,25 +259,6 @@ class EscalationActivated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPhase:
-    """A plan has begun or ended one of its phases; `step` counts the cycles through them from 1.
-
-    `summary`: what came of a phase that ended.
-    """
-
-    type: ClassVar[str] = "phase"
-    phase: Literal["explore", "plan", "implement", "review"]
-    step: int
-    state: Literal["started", "ended"]
-    summary: str = ""
-
-    @property
-    def message(self) -> str:
-        """For people, as `Plan, step 2: review ended. Two cases are missing.`"""
-        return f"Plan, step {self.step}: {self.phase} {self.state}. {self.summary}".strip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RepairStats:
     """How often each kind of repair was made to arguments in this run, and how many stayed wrong.
 
@@ -349,6 +331,8 @@ LoopEvent: TypeAlias = (
     | HistoryMoved
     | EscalationActivated
     | PlanPhase
+    | EvidenceTaken
+    | ForkEvent
     | RepairStats
     | SystemNotice
     | PermissionAsked

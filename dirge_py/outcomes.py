@@ -114,8 +114,20 @@ class NeedsMoreTurns:
     total_usage: Usage = field(default_factory=Usage)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotVerified:
+    """A plan was worked through, and no review found that all of it is done.
+
+    `reason` is a line for people, `report` what was verified and what was not.
+    """
+
+    reason: str
+    report: str = ""
+
+
 Outcome: TypeAlias = (
     Done
+    | NotVerified
     | NeedsMoreTurns
     | MaxTurns
     | LimitExceeded

@@ -19,6 +19,7 @@ from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
+from dirge_py.session.kept import Kept
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
     from dirge_py.session.difference import Uncommitted
+    from dirge_py.tools.planning.todo_list import TodoList
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +60,30 @@ class ChildSpec:
 
     `frozen` history starts from a copy of the parent's, `empty` from nothing. A fork keeps no
     journal of its own and asks through the parent's asker; it never may do more than its parent.
+    `room` says where it works: as the parent does; in the same folder, but with commands that can
+    only look; or in a copy of the working tree, without a network, which goes when it is closed.
     """
 
     history: Literal["frozen", "empty"] = "frozen"
     tools: Sequence[str] | None = None
     model: str | None = None
     max_turns: int | None = None
+    room: Literal["shared", "read_only", "copy"] = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanTerms:
+    """How plans are worked through. `models` are those of phases, by name; absent: the main one.
+
+    `auto_accept`: None means that a plan is accepted unasked only where nobody could be asked.
+    `max_turns` is the most that a fork of a phase may have.
+    """
+
+    is_enabled: bool = True
+    review_cycles: int = 2
+    auto_accept: bool | None = None
+    max_turns: int = 40
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +107,6 @@ class RunSettings:
     is_continued: bool = False
     further: Sequence[Bundle] = ()
 
-
-Pictures: TypeAlias = Mapping[str, bytes]
-"""Pictures that a text holds, by the names that stand for them in it."""
 
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
 """Looks at what was typed before it is sent; a reason, for the person, holds it back."""
@@ -128,12 +145,53 @@ class Relay:
             self.sink(event)
 
 
+Pictures: TypeAlias = Mapping[str, bytes]
+"""Pictures that a text holds, by the names that stand for them in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeState:
+    """The files of a project at one moment: SHA-256 of all of it, and of each file by its path.
+
+    Paths are relative, with `/`. What git ignores is not among them.
+    """
+
+    sha256: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+ReadTree: TypeAlias = Callable[[], Awaitable[TreeState]]
+"""The files as they are now. Raises FileError where they cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRoom:
+    """What replaces the parent's where a fork works elsewhere, or may do less there.
+
+    `shut_in` says, in words for a person, what keeps its commands from changing the project.
+    """
+
+    cwd: Path
+    gate: Gate
+    shut_in: str
+    sandbox: str
+    system_prompt: Callable[[Sequence[str]], str]
+    attach: Callable[[str, Pictures], Awaitable[UserMessage]]
+    explain: Callable[[str, str], Decision]
+    shells: "Shells"
+    tree: ReadTree
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkParts:
-    """What a fork cannot share with its parent: guards with a memory of their own, own state."""
+    """What a fork cannot share with its parent: guards with a memory of their own, own state.
+
+    `room` is None where it works where its parent does, as its parent may.
+    """
 
     configure: Callable[[RunSettings], LoopConfig]
     tools: Sequence[LoopTool]
+    room: OtherRoom | None = None
     sinks: Sequence[Sink] = ()
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
 
@@ -154,10 +212,11 @@ class Parts:
     for the loop that come later than `tools`. `snapshots` are those of the project's files, None
     where none are kept; `uncommitted` tells what differs from the last commit there. `asset_dir` is
     where pictures are that were attached. `for_fork` makes what a fork with this model (`alias/id`)
-    needs of its own; without it a fork shares everything. `sandbox` is the kind that commands run
-    in, "" for none. `durable` is the engine that model and tool calls go through. `memory` is what
-    is kept from one session to the next; `on_run_end` is awaited before the end of a run is told.
-    `before_close` may still record something, `on_close` no longer.
+    needs of its own; without it a fork shares everything. `tree` reads the files of the project;
+    `kept` is what the session keeps by name, `shut_in` what `OtherRoom` says of it. `sandbox` is
+    the kind that commands run in, "" for none. `durable` is the engine that model and tool calls go
+    through. `memory` is what is kept from one session to the next; `on_run_end` is awaited before
+    the end of a run is told. `before_close` may still record something, `on_close` no longer.
     """
 
     cwd: Path
@@ -192,7 +251,12 @@ class Parts:
     on_waiting: OnWaiting | None = None
     on_run_end: OnRunEnd | None = None
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
-    for_fork: Callable[[str], ForkParts] | None = None
+    for_fork: Callable[[ChildSpec, str], Awaitable[ForkParts]] | None = None
+    tree: ReadTree | None = None
+    todo: "TodoList | None" = None
+    kept: Kept = field(default_factory=Kept)
+    shut_in: str = ""
+    plan_terms: PlanTerms = PlanTerms()
     plugins: Plugins | None = None
     shells: "Shells | None" = None
     prompts: "PromptBook | None" = None
@@ -206,21 +270,26 @@ class Parts:
     before_close: Sequence[Callable[[], Awaitable[None]]] = ()
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
 
-    def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
-        """The parts of a conversation that differs from this one, at `history`, as `spec` says."""
+    async def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
+        """The parts of a conversation that differs from this one, at `history`, as `spec` says.
+
+        Raises:
+            ConfigError: `spec` names a model that does not exist.
+            DirgeError: the room it wants cannot be had.
+        """
         model, level = self.model, self.thinking
         if spec.model is not None:
             model, asked = self.models.resolve(spec.model)
             level = asked or level
         own = (
-            self.for_fork(model)
+            await self.for_fork(spec, model)
             if self.for_fork
             else ForkParts(configure=self.configure, tools=self.tools)
         )
         chosen = own.tools
         if spec.tools is not None:
             chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
-        return replace(
+        parts = replace(
             self,
             model=model,
             thinking=level,
@@ -237,9 +306,29 @@ class Parts:
             context_report=None,
             on_waiting=None,
             on_run_end=None,
+            for_fork=None,
+            kept=Kept(),
             relay=Relay(),
             sinks=own.sinks,
             before_close=(),
             on_close=own.on_close,
             notices=(),
         )
+        return parts if own.room is None else _moved(parts, own.room)
+
+
+def _moved(parts: Parts, room: OtherRoom) -> Parts:
+    return replace(
+        parts,
+        cwd=room.cwd,
+        gate=room.gate,
+        sandbox=room.sandbox,
+        shut_in=room.shut_in,
+        system_prompt=room.system_prompt,
+        attach=room.attach,
+        explain=room.explain,
+        shells=room.shells,
+        tree=room.tree,
+        todo=None,
+        uncommitted=None,
+    )

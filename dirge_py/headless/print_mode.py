@@ -15,7 +15,6 @@ from dirge_py.events import (
     LoopEvent,
     MessageEnd,
     PermissionAnswered,
-    PlanPhase,
     RetryNotice,
     SystemNotice,
 )
@@ -38,6 +37,7 @@ from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, Usage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, HookTerminated, Outcome
+from dirge_py.plan_events import PlanPhase
 from dirge_py.runs import Run
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry

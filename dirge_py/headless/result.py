@@ -17,6 +17,7 @@ from dirge_py.outcomes import (
     LimitExceeded,
     MaxTurns,
     NeedsMoreTurns,
+    NotVerified,
     Outcome,
     Refused,
 )
@@ -67,6 +68,14 @@ def ending_of(outcome: Outcome) -> Ending:
             )
         case LimitExceeded():
             return _limit(outcome)
+        case NotVerified(reason=reason):
+            return Ending(
+                exit_code=56,
+                subtype="error_verification",
+                kind="not_verified",
+                message=reason,
+                hint="`dirge -c -p '/plan resume'` goes on with it.",
+            )
         case AwaitingConfirmation():
             return Ending(exit_code=11, subtype="awaiting_confirmation")
         case NeedsMoreTurns():

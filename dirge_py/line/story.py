@@ -16,7 +16,6 @@ from dirge_py.events import (
     MessageStart,
     MessageUpdate,
     PermissionAnswered,
-    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -36,6 +35,7 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
 )
+from dirge_py.plan_events import PlanPhase
 from dirge_py.session.continuation import title_of_call
 from dirge_py.talk.endings import words_for
 

@@ -9,6 +9,7 @@ from dirge_py.outcomes import (
     LimitExceeded,
     MaxTurns,
     NeedsMoreTurns,
+    NotVerified,
     Outcome,
     Refused,
 )
@@ -21,6 +22,8 @@ def why_not_done(outcome: Outcome) -> tuple[str, str]:
             return "The run is done and has no result.", ""
         case NeedsMoreTurns(turn=turn):
             return f"The run rests after turn {turn}.", "Go on with `Continue()`."
+        case NotVerified(reason=reason):
+            return f"The plan ended not verified: {reason}", ""
         case MaxTurns(max=most):
             return f"The run had {most} turns, the most it may have.", "Raise `max_turns`."
         case LimitExceeded():

@@ -23,6 +23,7 @@ from dirge_py.events import (
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Outcome
+from dirge_py.plan_events import EvidenceTaken, PlanPhase
 from dirge_py.session.codec import encode_message, encode_usage
 from dirge_py.session.history import Loaded, replay, title_of
 from dirge_py.session.interruption import Interruption
@@ -181,6 +182,12 @@ class Recorder:
             self._calls.pop(message.tool_call_id, None)
         self._save("message", encoded, sync=True)
 
+    def begin(self, title: str) -> None:
+        """Have the session on disk from now on, though nobody has said anything in it yet."""
+        if not self._has_messages:
+            self._has_messages = True
+            self._save("title", {"title": title}, sync=True)
+
     def note_model(self, model: str, *, thinking: str = "off") -> None:
         """`model` is `alias/id`."""
         self._model = model
@@ -248,6 +255,10 @@ class Recorder:
             case ContextReplaced(messages=messages):
                 self._message_count = len(messages)
                 self._save("context", {"messages": [encode_message(m) for m in messages]})
+            case PlanPhase(state="ended"):
+                self._save("phase", {**_as_members(event), "usage": encode_usage(event.usage)})
+            case EvidenceTaken():
+                self._save("evidence", _as_members(event))
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
                 # Who looks after a kill can tell by it what still runs.
@@ -338,3 +349,7 @@ def _told_by(outcome: Outcome) -> dict[str, Any]:
     told_elsewhere = ("result", "continuation")
     names = [f.name for f in dataclasses.fields(outcome) if f.name not in told_elsewhere]
     return {name: getattr(outcome, name) for name in names}
+
+
+def _as_members(event: PlanPhase | EvidenceTaken) -> dict[str, Any]:
+    return {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}

@@ -11,6 +11,7 @@ from dirge_py.outcomes import (
     LimitExceeded,
     MaxTurns,
     NeedsMoreTurns,
+    NotVerified,
     Refused,
 )
 from dirge_py.slash.base import Tone
@@ -45,6 +46,8 @@ def words_for(event: AgentEnd) -> tuple[str, Tone]:
             return "", "plain"
         case HookTerminated(point=point, reason=reason):
             return f"Stopped at {point}: {reason}", "warning"
+        case NotVerified(reason=reason):
+            return f"Not verified: {reason}", "warning"
         case AwaitingConfirmation(description=description):
             return f"Waits for a decision. {description}".strip(), "warning"
         case Failed(message=message, hint=hint):

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from dirge_py.durable.seams import durable_interceptor, durable_stream
 from dirge_py.events import Sink
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.memory.base import MemoryProvider
-from dirge_py.parts import ForkParts, Parts, PromptCheck, Relay
+from dirge_py.parts import Parts, PromptCheck, Relay
 from dirge_py.permission.judging import judging_with
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.providers.client import HttpClient
@@ -39,6 +40,7 @@ from dirge_py.wiring.context_view import (
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.explain import Explainer
+from dirge_py.wiring.forks import Forks
 from dirge_py.wiring.gates import GateServices, shown_diff
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
@@ -57,7 +59,7 @@ from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
 from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send, typed_dir
 from dirge_py.wiring.uncommitted import uncommitted
-from dirge_py.wiring.workshop import Folders, Workshop
+from dirge_py.wiring.workshop import Workshop
 
 
 def build(
@@ -171,7 +173,7 @@ class _Site:
         model, thinking = self._model(room)
         guards = self._guards(room, model)
         log = self._log(recorder)
-        return Parts(
+        parts = Parts(
             cwd=self.cwd,
             model=model,
             thinking=thinking,
@@ -185,8 +187,6 @@ class _Site:
                 gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
             ).decide,
             gate=room.gate,
-            recorder=recorder,
-            snapshots=room.snapshots,
             uncommitted=uncommitted(
                 self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
             ),
@@ -195,9 +195,6 @@ class _Site:
             instruction_files=self.prompt.project_files.paths,
             notices=self._notices(room.notices, loaded),
             late_notices=self.late_notices,
-            history=loaded.messages,
-            usage=loaded.usage,
-            cost_usd=loaded.cost_usd,
             steering_mode=self.config.loop.steering,
             follow_up_mode=self.config.loop.follow_up,
             max_turns=self.config.loop.max_turns,
@@ -212,7 +209,7 @@ class _Site:
             prompts=self.prompt.prompts,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
-            for_fork=partial(self._for_fork, guards, room.folders),
+            for_fork=Forks(guards, self.workshop, room.folders).make,
             durable=room.durable,
             memory=self.memory,
             on_run_end=at_run_end(self.memory, self.late_notices.append),
@@ -225,6 +222,16 @@ class _Site:
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
+        )
+        return replace(
+            parts,
+            recorder=recorder,
+            snapshots=room.snapshots,
+            history=loaded.messages,
+            usage=loaded.usage,
+            cost_usd=loaded.cost_usd,
+            kept=room.kept,
+            todo=room.todo,
         )
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
@@ -359,15 +366,6 @@ class _Site:
             records=room.loaded.compactions,
             standing=room.todo.as_text,
             reread=self.prompt.reread,
-        )
-
-    def _for_fork(self, guards: Guards, folders: Folders, model: str) -> ForkParts:
-        own = guards.for_fork(model)
-        return ForkParts(
-            configure=own.configure,
-            tools=self.workshop.toolbox(folders, TodoList()).loop_tools,
-            sinks=own.sinks,
-            on_close=(own.context.close,),
         )
 
     def _log(self, recorder: Recorder | None) -> Log | None:

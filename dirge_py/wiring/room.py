@@ -12,6 +12,7 @@ from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
+from dirge_py.session.kept import Kept
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
 from dirge_py.session.store import Store
@@ -63,6 +64,7 @@ class Room:
     durable: DurableContext
     snapshots: Snapshots | None
     run_snapshots: Sequence[RunSnapshots]
+    kept: Kept
     notices: Sequence[str]
 
 
@@ -97,6 +99,7 @@ def open_room(site: Site) -> Room:
         durable=open_durable(site.store, recorder, site.engine),
         snapshots=snapshots,
         run_snapshots=run_snapshots,
+        kept=Kept(loaded.settings, recorder.note_setting) if recorder else Kept(),
         notices=[
             *notices,
             *_mode_again(site.config, gate, loaded, recorder),

@@ -21,7 +21,9 @@ async def shown(line: str, **conversation: Any) -> PrintFront:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
-    talk: Any = SimpleNamespace(is_running=False, is_compacting=False, **conversation)
+    talk: Any = SimpleNamespace(
+        is_running=False, is_compacting=False, occupant=None, **conversation
+    )
     await COMMANDS.run(typed, talk, front)
     return front
 

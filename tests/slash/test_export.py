@@ -21,7 +21,9 @@ async def typed(line: str, **conversation: Any) -> str:
     front = PrintFront(COMMANDS)
     command = COMMANDS.read(line)
     assert command is not None
-    talk: Any = SimpleNamespace(is_running=False, is_compacting=False, **conversation)
+    talk: Any = SimpleNamespace(
+        is_running=False, is_compacting=False, occupant=None, **conversation
+    )
     await COMMANDS.run(command, talk, front)
     return front.shown[0]
 

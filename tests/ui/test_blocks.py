@@ -15,7 +15,6 @@ from dirge_py.events import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
-    PlanPhase,
     RetryNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -34,6 +33,7 @@ from dirge_py.messages import (
     user_text,
 )
 from dirge_py.outcomes import Cancelled, Done
+from dirge_py.plan_events import PlanPhase
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.transcript.chronicle import Chronicle
 from dirge_py.ui.transcript.image_header import image_size

@@ -13,9 +13,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from dirge_py.calls import Preview
 from dirge_py.errors import ProviderError
-from dirge_py.events import PlanPhase
 from dirge_py.messages import Usage
 from dirge_py.permission.rules import Mode
+from dirge_py.plan_events import PlanPhase
 from dirge_py.providers.scripted import Reply
 from dirge_py.questions import AskedClaim, PermissionRequest
 from dirge_py.ui import opening

@@ -18,7 +18,6 @@ from dirge_py.events import (
     MessageUpdate,
     PermissionAnswered,
     PermissionAsked,
-    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -36,6 +35,7 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.plan_events import PlanPhase
 from dirge_py.slash.base import Tone
 from dirge_py.talk.endings import words_for, words_for_silence
 from dirge_py.talk.ran import read_words

@@ -3,8 +3,8 @@
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from dirge_py.events import PlanPhase
 from dirge_py.lib.clean import clean
+from dirge_py.plan_events import PlanPhase
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase, guess_lines
 from dirge_py.ui.transcript.lines import clip, strip, wrap
