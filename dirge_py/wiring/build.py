@@ -26,7 +26,6 @@ from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder, may_change_something
 from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
-from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.context_view import (
@@ -147,7 +146,7 @@ class _Site:
 
     def conversation(self) -> Conversation:
         room = self._room()
-        conversation = Conversation(self._parts(room))
+        conversation = Conversation(_with_session(self._parts(room), room))
         restore(
             conversation,
             room.loaded,
@@ -173,7 +172,7 @@ class _Site:
         model, thinking = self._model(room)
         guards = self._guards(room, model)
         log = self._log(recorder)
-        parts = Parts(
+        return Parts(
             cwd=self.cwd,
             model=model,
             thinking=thinking,
@@ -222,16 +221,6 @@ class _Site:
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
-        )
-        return replace(
-            parts,
-            recorder=recorder,
-            snapshots=room.snapshots,
-            history=loaded.messages,
-            usage=loaded.usage,
-            cost_usd=loaded.cost_usd,
-            kept=room.kept,
-            todo=room.todo,
         )
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
@@ -388,3 +377,17 @@ class _Site:
                 log.close()
 
         return let_go
+
+
+def _with_session(parts: Parts, room: Room) -> Parts:
+    """The parts with what the session brings along."""
+    return replace(
+        parts,
+        recorder=room.recorder,
+        snapshots=room.snapshots,
+        history=room.loaded.messages,
+        usage=room.loaded.usage,
+        cost_usd=room.loaded.cost_usd,
+        kept=room.kept,
+        todo=room.todo,
+    )

@@ -17,6 +17,8 @@ VOCABULARY = (
     "contributions",
     "errors",
     "events",
+    "plan_events",
+    "plan_events",
     "messages",
     "outcomes",
     "questions",
