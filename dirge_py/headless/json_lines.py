@@ -24,10 +24,14 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.outcomes import Outcome
+from dirge_py.plan_events import ForkEvent
 from dirge_py.session.codec import encode_message
 
 EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]
+
+FOR_SCREENS = (ForkEvent,)
+"""Events that say again, to whoever draws it, what others tell here."""
 
 
 def one_line(value: Any) -> str:
@@ -57,6 +61,8 @@ class NativeLines:
         """The native shape has no opening line; `agent_start` is its first event."""
 
     def sink(self, event: LoopEvent) -> None:
+        if isinstance(event, FOR_SCREENS):
+            return
         if isinstance(event, MessageUpdate) and not self._partial:
             return
         line = self._head(event.type)
