@@ -56,6 +56,7 @@ def decide(request: Request, policy: PolicySet) -> Decision:
         wider=_wider(request, claims) if grant else (),
         wanted=_wanted(request, claims, policy),
         plan=request.plan if is_automatic else None,
+        only_looks=all(isinstance(f, CommandFact) and not f.refusal for f in request.facts),
         changes_git=any(
             isinstance(fact, CommandFact) and fact.changes_git for fact in request.facts
         ),

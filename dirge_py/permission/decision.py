@@ -46,7 +46,8 @@ class Decision:
     only once. `wider` are rules that cover more of the kind, where such a family makes sense.
     `wanted` are the allow rules that would have allowed it; empty = none could. `plan` is there
     when a command was allowed because it only looks: run it with `GIT_HARDENING`. `changes_git`:
-    once allowed, it may write to the repository's own files.
+    once allowed, it may write to the repository's own files. `only_looks`: it is nothing but
+    commands that the grammar allows.
     """
 
     effect: Effect
@@ -59,6 +60,7 @@ class Decision:
     wanted: tuple[str, ...] = ()
     plan: Plan | None = None
     changes_git: bool = False
+    only_looks: bool = False
 
     def votes(self) -> Mapping[str, Sequence[TraceLine]]:
         """The lines of the trace by the claim they are about."""
