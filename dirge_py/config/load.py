@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from dirge_py.config.lines import dotted, key_lines
 from dirge_py.config.model_spec import THINKING_LEVELS
 from dirge_py.config.paths import config_file
+from dirge_py.config.plan_table import own_path
 from dirge_py.config.problems import config_error
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin, Overrides
@@ -38,7 +39,7 @@ def load(
     text = read_text(file, may_be_absent=path is None)
     settings = parse(text or "", file)
     set_keys = key_lines(text or "", with_tables=False)
-    sources = {dotted(key): f"{file}:{line}" for key, line in set_keys.items()}
+    sources = {dotted(own_path(key)): f"{file}:{line}" for key, line in set_keys.items()}
     for key, (value, flag) in _flags(overrides).items():
         if _put(settings, key, value):
             sources[key] = flag

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from dirge_py.config.known_keys import nearest_key, table_name
 from dirge_py.config.lines import Path, dotted, line_of
+from dirge_py.config.plan_table import own_path
 from dirge_py.errors import ConfigError
 
 _MOST_SHOWN = 10
@@ -29,6 +30,7 @@ def config_error(
 ) -> ConfigError:
     """Everything `error` complains about, one line each, with the place it was set."""
     problems = []
+    lines = {own_path(path): line for path, line in lines.items()}
     for entry in sorted(error.errors(include_url=False), key=lambda e: _line(e, lines)):
         text, hint = _words(entry)
         problems.append((f"{_place(_location(entry), file, lines, sources)}: {text}.", hint))
@@ -71,7 +73,8 @@ def _words(entry: Any) -> tuple[str, str]:
     if kind == "string_pattern_mismatch":
         return f"`{name}` must be a slash and one word, as in `/name`", ""
     if kind == "value_error":
-        return f"`{name}`: {entry['ctx']['error']}", ""
+        reason = str(entry["ctx"]["error"])
+        return f"`{name}`: {reason}" if name else reason, ""
     words = _WORDS.get(kind) or entry["msg"].replace("Input should be", "must be")
     return f"`{name}` {words}", ""
 

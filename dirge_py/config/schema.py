@@ -21,6 +21,7 @@ from pydantic import (
 from dirge_py.claims import Operation
 from dirge_py.config.base_url import base_url_problem
 from dirge_py.config.loop_tables import Context, Guardrail, Limits, Loop, Reminder
+from dirge_py.config.plan_table import Plan, with_own_names
 from dirge_py.config.sources import Origin
 from dirge_py.config.table import Positive, PositiveNumber, Table
 from dirge_py.streams import ThinkingLevel
@@ -89,6 +90,8 @@ class Roles(Table):
     main: str | None = Field(default=None, description="Does the work.")
     subagent: str | None = Field(default=None, description="Does work that was handed on.")
     summarize: str | None = Field(default=None, description="Shortens what is old.")
+    explore: str | None = Field(default=None, description="Explores the project for a plan.")
+    plan: str | None = Field(default=None, description="Writes plans.")
     review: str | None = Field(default=None, description="Reads changes before they count as done.")
     escalate: str | None = Field(
         default=None, description="Takes over when the main model is stuck."
@@ -314,6 +317,7 @@ class Config(Table):
     roles: Roles = _EMPTY
     tools: Tools = _EMPTY
     loop: Loop = _EMPTY
+    plan: Plan = _EMPTY
     permission: Permission = _EMPTY
     limits: Limits = _EMPTY
     context: Context = _EMPTY
@@ -336,6 +340,11 @@ class Config(Table):
     )
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_our_names(cls, settings: Any) -> Any:
+        return with_own_names(settings)
 
     @field_validator("providers")
     @classmethod

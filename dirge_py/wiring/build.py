@@ -49,6 +49,7 @@ from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.memory import at_run_end, open_memory
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.plan import plan_terms
 from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.remote_answers import RemotelyAnswered
@@ -210,6 +211,7 @@ class _Site:
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
             for_fork=Forks(guards, self.workshop, room.folders).make,
             durable=room.durable,
+            plan_terms=plan_terms(self.config),
             memory=self.memory,
             on_run_end=at_run_end(self.memory, self.late_notices.append),
             relay=self.relay,

@@ -1,0 +1,35 @@
+"""What `/plan` may do, from the settings."""
+
+from dirge_py.config.models import role_model
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.parts import PlanTerms
+
+_PHASES_WITH_ROLES = ("explore", "plan", "review")
+
+
+def plan_terms(config: Config) -> PlanTerms:
+    """The terms of `[plan]`, with the models of `[roles]` for its phases.
+
+    A role whose model cannot be used is left out; the person was told at the start.
+    """
+    table = config.plan
+    models = {phase: _spec(config, phase) for phase in _PHASES_WITH_ROLES}
+    return PlanTerms(
+        is_enabled=table.enabled,
+        review_cycles=table.max_review_cycles,
+        auto_accept=table.auto_accept,
+        max_turns=table.max_turns,
+        models={phase: spec for phase, spec in models.items() if spec},
+    )
+
+
+def _spec(config: Config, role: str) -> str:
+    """`alias/id:level` of the model, empty where the role has none that can be used."""
+    if not getattr(config.roles, role):
+        return ""
+    try:
+        choice = role_model(config, role)
+    except ConfigError:
+        return ""
+    return f"{choice.name}:{choice.level}"

@@ -1,0 +1,132 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.config.commands import config_show
+from dirge_py.config.load import load
+from dirge_py.config.plan_table import SEED_NAMES, with_own_names
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.wiring.plan import plan_terms
+
+CYCLES = "phased_workflow_max_review_cycles"
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "config.toml"
+
+
+def loaded(file, text):
+    file.write_text(text)
+    return load(environment={}, path=file)
+
+
+def test_a_plan_is_on_and_reviewed_at_most_three_times_by_default():
+    terms = plan_terms(Config())
+
+    assert (terms.is_enabled, terms.review_cycles, terms.auto_accept) == (True, 2, None)
+    assert (terms.max_turns, terms.models) == (40, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "phased_workflow_enabled = false\nphased_workflow_max_review_cycles = 5\n",
+        "[plan]\nphased_workflow_enabled = false\nphased_workflow_max_review_cycles = 5\n",
+        "[plan]\nenabled = false\nmax_review_cycles = 5\n",
+        "phased_workflow_enabled = false\n[plan]\nenabled = false\nmax_review_cycles = 5\n",
+    ],
+)
+def test_the_other_names_mean_the_same(file, text):
+    plan = loaded(file, text).plan
+
+    assert (plan.enabled, plan.max_review_cycles) == (False, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "phased_workflow_enabled = true\n[plan]\nenabled = false\n",
+            "`phased_workflow_enabled` and `[plan] enabled`",
+        ),
+        (
+            f"{CYCLES} = 1\n[plan]\n{CYCLES} = 2\n",
+            f"`[plan] {CYCLES}` and `{CYCLES}`",
+        ),
+        (
+            "[plan]\nenabled = true\nphased_workflow_enabled = 1\n",
+            "`[plan] phased_workflow_enabled` and `[plan] enabled`",
+        ),
+    ],
+)
+def test_two_names_that_contradict_are_an_error_that_names_both(file, text, names):
+    with pytest.raises(ConfigError) as caught:
+        loaded(file, text)
+
+    assert str(caught.value) == f"{file}: {names} are one setting with two values."
+
+
+def test_a_wrong_value_under_another_name_is_told_with_its_line(file):
+    with pytest.raises(ConfigError) as caught:
+        loaded(file, '# mine\nphased_workflow_enabled = "yes"\n')
+
+    assert str(caught.value) == f"{file}:2: `plan.enabled` must be true or false."
+
+
+def test_what_is_shown_of_another_name_is_where_it_stands(file):
+    file.write_text("phased_workflow_max_review_cycles = 0\n")
+
+    shown = config_show(environment={}, path=file).text
+
+    assert f"plan.max_review_cycles = 0  # {file}:1" in shown
+
+
+def test_a_table_that_is_none_is_told_as_such(file):
+    with pytest.raises(ConfigError, match="`plan` must be a table"):
+        loaded(file, "phased_workflow_enabled = true\nplan = 3\n")
+
+
+@given(
+    top=st.dictionaries(st.sampled_from([*SEED_NAMES, "provider"]), st.integers(0, 2)),
+    plan=st.dictionaries(st.sampled_from([*SEED_NAMES, *SEED_NAMES.values()]), st.integers(0, 2)),
+)
+def test_no_value_is_lost_and_none_is_preferred(top, plan):
+    said = [(SEED_NAMES.get(name, name), value) for t in (top, plan) for name, value in t.items()]
+    by_key = {key: {v for k, v in said if k == key} for key, _ in said}
+
+    try:
+        settings = with_own_names({**top, "plan": plan})
+    except ValueError:
+        assert any(len(values) > 1 for values in by_key.values())
+        return
+
+    kept = {**settings, **settings["plan"]}
+    kept.pop("plan")
+    assert {key: {value} for key, value in kept.items()} == by_key
+
+
+ROLES = """
+[providers.a]
+type = "openai"
+base_url = "http://127.0.0.1:1/v1"
+model = "m"
+thinking = "low"
+[providers.b]
+type = "openai"
+base_url = "http://127.0.0.1:1/v1"
+[roles]
+review = "a:high"
+explore = "a/other"
+plan = "b"
+"""
+
+
+def test_phases_get_the_models_of_their_roles_and_an_unusable_one_none(file):
+    models = plan_terms(loaded(file, ROLES)).models
+
+    assert models == {
+        "explore": "a/other:low",
+        "review": "a/m:high",
+    }
