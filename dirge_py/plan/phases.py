@@ -1,0 +1,99 @@
+"""The phases of a plan: what each is told, which tools it has, and what follows on a review."""
+
+import functools
+from pathlib import Path
+from typing import TypeAlias
+
+from dirge_py.context.quotation import quoted
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.plan.judgement import Judgement
+from dirge_py.plan.template import fill
+from dirge_py.plan_events import PhaseName
+
+_FOLDER = Path(__file__).parent / "prompts"
+
+_LOOKING = ("read", "read_minified", "grep", "glob", "find_files", "list_dir", "lsp")
+_SYMBOLS = ("list_symbols", "get_symbol_body", "find_definition", "find_callers", "find_callees")
+
+EXPLORE_TOOLS: tuple[str, ...] = (*_LOOKING, "repo_overview", *_SYMBOLS, "bash")
+PLAN_TOOLS: tuple[str, ...] = EXPLORE_TOOLS
+REVIEW_TOOLS: tuple[str, ...] = (*_LOOKING, "bash")
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The work is done, and was seen to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The work goes back to whoever implements it, with `feedback`."""
+
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """It is not done, and no cycle is left."""
+
+
+NextStep: TypeAlias = Approved | Retry | Exhausted
+
+
+def next_review_step(judgement: Judgement, text: str, cycles_left: int) -> NextStep:
+    """What follows on a review whose report was `text`."""
+    if judgement.is_approved:
+        return Approved()
+    if cycles_left <= 0:
+        return Exhausted()
+    return Retry(judgement.missing if judgement.missing.strip() else text)
+
+
+def explore_prompt(request: str) -> str:
+    return _prompt("explore", REQUEST=quoted("request", request))
+
+
+def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
+    """`previous` is a plan that was turned down, `comment` what the person said of it."""
+    return _prompt(
+        "plan", REQUEST=quoted("request", request), FINDINGS=quoted("findings", findings)
+    )
+
+
+def implement_prompt(request: str, plan: str) -> str:
+    """Begins with the request as it was typed, for that is what lists of sessions show."""
+    return _prompt("implement", REQUEST=request, PLAN=quoted("plan", plan))
+
+
+def retry_prompt(missing: str) -> str:
+    return _prompt("retry", MISSING=quoted("missing", missing))
+
+
+def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
+    """`claims`: the commands that the implementer ran. `changes`: a summary of the difference."""
+    return _prompt(
+        "review",
+        REQUEST=quoted("request", request),
+        PLAN=quoted("plan", plan),
+        CLAIMS=quoted("claims", claims),
+        CHANGES=quoted("changes", changes),
+    )
+
+
+def verdict_again_prompt(problem: str) -> str:
+    """Asks for the verdict alone; `problem` is what `parse_verdict` said of the last one."""
+    return _prompt("verdict_again", PROBLEM=problem)
+
+
+def report_now_prompt(phase: PhaseName) -> str:
+    """Asks a fork that has used up its turns for its report as things stand."""
+    return _prompt("report_now", PHASE=phase)
+
+
+def _prompt(name: str, **values: str) -> str:
+    return fill(_text(name), values)
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()
