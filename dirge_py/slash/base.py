@@ -11,6 +11,7 @@ from dirge_py.questions import Question, QuestionAnswer
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
+    from dirge_py.outcomes import Outcome
     from dirge_py.slash.registry import Registry
 
 Tone = Literal["plain", "good", "warning", "error"]
@@ -97,6 +98,14 @@ class OpensFolders(Protocol):
 
     async def open_in(self, folder: Path) -> "Conversation":
         """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
+
+
+@runtime_checkable
+class TakesOutcome(Protocol):
+    """A front end that leaves with what one command came to: `dirge -p`."""
+
+    def take_outcome(self, outcome: "Outcome", text: str) -> None:
+        """How the command ended, and the text to print; `show` says it for no such front end."""
 
 
 def settings_of(front: FrontEnd) -> "Config | None":
