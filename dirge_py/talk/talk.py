@@ -21,10 +21,19 @@ State = Literal["starting", "ready", "working", "asking", "interrupting", "compa
 
 _logger = logging.getLogger(__name__)
 
+_TYPED = ("steering", "follow_up")
+
+_LEAVES_WITHIN_S = 5.0
+"""How long commands that are told to leave are waited for at the end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One queued input: `steering` enters at the next tool boundary, `follow_up` at the end."""
+    """One queued input.
+
+    `steering` enters at the next tool boundary, `follow_up` at the end, `next_run` with the next
+    run of whoever has the conversation to themselves, or behind all of them.
+    """
 
     kind: str
     text: str
@@ -49,7 +58,7 @@ class Talk:
         self._front = front
         self._typed: dict[int, str] = {}
         self._is_interrupting = False
-        self._unsubscribe: Callable[[], None] | None = None
+        self._unsubscribe: Callable[[], object] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
@@ -58,31 +67,45 @@ class Talk:
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
         self._command: asyncio.Task[None] | None = None
+        self._commands: set[asyncio.Task[None]] = set()
         self._has_held = False
 
     @property
     def state(self) -> State:
         if self.conversation is None:
             return "starting"
-        if self._is_interrupting:
+        if self._is_interrupting and self.is_busy:
             return "interrupting"
         if self.is_asking:
             return "asking"
         if self.conversation.is_compacting:
             return "compacting"
-        return "working" if self.is_running else "ready"
+        return "working" if self.is_busy else "ready"
 
     @property
     def is_running(self) -> bool:
         return self._runs > 0
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a run goes on, or somebody has the conversation to themselves."""
+        return self.is_running or self._is_occupied(self.conversation)
+
+    @staticmethod
+    def _is_occupied(conversation: "Conversation | None") -> bool:
+        return conversation is not None and conversation.occupant is not None
+
+    @property
     def waiting(self) -> Sequence[Waiting]:
         """What is queued, as it was typed."""
         if self.conversation is None:
             return ()
+        is_between = self._is_occupied(self.conversation) and not self.is_running
         return [
-            Waiting(kind=item.kind, text=self._typed.get(item.id) or typed_text(item.message))
+            Waiting(
+                kind="next_run" if is_between and item.kind == "steering" else item.kind,
+                text=self._typed.get(item.id) or typed_text(item.message),
+            )
             for item in self.conversation.queued()
         ]
 
@@ -92,7 +115,12 @@ class Talk:
             self._unsubscribe()
         self.conversation = conversation
         self._typed.clear()
-        self._unsubscribe = conversation.subscribe(sink)
+        unsubscribe = [
+            # First, so that it counts as running when the screen hears of it.
+            conversation.subscribe(lambda event: self._watch_what_began(conversation)),
+            conversation.subscribe(sink),
+        ]
+        self._unsubscribe = lambda: [undo() for undo in unsubscribe]
         self._stage.standing_changed()
 
     # -- what was typed
@@ -128,6 +156,9 @@ class Talk:
             if conversation.is_compacting:
                 # No run can start meanwhile; `_run_command` sends it when that is over.
                 how, self._has_held = "later", True
+            elif self._is_occupied(conversation):
+                # Between its runs, nobody takes up what is queued; what is left goes its own way.
+                self._has_held = True
             elif not conversation.is_running:
                 self._watch(conversation, conversation.send(message))
                 return
@@ -136,6 +167,8 @@ class Talk:
 
     async def _run_command(self, typed: Typed, conversation: "Conversation") -> None:
         command = asyncio.ensure_future(self._registry.run(typed, conversation, self._front))
+        self._commands.add(command)
+        command.add_done_callback(self._commands.discard)
         if self._command is None:
             self._command = command
         try:
@@ -147,11 +180,21 @@ class Talk:
         if command.cancelled():
             self._stage.say("Interrupted.")
         self._watch_what_began(conversation)
-        if self._has_held and not conversation.is_compacting:
-            self._has_held = False
-            self._send_late(conversation)
+        self._let_go_of_held(conversation)
         if not command.cancelled():
             command.result()
+
+    def _let_go_of_held(self, conversation: "Conversation") -> None:
+        """Send what had to wait until a command was over; give it back if that was interrupted."""
+        if self._is_occupied(conversation) or conversation.is_compacting:
+            return
+        if self._has_held:
+            self._has_held = False
+            if self._is_interrupting:
+                self.take_queue_back()
+            else:
+                self._send_late(conversation)
+        self._is_interrupting = self._is_interrupting and self.is_running
 
     def _send_late(self, conversation: "Conversation") -> None:
         """Start a run with what was queued when nobody took it up any more, or could."""
@@ -162,26 +205,35 @@ class Talk:
     # -- runs
 
     def _watch_what_began(self, conversation: "Conversation") -> None:
-        """See to the run that a command may have started."""
+        """See to a run that was not started here: a command may have done so, or an occupant."""
         if conversation.run is not None and conversation.run is not self._watched:
-            self._watch(conversation, conversation.run)
+            is_typed = not self._is_occupied(conversation)
+            self._watch(conversation, conversation.run, is_typed=is_typed)
 
-    def _watch(self, conversation: "Conversation", run: "Run") -> None:
+    def _watch(self, conversation: "Conversation", run: "Run", *, is_typed: bool = True) -> None:
         self._runs += 1
         self._watched = run
-        task = asyncio.get_running_loop().create_task(self._see_to_its_end(conversation, run))
+        ending = self._see_to_its_end(conversation, run, is_typed=is_typed)
+        task = asyncio.get_running_loop().create_task(ending)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _see_to_its_end(self, conversation: "Conversation", run: "Run") -> None:
+    async def _see_to_its_end(
+        self, conversation: "Conversation", run: "Run", *, is_typed: bool
+    ) -> None:
+        """`is_typed`: what it began with is the person's, and theirs again if it came to nothing.
+
+        What they sent while it ran is theirs in any case.
+        """
         try:
             outcome = await run
         finally:
             self._runs -= 1
-            self._is_interrupting = False
+            # Whoever started it may still have something to leave in good order.
+            self._is_interrupting = self._is_interrupting and self._is_occupied(conversation)
         self._stage.catch_up()
-        if run.unsent:
-            self._stage.give_back("\n".join(typed_text(message) for message in run.unsent))
+        if unsent := [typed_text(m) for m in run.unsent if is_typed or m.origin in _TYPED]:
+            self._stage.give_back("\n".join(unsent))
         if isinstance(outcome, Cancelled):
             self.take_queue_back()
         else:
@@ -192,10 +244,16 @@ class Talk:
     def interrupt(self) -> bool:
         """Stop the run, a compaction, else a side question; the queue goes back to the input.
 
-        False when there is nothing to stop.
+        Who has the conversation to themselves leaves. False when there is nothing to stop.
         """
         if self.conversation is None:
             return False
+        if self.conversation.occupant is not None:
+            self.take_queue_back()
+            self._is_interrupting = True
+            self.conversation.occupant.interrupt("user")
+            self._stage.standing_changed()
+            return True
         is_asking_aside = self.conversation.asides > 0 and not self.is_running
         if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
             self.take_queue_back()
@@ -230,9 +288,19 @@ class Talk:
         """Stop what runs and close the conversation."""
         conversation, self.conversation = self.conversation, None
         if conversation is not None:
+            await self._let_leave(conversation)
             await conversation.close()
         for task in list(self._tasks):
             task.cancel()
+
+    async def _let_leave(self, conversation: "Conversation") -> None:
+        """Wait for commands that end: what they have made for the time being goes with them."""
+        occupant = conversation.occupant
+        if occupant is not None:
+            occupant.interrupt("closed")
+        leaving = {task for task in self._commands if occupant is not None or task.cancelling()}
+        if leaving:
+            await asyncio.wait(leaving, timeout=_LEAVES_WITHIN_S)
 
 
 def typed_text(message: UserMessage) -> str:
