@@ -13,9 +13,12 @@ from tests.talk.worker import PROMPT, Front, Worker
 
 
 async def until(holds: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0)
+    never = asyncio.get_running_loop().create_future()
+    for _ in range(2000):
+        if holds():
+            return
+        await asyncio.wait([never], timeout=0.005)
+    raise AssertionError("never came true")
 
 
 @asynccontextmanager
@@ -35,7 +38,7 @@ async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation
 
 async def test_what_is_typed_before_its_run_enters_that_run(room: Room) -> None:
     room.model.will_say("done").will_say("and that")
-    async with at_work(room) as (front, worker, conversation):
+    async with at_work(room) as (front, worker, _):
         assert front.talk.state == "working"
         await front.type("mind the gap")
         assert front.queue == [("next_run", "mind the gap")]
@@ -83,7 +86,7 @@ async def test_what_waits_to_the_end_is_sent_then(room: Room) -> None:
 async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_waits(
     room: Room,
 ) -> None:
-    async with at_work(room) as (front, worker, conversation):
+    async with at_work(room) as (front, worker, _):
         await front.type("mind the gap")
         worker.packed.clear()
         assert front.talk.interrupt()
