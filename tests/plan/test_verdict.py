@@ -1,0 +1,205 @@
+"""The reviewer's verdict: what is not plainly DONE is not done."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.plan.verdict import Item, Verdict, parse_verdict
+
+CHECKLIST = [{"requirement": "it adds", "status": "verified", "evidence": "pytest -q"}]
+ITEM = Item(requirement="it adds", status="verified", evidence=("pytest -q",))
+
+
+def block(value: object, tag: str = "json") -> str:
+    return f"```{tag}\n{json.dumps(value)}\n```"
+
+
+def done(**changes: Any) -> dict[str, Any]:
+    return {"verdict": "DONE", "checklist": CHECKLIST, "missing": ""} | changes
+
+
+def fix(missing: Any = "two cases") -> dict[str, Any]:
+    return {"verdict": "NEEDS_FIX", "checklist": "", "missing": missing}
+
+
+def is_done(text: str) -> bool:
+    verdict = parse_verdict(text)
+    return isinstance(verdict, Verdict) and verdict.is_done
+
+
+def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
+    assert parse_verdict("All of it works.\n\n" + block(done()) + "\n \n") == Verdict(
+        is_done=True, checklist=(ITEM,)
+    )
+    assert parse_verdict(block(fix())) == Verdict(
+        is_done=False, is_itemised=False, missing="two cases"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("  one \n", "one"),
+        (["one", " ", "two\n"], "- one\n- two"),
+        ([], ""),
+        ([{"file": "a.py"}], '- {"file": "a.py"}'),
+        (None, ""),
+        ("None.", ""),
+        (7, "7"),
+    ],
+)
+def test_what_is_missing_is_told_as_text(missing: Any, told: str) -> None:
+    verdict = parse_verdict(block(fix(missing)))
+    assert isinstance(verdict, Verdict)
+    assert (verdict.is_done, verdict.missing) == (False, told)
+
+
+@pytest.mark.parametrize("missing", ["one", ["one"], {}, 0, False, [0], {"a": 1}])
+def test_done_with_something_missing_is_not_done(missing: Any) -> None:
+    verdict = parse_verdict(block(done(missing=missing)))
+    assert isinstance(verdict, Verdict)
+    assert not verdict.is_done
+    assert verdict.missing
+
+
+FORMS = {
+    "nothing": "",
+    "prose": "Everything is verified. Verdict: DONE",
+    "bare JSON": json.dumps(done()),
+    "untagged": block(done(), ""),
+    "upper-case tag": block(done(), "JSON"),
+    "another tag": block(done(), "json5"),
+    "tag with words": block(done(), "json verdict"),
+    "tildes": block(done()).replace("```", "~~~"),
+    "one line": f"```json {json.dumps(done())} ```",
+    "inside a line": "Verdict: " + block(done()),
+    "indented as code": "    " + block(done()).replace("\n", "\n    "),
+    "nothing in it": "```json\n",
+    "unclosed": block(done()).removesuffix("```"),
+    "the last one unclosed": block(done()) + "\n```json\n" + json.dumps(done()),
+    "closed too short": "`" + block(done()),
+    "prose behind it": block(done()) + "\nAnd that is that.",
+    "another block behind it": block(done()) + "\n```sh\nmake\n```",
+    "an example within a larger fence": f"````\n{block(done())}\n````",
+    "not valid": "```json\n{'verdict': 'DONE'}\n```",
+    "cut": "```json\n" + json.dumps(done())[:-1] + "\n```",
+    "two values": f"```json\n{json.dumps(done())}{json.dumps(done())}\n```",
+    "raw line break in a string": '```json\n{"verdict":"DONE","checklist":"a\nb"}\n```',
+    "member twice": '```json\n{"verdict":"NEEDS_FIX","verdict":"DONE","checklist":"a"}\n```',
+    "not an object": block(["DONE"]),
+    "a string": block("DONE"),
+    "no verdict": block({"checklist": "a", "missing": ""}),
+    "other case": block(done(verdict="done")),
+    "other word": block(done(verdict="PASS")),
+    "blank around": block(done(verdict="DONE ")),
+    "not a string": block(done(verdict=True)),
+    "a list": block(done(verdict=["DONE"])),
+    "an object": block(done(verdict={})),
+    "empty checklist": block(done(checklist=" \n-\n")),
+    "no checklist": block({"verdict": "DONE", "missing": ""}),
+    "checklist of another kind": block(done(checklist={"it adds": "pytest"})),
+    "item without requirement": block(done(checklist=[{"status": "verified"}])),
+    "item of another kind": block(done(checklist=[*CHECKLIST, 7])),
+    "item with another status": block(done(checklist=[{"requirement": "a", "status": "ok"}])),
+    "nothing missing, in words": block(done(missing="None")),
+    "an earlier one that differs": block(fix()) + "\n" + block(done()),
+    "an earlier one that cannot be read": '```json\n{"verdict": NEEDS_FIX}\n```\n' + block(done()),
+    "a NUL in it": block(done()).replace("it adds", "it\0adds"),
+    "a NUL behind it": block(done()) + "\0",
+    "endless nesting": "```json\n" + "[" * 100_000 + "\n```",
+    "a huge number": '```json\n{"verdict": ' + "9" * 10_000 + "}\n```",
+    "huge prose": "DONE " * 100_000,
+    "many openings": '```json\n{"a": "' * 20_000,
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
+def test_what_is_not_one_whole_block_at_the_end_is_no_verdict(text: str) -> None:
+    problem = parse_verdict(text)
+    assert isinstance(problem, str)
+    assert problem and not problem.endswith(".")
+
+
+def test_of_two_blocks_the_last_counts_and_done_needs_them_to_agree() -> None:
+    verdict = parse_verdict(block(done()) + "\n" + block(fix()))
+    assert isinstance(verdict, Verdict)
+    assert (verdict.is_done, verdict.missing) == (False, "two cases")
+    assert is_done(block(done()) + "\nAgain:\n" + block(done()))
+    assert is_done(block({"name": "a package"}) + "\n" + block(done()))
+
+
+def test_backticks_within_strings_do_not_end_the_block() -> None:
+    words = "fence ```json\n{}\n``` and ```"
+    verdict = parse_verdict(block(fix(words)))
+    assert isinstance(verdict, Verdict)
+    assert verdict.missing == words
+    assert is_done("````json\n" + json.dumps(done()) + "\n````")
+
+
+def test_line_ends_and_lone_surrogates_do_no_harm() -> None:
+    assert is_done(block(done()).replace("\n", "\r\n"))
+    verdict = parse_verdict('```json\n{"verdict": "NEEDS_FIX", "missing": "\ud800"}\n```')
+    assert verdict == Verdict(is_done=False, is_itemised=False, missing="\ud800")
+
+
+def test_nesting_as_deep_as_can_be_read_raises_nothing() -> None:
+    for depth in range(100, 1_100, 7):
+        nested = "[" * depth + "]" * depth
+        assert not is_done('```json\n{"verdict": "DONE", "missing": ' + nested + "}\n```")
+
+
+def test_a_checklist_in_plain_text_has_an_item_on_each_line() -> None:
+    verdict = parse_verdict(block(done(checklist="- one\n\n2. two\n- [ ] three\n✅ four")))
+    assert verdict == Verdict(
+        is_done=True,
+        is_itemised=False,
+        checklist=(
+            Item(requirement="one", status="verified"),
+            Item(requirement="two", status="verified"),
+            Item(requirement="three", status="not_verified"),
+            Item(requirement="four", status="verified"),
+        ),
+    )
+    same = parse_verdict(block(done(checklist=["one", "two", "[ ] three", "✅ four"])))
+    assert same == verdict
+
+
+def test_a_checklist_of_a_verdict_that_is_not_done_claims_nothing_by_itself() -> None:
+    verdict = parse_verdict(block(fix() | {"checklist": "one\n[x] two"}))
+    assert isinstance(verdict, Verdict)
+    assert [item.status for item in verdict.checklist] == ["not_verified", "verified"]
+
+
+def test_an_item_without_evidence_among_others_is_kept_as_not_verified() -> None:
+    verdict = parse_verdict(block(done(checklist=[*CHECKLIST, "and subtracts"])))
+    assert isinstance(verdict, Verdict)
+    assert [item.status for item in verdict.checklist] == ["verified", "not_verified"]
+
+
+def test_of_a_verdict_that_is_not_done_odd_items_are_read_as_not_verified() -> None:
+    entries = [{"requirement": "a", "status": "ok", "evidence": ["x", 1]}, {"status": "verified"}]
+    verdict = parse_verdict(block(fix() | {"checklist": entries}))
+    assert isinstance(verdict, Verdict)
+    assert verdict.checklist == (Item(requirement="a", status="not_verified", evidence=("x",)),)
+
+
+PIECES = st.sampled_from(
+    ["```json\n", "```", "\n", "DONE", "}", '"', block(done()), block(fix()), block(done())[:40]]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=20), max_size=12).map("".join))
+def test_a_text_that_does_not_end_with_a_block_that_says_done_is_never_done(text: str) -> None:
+    if is_done(text):
+        body = text.rstrip().rpartition("```json\n")[2]
+        assert text.rstrip().endswith("```")
+        assert json.loads(body.rstrip("`"))["verdict"] == "DONE"
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5))
+def test_whatever_is_missing_of_a_done_it_is_done_only_if_that_is_nothing(missing: Any) -> None:
+    if is_done(block(done(missing=missing))):
+        assert missing is None or not "".join(missing).strip()
