@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from dirge_py.conversation import Conversation
+from dirge_py.events import AgentStart
 from dirge_py.outcomes import Cancelled
 from dirge_py.providers.scripted import Reply
 from dirge_py.wiring.options import SessionChoice
-from tests.conversation.room import Room
+from tests.conversation.room import Room, when
 from tests.talk.worker import PROMPT, Front, Worker
 
 
@@ -119,15 +120,20 @@ async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room:
 
 
 async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
+    unsent = []
     async with at_work(room) as (front, worker, conversation):
-        worker.prepared.set()
-        await until(lambda: conversation.run)
-        await front.type("and the edges")
-        assert conversation.run is not None
-        assert [m.text for m in conversation.run.unsent] == [PROMPT]
-        front.talk.interrupt()
-        await until(lambda: front.talk.state == "ready")
 
+        def stop() -> None:
+            assert conversation.run is not None
+            unsent.extend(m.text for m in conversation.run.unsent)
+            front.talk.interrupt()
+
+        conversation.subscribe(when(AgentStart, stop))
+        await front.type("and the edges")
+        worker.prepared.set()
+        await until(lambda: front.given_back and front.talk.state == "ready")
+
+    assert unsent == [PROMPT]
     assert front.given_back == ["and the edges"]
 
 
