@@ -18,7 +18,7 @@ LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 
 EPILOG = """\
 subcommands:
-  dirge demo [--print]              watch it mend a small project, without a provider
+  dirge demo [--plan] [--print]     watch it mend a small project, without a provider
   dirge why TOOL INPUT…             what the permission engine would decide, and why
   dirge config init|check|show|path|prompt
   dirge sessions [list|show|search|export|repair|delete|import]
@@ -39,7 +39,8 @@ subcommands:
 `@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
 it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration,
 10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
---on-ask, 75 try again later, 130 and 143 interrupted. More: docs/cli.md."""
+--on-ask, 56 a plan ended not verified, 75 try again later, 130 and 143 interrupted.
+More: docs/cli.md."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,6 +70,9 @@ def build_parser() -> Parser:
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the (first) prompt")
+    parser.add_argument(
+        "--plan", action="store_true", help="explore, plan, implement and review it: /plan"
+    )
     headless = parser.add_argument_group("headless")
     _input_flags(headless)
     _output_flags(headless)
@@ -141,6 +145,7 @@ _WITHOUT_CHOICE = {
     "resume": None,
     "fork_session": False,
     "no_session": False,
+    "plan": False,
 }
 """What the subcommands that carry a session on leave no choice about."""
 

@@ -20,11 +20,26 @@ def check(flags: Namespace) -> None:
         raise UsageError(
             "--input-format stream-json takes its prompts from stdin.", hint="Leave the words out."
         )
+    if flags.input_format == "stream-json" and flags.plan:
+        raise UsageError(
+            "--plan takes one request, not the messages of --input-format stream-json.",
+            hint="Give it as words, or as text on stdin.",
+        )
+    if flags.plan and not flags.print and not flags.prompt:
+        raise UsageError(
+            "--plan needs a request.", hint='Give it as words: dirge --plan "add paging"'
+        )
     if flags.include_partial_messages and flags.output_format != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
     if flags.tools is not None and flags.no_tools:
         raise UsageError("--tools and --no-tools exclude each other.")
     _check_session(flags)
+
+
+def first_prompt(flags: Namespace) -> str:
+    """What an interactive start begins with: the words, as a request for a plan with `--plan`."""
+    words = " ".join(flags.prompt)
+    return f"/plan {words}" if flags.plan else words
 
 
 def go_to(folder: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+from dirge_py.cli.checks import first_prompt
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.cli.dumb import is_dumb
 from dirge_py.cli.openers import openers
@@ -24,7 +25,7 @@ def line_mode(flags: Namespace) -> int:
             open_other=opening.other,
             prepare=prepare,
             project=opening.project,
-            first_prompt=" ".join(flags.prompt),
+            first_prompt=first_prompt(flags),
             pick_session=flags.resume == "",
             is_dumb=is_dumb(),
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dirge_py.cli.arguments import parse
 from dirge_py.cli.carry_on import resume, resume_fits, turn, turn_fits
-from dirge_py.cli.checks import check, enter, has_folder
+from dirge_py.cli.checks import check, enter, first_prompt, has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.streams import prepare_streams
@@ -151,7 +151,7 @@ def _interactive(flags: Namespace) -> int:
     start = start_of(
         lambda: load_settings(flags, key),
         lambda: build_options(flags),
-        prompt=" ".join(flags.prompt),
+        prompt=first_prompt(flags),
         pick_session=flags.resume == "",
         config_file=Path(flags.config) if flags.config else None,
     )

@@ -14,14 +14,8 @@ from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.errors import UsageError
 from dirge_py.headless.asker import PolicyAsker
 from dirge_py.headless.json_lines import one_line
-from dirge_py.headless.print_mode import (
-    Printer,
-    PrintOptions,
-    complain,
-    print_all,
-    print_prompt,
-    print_stream,
-)
+from dirge_py.headless.print_mode import print_all, print_prompt, print_stream
+from dirge_py.headless.printer import Printer, PrintOptions, complain
 from dirge_py.headless.prompt import Prompt
 from dirge_py.headless.result import error_object
 from dirge_py.headless.stdin import read_prompt
@@ -48,7 +42,8 @@ def print_run(flags: Namespace) -> int:
             raise UsageError(
                 "there is no prompt.", hint='Give it as words, `dirge -p "why?"`, or on stdin.'
             )
-        return _run(flags, key, lambda printer: print_prompt(printer, prompt))
+        asked = prompt.as_plan() if flags.plan else prompt
+        return _run(flags, key, lambda printer: print_prompt(printer, asked))
 
     return _telling_errors(flags, prepared)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from dirge_py.conversation import Conversation
+from dirge_py.outcomes import Outcome
 from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, NeedsScreen, Tone
 from dirge_py.slash.registry import Registry
@@ -14,6 +15,9 @@ class PrintFront:
     def __init__(self, commands: Registry) -> None:
         self._commands = commands
         self.shown: list[str] = []
+        self.outcome: Outcome | None = None
+        """What the command came to, where it says so; `text` is what to print then."""
+        self.text = ""
         self.failed = False
 
     @property
@@ -27,6 +31,9 @@ class PrintFront:
     def show(self, text: str, *, tone: Tone = "plain") -> None:
         self.shown.append(text)
         self.failed = self.failed or tone == "error"
+
+    def take_outcome(self, outcome: Outcome, text: str) -> None:
+        self.outcome, self.text = outcome, text
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         self.show("\n".join([title, *(_line(choice, current) for choice in choices)]))

@@ -24,7 +24,7 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.outcomes import Outcome
-from dirge_py.plan_events import ForkEvent
+from dirge_py.plan_events import ForkEvent, PlanPhase
 from dirge_py.session.codec import encode_message
 
 EventFormat = Literal["claude", "native"]
@@ -121,7 +121,9 @@ class ClaudeLines:
         )
 
     def sink(self, event: LoopEvent) -> None:
-        if isinstance(event, MessageUpdate):
+        if isinstance(event, PlanPhase):
+            self.start()
+        elif isinstance(event, MessageUpdate):
             if self._partial:
                 self._line({"type": "stream_event", "event": _partial_event(event)})
         elif isinstance(event, MessageStart) and self._partial:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
 from dirge_py.events import PermissionAnswered
@@ -21,7 +21,6 @@ from dirge_py.outcomes import (
     Outcome,
     Refused,
 )
-from dirge_py.runs import Run
 from dirge_py.session.continuation import title_of_call
 from dirge_py.talk.endings import words_for_silence
 
@@ -120,10 +119,29 @@ def _failed(kind: str, message: str, hint: str) -> Ending:
     )
 
 
+class Counted(Protocol):
+    """Something that counts what it takes: a run, or all that a command does."""
+
+    @property
+    def started_at(self) -> float:
+        """On `time.monotonic`."""
+
+    @property
+    def api_s(self) -> float: ...
+    @property
+    def turns(self) -> int: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def cost_usd(self) -> float | None:
+        """None where a price is unknown."""
+
+
 def result_object(
-    run: Run,
+    run: Counted,
     outcome: Outcome,
     *,
+    ending: Ending,
     response: str,
     session_id: str | None,
     model: str,
@@ -132,7 +150,6 @@ def result_object(
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The one object that ends every machine-readable output; `more` are further members."""
-    ending = ending_of(outcome)
     provider, _, model_id = model.partition("/")
     result: dict[str, Any] = {
         "type": "result",
@@ -155,11 +172,13 @@ def result_object(
     if isinstance(outcome, LimitExceeded):
         result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
     if isinstance(outcome, AwaitingConfirmation):
-        result["pending_calls"] = _pending(history, outcome)
+        result["pending_calls"] = pending_calls(history, outcome)
     return {**result, **(more or {})}
 
 
-def _pending(history: Sequence[Message], outcome: AwaitingConfirmation) -> list[dict[str, Any]]:
+def pending_calls(
+    history: Sequence[Message], outcome: AwaitingConfirmation
+) -> list[dict[str, Any]]:
     """The calls that wait, as the last answer asked for them; the first is the one to decide."""
     last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
     waiting = [call for call in (last.calls if last else ()) if call.id in outcome.call_ids]

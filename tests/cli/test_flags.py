@@ -18,13 +18,13 @@ BUILT = set(
     --permission-mode --yolo --accept-all --restrictive
     --allow --deny --allowedTools --disallowedTools --on-ask
     --sandbox --tools --no-tools --add-dir -C --cwd
-    --max-turns --max-cost --max-tokens --timeout --line
+    --max-turns --max-cost --max-tokens --timeout --line --plan
     --system-prompt --system-prompt-file --append-system-prompt --append-system-prompt-file
     --prompt --config --no-context-files --no-color -v --verbose --version -h --help
     """.split()  # noqa: SIM905
 )
 NOT_BUILT = [
-    *("--agent", "--json-schema", "--plan", "--record", "--api-key"),
+    *("--agent", "--json-schema", "--record", "--api-key"),
 ]
 HIDDEN = {
     "--effort",
@@ -106,6 +106,8 @@ def test_the_version_is_printed_alone(product: Product) -> None:
         ("-p", "--api-key-stdin", "--input-format", "stream-json"),
         ("-p", "--api-key-stdin", "--api-key-file", "f", "x"),
         ("-p", "--tools", "read", "--no-tools", "x"),
+        ("-p", "--plan", "--input-format", "stream-json"),
+        ("--plan",),
         ("-p", "--system-prompt", "a", "--system-prompt-file", "b", "x"),
         ("-p", "--max-turns", "0", "x"),
         ("-p", "--max-turns", "x", "x"),

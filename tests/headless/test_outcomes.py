@@ -1,7 +1,6 @@
 """How a run ends: exit code, subtype and words, for every outcome a script can meet."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from dirge_py import slash
 from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.errors import ProviderError
-from dirge_py.headless.print_mode import Printer, PrintOptions, print_all
+from dirge_py.headless.print_mode import print_all
+from dirge_py.headless.printer import Printer, PrintOptions
 from dirge_py.headless.result import ending_of
 from dirge_py.outcomes import (
     AwaitingConfirmation,
@@ -29,9 +29,11 @@ from dirge_py.outcomes import (
 )
 from dirge_py.slash.registry import discover
 from dirge_py.wiring.options import SessionChoice
+from tests.apart import Piped
 from tests.conversation.room import Room
 from tests.headless.product import Held, Product, finish
 from tests.providers.server import Raw, Say
+from tests.ui.on_a_pty import until
 
 LOOK = Say(calls=[("list_dir", {"path": "."})], usage=(1000, 100, 0, 0))
 
@@ -368,7 +370,7 @@ def test_errors_of_providers_carry_their_kind() -> None:
     assert ending_of(Failed(kind=error.kind, message=error.message)).kind == "auth"
 
 
-def hang_up(process: "subprocess.Popen[str]") -> None:
+def hang_up(process: Piped) -> None:
     """Close its stdin, as `finish` will not."""
     assert process.stdin is not None
     process.stdin.close()
@@ -383,8 +385,6 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_for_pid(path: Path, process: "subprocess.Popen[str]") -> int:
-    while not path.exists():
-        assert process.poll() is None
-        os.sched_yield()
+def wait_for_pid(path: Path, process: Piped) -> int:
+    until(lambda: path.exists() or process.poll() is not None)
     return int(path.read_text())

@@ -38,7 +38,7 @@ WRITERS = {
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written",
     "demo/": "the copy the demo works in",
-    "headless/print_mode.py": "the file of `-o`",
+    "headless/printer.py": "the file of `-o`",
     "lib/file_lock.py": "lock files, which stay empty",
     "tools/searching/": "file lists for ripgrep, gone when it ends",
     "ui/clipboard.py": "the last thing that was copied",
