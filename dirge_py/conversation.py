@@ -64,7 +64,7 @@ class Conversation(Choices):
         self._is_gone = asyncio.Event()
         self.run: Run | None = None
         self.timeline = Timeline(
-            parts.recorder, parts.snapshots, report=self.report, check_idle=self._check_idle
+            parts.recorder, parts.snapshots, report=self.report, check_idle=self.check_idle
         )
         self.timeline.uncommitted = parts.uncommitted
         """The way to other points of the session, and back."""
@@ -74,7 +74,7 @@ class Conversation(Choices):
         """The record that the event being delivered is stored in, while sinks hear of it."""
         parts.relay.sink = self.report
         self.folded = Folded(
-            parts.view, lambda: self.messages, check_idle=self._check_idle, report=self.report
+            parts.view, lambda: self.messages, check_idle=self.check_idle, report=self.report
         )
 
     # -- what it is
@@ -218,7 +218,7 @@ class Conversation(Choices):
         Raises:
             DirgeError: a run goes on, or this conversation cannot do it.
         """
-        self._check_idle()
+        self.check_idle()
         if self._parts.compact is None:
             raise DirgeError("this conversation cannot compact its context.")
         self._is_compacting = True
@@ -277,7 +277,8 @@ class Conversation(Choices):
 
     # -- inside
 
-    def _check_idle(self, by: Occupant | None = None) -> None:
+    def check_idle(self, by: Occupant | None = None) -> None:
+        """Raises DirgeError while something goes on, of somebody else than `by`."""
         if self._closed:
             raise DirgeError("this conversation is closed.")
         if self.occupant is not None and self.occupant is not by:
@@ -290,7 +291,7 @@ class Conversation(Choices):
             raise DirgeError("the session goes to another point.", hint="Wait until that is done.")
 
     def _start(self, order: Order, by: Occupant | None) -> Run:
-        self._check_idle(by)
+        self.check_idle(by)
         run = Run(
             self,
             AbortSignal(),

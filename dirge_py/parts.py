@@ -76,7 +76,8 @@ class PlanTerms:
     """How plans are worked through. `models` are those of phases, by name; absent: the main one.
 
     `auto_accept`: None means that a plan is accepted unasked only where nobody could be asked.
-    `max_turns` is the most that a fork of a phase may have.
+    `max_turns` is the most that a fork of a phase may have; what the plan as a whole may cost, use
+    and take is without a limit where it is None.
     """
 
     is_enabled: bool = True
@@ -84,6 +85,9 @@ class PlanTerms:
     auto_accept: bool | None = None
     max_turns: int = 40
     models: Mapping[str, str] = field(default_factory=dict)
+    cost_usd: float | None = None
+    tokens: int | None = None
+    time_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

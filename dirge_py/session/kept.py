@@ -5,15 +5,22 @@ from typing import Any
 
 
 class Kept:
-    """They hold JSON values. `note` stores one; without it they last as long as the program."""
+    """They hold JSON values. `note` stores one, and `begin` has the session begun;
+    without them they last as long as the program."""
 
     def __init__(
         self,
         values: Mapping[str, Any] | None = None,
         note: Callable[[str, Any], None] = lambda name, value: None,
+        begin: Callable[[str], None] = lambda title: None,
     ) -> None:
         self._values = dict(values or {})
         self._note = note
+        self._begin = begin
+
+    def begin(self, title: str) -> None:
+        """Have the session on disk from now on, by this title unless it is there already."""
+        self._begin(title)
 
     def get(self, name: str) -> Any:
         """None where nothing is kept by this name."""

@@ -99,7 +99,7 @@ def open_room(site: Site) -> Room:
         durable=open_durable(site.store, recorder, site.engine),
         snapshots=snapshots,
         run_snapshots=run_snapshots,
-        kept=Kept(loaded.settings, recorder.note_setting) if recorder else Kept(),
+        kept=Kept(loaded.settings, recorder.note_setting, recorder.begin) if recorder else Kept(),
         notices=[
             *notices,
             *_mode_again(site.config, gate, loaded, recorder),

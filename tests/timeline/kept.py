@@ -84,7 +84,7 @@ async def desk(
 
     talk._parts = replace(parts, configure=configure, snapshots=repository)
     talk.timeline = Timeline(
-        parts.recorder, repository, report=talk.report, check_idle=talk._check_idle
+        parts.recorder, repository, report=talk.report, check_idle=talk.check_idle
     )
     talk.subscribe(runs.sink)
     try:

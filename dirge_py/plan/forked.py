@@ -1,0 +1,163 @@
+"""A phase of a plan in a fork: it is asked, everything it says is told, and it leaves no trace."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo
+from dirge_py.errors import DirgeError
+from dirge_py.events import LoopEvent, UsageReported
+from dirge_py.messages import AssistantMessage, Message, UserMessage, user_text
+from dirge_py.outcomes import Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
+from dirge_py.parts import ChildSpec
+from dirge_py.plan.phases import report_now_prompt
+from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.runs import Run
+
+
+class PhaseEnded(Exception):
+    """A phase came to an end that leaves nothing to go on with."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
+
+
+class PhaseFork:
+    """One fork of `parent`, from its first word until it is closed."""
+
+    def __init__(
+        self, parent: "Conversation", spec: ChildSpec, *, phase: PhaseName, step: int
+    ) -> None:
+        self._parent = parent
+        self._spec = spec
+        self._phase: PhaseName = phase
+        self._step = step
+        self._began = time.monotonic()
+        self.run: Run | None = None
+        self.conversation: Conversation | None = None
+        self.has_ended = False
+
+    async def open(self) -> None:
+        """
+        Raises:
+            DirgeError: the fork cannot be made.
+        """
+        fork = await self._parent.fork(self._spec)
+        fork.subscribe(self._tell)
+        self.conversation = fork
+        self._parent.report(
+            PlanPhase(phase=self._phase, step=self._step, state="started", shut_in=fork.shut_in)
+        )
+
+    async def close(self) -> None:
+        if self.conversation is not None:
+            await self.conversation.close()
+
+    async def tree(self) -> str:
+        """The hash of the files that it works on; "" where they cannot be read."""
+        read = self.opened.read_tree
+        try:
+            return (await read()).sha256 if read is not None else ""
+        except DirgeError:
+            return ""
+
+    @property
+    def opened(self) -> "Conversation":
+        assert self.conversation is not None
+        return self.conversation
+
+    async def ask(
+        self, prompt: UserMessage, *, bundles: Sequence[Bundle] = (), can_act: bool = True
+    ) -> str:
+        """The last words of the answer; "" where there were none.
+
+        One that uses up its turns is asked once for what it has found by then. Without `can_act`
+        it has no tools, and one turn.
+
+        Raises:
+            PhaseEnded: it did not come to its end.
+        """
+        outcome, said = await self._ask(prompt, bundles, can_act=can_act)
+        if isinstance(outcome, MaxTurns):
+            late = user_text(report_now_prompt(self._phase), "harness")
+            outcome, said = await self._ask(late, bundles, can_act=False)
+        if isinstance(outcome, NeedsMoreTurns):
+            return _last_words(said)  # It wanted to act although it could not.
+        if isinstance(outcome, Done) and outcome.stopped_by:
+            raise PhaseEnded(
+                Failed(
+                    kind=outcome.stopped_by,
+                    message=f"{_NAMES[self._phase]} went round in circles and was stopped.",
+                    hint="`/plan resume` tries it again; another model may do better.",
+                )
+            )
+        if not isinstance(outcome, Done):
+            raise PhaseEnded(outcome)
+        return _last_words(said)
+
+    def ended(self, summary: str, text: str = "") -> PlanPhase:
+        """The event for its end."""
+        self.has_ended = True
+        return PlanPhase(
+            phase=self._phase,
+            step=self._step,
+            state="ended",
+            summary=summary,
+            text=text,
+            shut_in=self.opened.shut_in,
+            duration_ms=round((time.monotonic() - self._began) * 1000),
+            usage=self.opened.usage,
+            cost_usd=self.opened.cost_usd,
+        )
+
+    async def _ask(
+        self, prompt: UserMessage, bundles: Sequence[Bundle], *, can_act: bool
+    ) -> tuple[Outcome, Sequence[Message]]:
+        fork = self.opened
+        before = len(fork.messages)
+        more = bundles if can_act else [*bundles, _without_tools()]
+        self.run = fork.send(prompt, bundles=more, single_turn=not can_act)
+        try:
+            return await self.run, fork.messages[before:]
+        finally:
+            self.run = None
+
+    def _tell(self, event: LoopEvent) -> None:
+        self._parent.report(ForkEvent(phase=self._phase, step=self._step, event=event))
+        if isinstance(event, UsageReported):
+            self._parent.report(replace(event, role=event.role or self._phase))
+
+
+_NAMES: dict[PhaseName, str] = {
+    "explore": "The exploration",
+    "plan": "The planning",
+    "implement": "The implementation",
+    "review": "The review",
+}
+
+
+def name_of(phase: PhaseName) -> str:
+    """The phase at the beginning of a sentence."""
+    return _NAMES[phase]
+
+
+def _without_tools() -> Bundle:
+    def transform(info: TurnInfo) -> Context:
+        return replace(info.context, tools=())
+
+    return Bundle(name="last words", transform_context=transform)
+
+
+def _last_words(messages: Sequence[Message]) -> str:
+    """A fork is told nothing but what it is asked, so its last words are its report."""
+    texts = (
+        message.text.strip()
+        for message in reversed(messages)
+        if isinstance(message, AssistantMessage) and message.origin == "model"
+    )
+    return next((text for text in texts if text), "")

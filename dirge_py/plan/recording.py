@@ -1,0 +1,107 @@
+"""Takes down which commands were run for a plan, how they ended, and on which files."""
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dirge_py.agent_loop.hooks import Bundle, TurnInfo
+from dirge_py.calls import ToolCall
+from dirge_py.errors import DirgeError
+from dirge_py.events import LoopEvent, ToolExecutionEnd
+from dirge_py.messages import TextBlock
+from dirge_py.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.plan.evidence import Evidence, EvidenceLedger
+
+_COMMANDS = "bash"
+_OUTCOMES: dict[str, EvidenceOutcome] = {
+    "denied": "denied",
+    "suppressed": "denied",
+    "timeout": "timeout",
+    "aborted": "stopped",
+}
+
+
+class Recording:
+    """Records the commands of one conversation during one phase."""
+
+    def __init__(
+        self,
+        conversation: "Conversation",
+        ledger: "EvidenceLedger",
+        *,
+        phase: PhaseName,
+        step: int,
+        tell: Callable[[EvidenceTaken], None],
+    ) -> None:
+        self._conversation = conversation
+        self._ledger = ledger
+        self._phase: PhaseName = phase
+        self._step = step
+        self._tell = tell
+        self._pending: dict[str, tuple[str, str]] = {}
+
+    def bundle(self) -> Bundle:
+        return Bundle(name="evidence", before_tool_call=self._before)
+
+    def sink(self, event: LoopEvent) -> None:
+        """Take down the end of a command, also of one that was not allowed to run."""
+        if not isinstance(event, ToolExecutionEnd) or event.deferred:
+            return
+        command, tree = self._pending.pop(event.tool_call_id, ("", ""))
+        if not command or "shell_id" in event.result.details:
+            return  # One that goes on in the background has not shown anything yet.
+        details = event.result.details
+        code = details.get("exit_code")
+        printed = "".join(b.text for b in event.result.content if isinstance(b, TextBlock))
+        taken = self._ledger.add(
+            phase=self._phase,
+            step=self._step,
+            command=command,
+            outcome=_outcome(str(details.get("outcome", "")), code),
+            exit_code=code if isinstance(code, int) else None,
+            output_sha256=hashlib.sha256(printed.encode("utf-8", "surrogatepass")).hexdigest(),
+            tree=tree,
+            is_look=self._is_look(command),
+        )
+        self._tell(_as_event(taken))
+
+    async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
+        command = call.arguments.get("command")
+        if call.name != _COMMANDS or not isinstance(command, str) or not command.strip():
+            return
+        self._pending[call.id] = (command, await self._tree())
+
+    async def _tree(self) -> str:
+        read = self._conversation.read_tree
+        try:
+            return (await read()).sha256 if read is not None else ""
+        except DirgeError:
+            return ""  # Evidence that is about no known state of the files proves nothing.
+
+    def _is_look(self, command: str) -> bool:
+        try:
+            return self._conversation.why(_COMMANDS, command).only_looks
+        except DirgeError:
+            return False
+
+
+def _outcome(outcome: str, code: object) -> EvidenceOutcome:
+    if outcome in _OUTCOMES:
+        return _OUTCOMES[outcome]
+    return "passed" if code == 0 else "failed"
+
+
+def _as_event(taken: "Evidence") -> EvidenceTaken:
+    return EvidenceTaken(
+        id=taken.id,
+        phase=taken.phase,
+        step=taken.step,
+        command=taken.command,
+        outcome=taken.outcome,
+        exit_code=taken.exit_code,
+        output_sha256=taken.output_sha256,
+        tree=taken.tree,
+    )

@@ -1,0 +1,214 @@
+"""`/plan`: a big request in four phases, with a review that believes only what it ran itself."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dirge_py.contributions import Command
+from dirge_py.errors import UsageError
+from dirge_py.lib.clean import clean
+from dirge_py.lib.late import late
+from dirge_py.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    NotVerified,
+    Outcome,
+)
+from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Later, PlanAgain, PlanAnswer, PlanDesk
+from dirge_py.plan.state import NAME, Status, load_state
+from dirge_py.questions import Question, QuestionOption
+from dirge_py.sdk.words import why_not_done
+from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
+
+if TYPE_CHECKING:
+    from dirge_py.conversation import Conversation
+    from dirge_py.plan.document import PlanDocument
+    from dirge_py.plan.runner import PlanResult, go_on, start
+else:
+    go_on = late("dirge_py.plan.runner", "go_on")
+    start = late("dirge_py.plan.runner", "start")
+
+_VERBS = ("status", "stop", "resume", "accept", "drop")
+_OFF = "Plans are switched off: `[plan] enabled` is false in the settings."
+_STANDS: dict[Status, str] = {
+    "active": "It is being worked on.",
+    "waiting": "It waits to be accepted.",
+    "stopped": "It is stopped.",
+    "verified": "It is done, and verified.",
+    "not_verified": "It ended not verified.",
+    "dropped": "It was given up.",
+}
+_ACCEPT, _EDIT, _AGAIN, _DROP = "accept", "edit", "comment", "drop"
+
+
+class FrontDesk:
+    """Puts plans to the person at a front end; where nobody sits there, they wait."""
+
+    def __init__(self, front: FrontEnd, *, accepts_alone: bool) -> None:
+        """`accepts_alone`: where nobody can be asked, a plan is accepted."""
+        self._front = front
+        self._accepts_alone = accepts_alone
+
+    async def decide(self, plan: "PlanDocument", grants: Sequence[str]) -> PlanAnswer:
+        text = plan.text
+        while True:
+            try:
+                answers = await self._front.form(
+                    [_question(plan, grants, is_edited=text != plan.text)]
+                )
+            except NeedsScreen:
+                return Accept(text) if self._accepts_alone else Later()
+            chosen = answers[0].chosen if answers else ()
+            said = answers[0].text.strip() if answers else ""
+            match chosen[:1]:
+                case (label,) if label == _ACCEPT:
+                    return Accept(text)
+                case (label,) if label == _EDIT:
+                    text = await self._front.edit_text(text) or text
+                case (label,) if label == _DROP:
+                    return Drop()
+                case (label,) if label == _AGAIN:
+                    said = said or await self._comment()
+                    if said:
+                        return PlanAgain(said)
+                case _ if said:
+                    return PlanAgain(said)
+                case _:
+                    return Later()
+
+    async def _comment(self) -> str:
+        question = Question(header="Comment", question="What should be planned otherwise?")
+        answers = await self._front.form([question])
+        return answers[0].text.strip() if answers else ""
+
+
+async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not conversation.plan_terms.is_enabled:
+        raise UsageError(_OFF, hint="Set it to true, or send the request as an ordinary prompt.")
+    verb = args.strip()
+    if not verb:
+        raise UsageError("Plan what?", hint=f"/plan REQUEST, or /plan {'|'.join(_VERBS)}.")
+    if verb == "status":
+        front.show(_standing(conversation))
+    elif verb == "stop":
+        _stop(conversation, front)
+    elif verb == "drop":
+        _drop(conversation, front)
+    elif verb in ("resume", "accept"):
+        result = await go_on(conversation, _desk(conversation, front), is_accepted=verb == "accept")
+        _tell(result, conversation, front)
+    else:
+        _tell(await start(verb, conversation, _desk(conversation, front)), conversation, front)
+
+
+def _desk(conversation: "Conversation", front: FrontEnd) -> PlanDesk:
+    accept = conversation.plan_terms.auto_accept
+    return AcceptsAll() if accept else FrontDesk(front, accepts_alone=accept is None)
+
+
+def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -> Question:
+    name = f" ({clean(plan.name)})" if plan.name else ""
+    lines = [f"Shall this plan{name} be carried out{', as you edited it' if is_edited else ''}?"]
+    if grants:
+        lines.append("Accepting it also allows, for this session:")
+        lines += [f"  {clean(rule)}" for rule in grants]
+    return Question(
+        header="Plan",
+        question="\n".join(lines),
+        options=(
+            QuestionOption(label=_ACCEPT, description="carry it out now"),
+            QuestionOption(label=_EDIT, description="change it in your editor first"),
+            QuestionOption(label=_AGAIN, description="say what to plan otherwise"),
+            QuestionOption(label=_DROP, description="give it up; nothing was changed"),
+        ),
+    )
+
+
+def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
+    if isinstance(front, TakesOutcome):
+        waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
+        front.take_outcome(result.outcome, result.plan if waits else result.report)
+        return
+    words, tone = _words(result.outcome)
+    state = load_state(conversation.kept.get(NAME))
+    if state is not None and state.is_resumable and not isinstance(result.outcome, Done):
+        words += " /plan resume goes on."
+    front.show(words, tone=tone)
+
+
+def _words(outcome: Outcome) -> tuple[str, Tone]:
+    match outcome:
+        case Done():
+            return "The plan is done, and verified.", "good"
+        case NotVerified(reason=reason):
+            return f"The plan ended not verified. {reason}", "warning"
+        case AwaitingConfirmation(call_ids=()):
+            return "The plan is kept; /plan accept carries it out.", "plain"
+        case Cancelled(reason="dropped"):
+            return "The plan is dropped. Nothing was changed.", "plain"
+        case Cancelled():
+            return "The plan was interrupted.", "plain"
+        case Failed(message=message, hint=hint):
+            return f"{message} {hint}".strip(), "error"
+        case _:
+            words, hint = why_not_done(outcome)
+            return (
+                f"The plan was stopped, and nothing was reviewed: {words} {hint}".strip(),
+                "warning",
+            )
+
+
+def _standing(conversation: "Conversation") -> str:
+    state = load_state(conversation.kept.get(NAME))
+    if state is None:
+        return "There is no plan in this session."
+    lines = [f"Plan: {_short(state.request)}", f"{_STANDS[state.status]} {state.why}".strip()]
+    if state.status == "active":
+        lines.append(f"Phase: {state.phase}, cycle {state.step}, {state.cycles_left} left.")
+    if conversation.occupant is None and state.is_resumable:
+        lines.append("/plan resume goes on with it, /plan drop gives it up.")
+    if state.plan:
+        lines += ["", state.plan]
+    if state.report:
+        lines += ["", state.report]
+    return "\n".join(lines)
+
+
+def _stop(conversation: "Conversation", front: FrontEnd) -> None:
+    if conversation.occupant is None:
+        raise UsageError("No plan is being worked on.", hint="/plan status tells of the last one.")
+    conversation.occupant.interrupt("user")
+    front.show("Stopping the plan.")
+
+
+def _drop(conversation: "Conversation", front: FrontEnd) -> None:
+    state = load_state(conversation.kept.get(NAME))
+    if conversation.occupant is not None:
+        raise UsageError(f"{conversation.occupant.doing}.", hint="/plan stop stops it first.")
+    if state is None or not state.is_resumable:
+        raise UsageError("There is no plan to give up.")
+    conversation.kept.put(NAME, replace(state, status="dropped", why="").stored())
+    front.show("The plan is given up. What it changed stays; /rewind takes that back.")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return clean(line if len(line) <= 100 else line[:99] + "…")
+
+
+def _verbs(_conversation: "Conversation") -> Sequence[str]:
+    return _VERBS
+
+
+COMMANDS = (
+    Command(
+        name="plan",
+        summary="work through a big request: explore, plan, implement, review with evidence",
+        usage="REQUEST | status | stop | resume | accept | drop",
+        run=plan,
+        headless=True,
+        complete=_verbs,
+    ),
+)
