@@ -42,7 +42,7 @@ async def _print_command(printer: Printer, typed: Typed) -> int:
     if shown and (front.outcome is not None or conversation.run is not None):
         complain(shown)
     if front.outcome is not None:
-        return _print_outcome(printer, front.outcome, front.text, work)
+        return _print_outcome(printer, front.outcome, front.result_text, work)
     if conversation.run is not None:
         return await printer.follow(conversation.run)
     if printer.options.output == "text":

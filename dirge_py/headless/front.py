@@ -16,8 +16,8 @@ class PrintFront:
         self._commands = commands
         self.shown: list[str] = []
         self.outcome: Outcome | None = None
-        """What the command came to, where it says so; `text` is what to print then."""
-        self.text = ""
+        """What the command came to, where it says so; `result_text` is what to print then."""
+        self.result_text = ""
         self.failed = False
 
     @property
@@ -33,7 +33,7 @@ class PrintFront:
         self.failed = self.failed or tone == "error"
 
     def take_outcome(self, outcome: Outcome, text: str) -> None:
-        self.outcome, self.text = outcome, text
+        self.outcome, self.result_text = outcome, text
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         self.show("\n".join([title, *(_line(choice, current) for choice in choices)]))
