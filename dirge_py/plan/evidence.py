@@ -1,6 +1,7 @@
 """The ledger of a plan: which commands were run to verify it, on which files, with what end."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -39,6 +40,36 @@ class Evidence:
     def stored(self) -> dict[str, Any]:
         """As a JSON object."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+_ENDINGS: dict[EvidenceOutcome, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "denied": "was not allowed to run",
+    "timeout": "took too long and was stopped",
+    "stopped": "was stopped",
+}
+_MOST_OF_COMMAND = 200
+
+
+def ending(item: Evidence) -> str:
+    """How it ended, for people, as `` `make test` (E3): exit code 2``."""
+    code = item.exit_code
+    how = _ENDINGS[item.outcome] if code is None or item.outcome in _UNFINISHED else ""
+    return f"{code_span(item.command)} ({item.id}): {how or f'exit code {code}'}"
+
+
+_UNFINISHED = ("denied", "timeout", "stopped")
+
+
+def code_span(command: str) -> str:
+    """A command in Markdown, in one line and between as many backticks as it takes."""
+    text = " ".join(command.split())
+    if len(text) > _MOST_OF_COMMAND:
+        text = text[: _MOST_OF_COMMAND - 1] + "…"
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"{fence}{text}{fence}"
 
 
 class EvidenceLedger:
@@ -93,7 +124,7 @@ class EvidenceLedger:
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
         """The ledger that was stored; what cannot be read of it is left out."""
-        entries = stored if isinstance(stored, list) else []
+        entries = stored if isinstance(stored, list | tuple) else ()
         return cls([item for entry in entries if (item := _loaded(entry))])
 
     def _last_number(self) -> int:
@@ -114,7 +145,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def _loaded(entry: object) -> Evidence | None:
-    if not isinstance(entry, dict) or entry.keys() != _TYPES.keys():
+    if not isinstance(entry, Mapping) or entry.keys() != _TYPES.keys():
         return None
     if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items()):
         return None

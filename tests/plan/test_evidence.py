@@ -1,0 +1,98 @@
+"""The ledger of a plan."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.plan.evidence import Evidence, EvidenceLedger, code_span, ending
+from dirge_py.plan_events import EvidenceTaken
+from tests.plan.kit import ran
+
+
+def test_each_entry_gets_an_id_of_its_own_also_after_a_restart() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make")
+    ran(ledger, "make")
+    again = EvidenceLedger.load(json.loads(json.dumps(ledger.stored())))
+    assert again.items == ledger.items
+    assert ran(again, "make").id == "E3"
+    assert [item.id for item in again.items] == ["E1", "E2", "E3"]
+
+
+def test_entries_are_found_by_phase_and_step() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make", phase="implement")
+    ran(ledger, "make test", step=2)
+    assert [item.command for item in ledger.of("review", 2)] == ["make test"]
+    assert ledger.of("review", 1) == ()
+
+
+def test_an_entry_is_told_as_it_was_taken() -> None:
+    taken = ran(EvidenceLedger(), "make", code=2)
+    assert taken.event == EvidenceTaken(
+        id="E1",
+        phase="review",
+        step=1,
+        command="make",
+        outcome="failed",
+        exit_code=2,
+        output_sha256="ab",
+        tree="now",
+    )
+
+
+GOOD = ran(EvidenceLedger(), "make").stored()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"id": 1},
+        {"id": "1"},
+        {"id": "E"},
+        {"id": "E²"},
+        {"id": "E" + "9" * 5_000},
+        {"phase": "lunch"},
+        {"step": "1"},
+        {"command": None},
+        {"outcome": "fine"},
+        {"exit_code": "0"},
+        {"is_look": None},
+        {"more": 1},
+    ],
+)
+def test_a_damaged_entry_is_left_out(damage: dict[str, object]) -> None:
+    stored = [GOOD | damage, GOOD]
+    assert [item.stored() for item in EvidenceLedger.load(stored).items] == [GOOD]
+
+
+@given(st.recursive(st.none() | st.text(), st.lists, max_leaves=4) | st.just({"id": 1}))
+def test_whatever_was_stored_is_loaded_without_an_error(stored: object) -> None:
+    assert EvidenceLedger.load(stored).items == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_passed"),
+    [
+        ({}, True),
+        ({"exit_code": 1}, False),
+        ({"exit_code": None}, False),
+        ({"outcome": "failed"}, False),
+        ({"outcome": "denied"}, False),
+    ],
+)
+def test_only_exit_code_0_is_a_pass(changes: dict[str, object], has_passed: bool) -> None:
+    assert Evidence(**(GOOD | changes)).has_passed is has_passed
+
+
+def test_an_end_is_told_with_its_exit_code_or_what_happened_instead() -> None:
+    ledger = EvidenceLedger()
+    assert ending(ran(ledger, "make", code=2)) == "`make` (E1): exit code 2"
+    assert ending(ran(ledger, "make", outcome="denied")) == "`make` (E2): was not allowed to run"
+
+
+def test_a_command_cannot_end_its_own_code_span() -> None:
+    assert code_span("echo `date`\n  now") == "`` echo `date` now ``"
+    assert len(code_span("x" * 1_000)) < 210
