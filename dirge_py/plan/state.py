@@ -71,3 +71,23 @@ def load_state(stored: Any) -> PlanState | None:
         found["phase"] = "explore"
     found["step"] = max(1, cast(int, found.get("step", 1)))
     return PlanState(**found)
+
+
+def words_at_start(stored: Any) -> str:
+    """What a person who opens a session should know of its plan; "" where there is nothing."""
+    state = load_state(stored)
+    if state is None or state.status not in ("active", "waiting", "stopped"):
+        return ""
+    stands = {
+        "waiting": "A plan waits to be accepted",
+        "active": f"A plan was cut off in its {state.phase} phase",
+    }.get(state.status, f"A plan was stopped in its {state.phase} phase")
+    return f"{stands}: /plan resume goes on with it, /plan drop gives it up."
+
+
+def standing(stored: Any) -> str:
+    """The plan that is being carried out, for a model whose context was folded; or ""."""
+    state = load_state(stored)
+    if state is None or not state.is_accepted or state.status not in ("active", "stopped"):
+        return ""
+    return f"The plan that was accepted:\n\n{state.plan}"

@@ -26,6 +26,10 @@ class Kept:
         """None where nothing is kept by this name."""
         return self._values.get(name)
 
+    def load(self, name: str, value: Any) -> None:
+        """Take up what is stored already."""
+        self._values[name] = value
+
     def put(self, name: str, value: Any) -> None:
         """Keep `value` from now on; None lets go of what was kept."""
         self._values[name] = value

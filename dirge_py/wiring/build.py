@@ -49,11 +49,11 @@ from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.memory import at_run_end, open_memory
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
-from dirge_py.wiring.plan import plan_terms
+from dirge_py.wiring.plan import plan_terms, stands
 from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.remote_answers import RemotelyAnswered
-from dirge_py.wiring.restoring import queued_again, restore
+from dirge_py.wiring.restoring import plan_left, queued_again, restore
 from dirge_py.wiring.room import Room, Site, open_room
 from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
@@ -268,6 +268,7 @@ class _Site:
             *of_session,
             *loaded.notices,
             *queued_again(loaded),
+            *plan_left(loaded),
             *changes_since(loaded, cwd=self.cwd),
             *self.models.notices,
             *self.machine.notices,
@@ -355,7 +356,7 @@ class _Site:
             redact=self.redactor.redact,
             save=recorder.note_compaction if recorder is not None else lambda record: None,
             records=room.loaded.compactions,
-            standing=room.todo.as_text,
+            standing=partial(stands, room.todo, room.kept),
             reread=self.prompt.reread,
         )
 

@@ -4,12 +4,15 @@ from dirge_py.config.models import role_model
 from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError
 from dirge_py.parts import PlanTerms
+from dirge_py.plan.state import NAME, standing
+from dirge_py.session.kept import Kept
+from dirge_py.tools.planning.todo_list import TodoList
 
 _PHASES_WITH_ROLES = ("explore", "plan", "review")
 
 
 def plan_terms(config: Config) -> PlanTerms:
-    """The terms of `[plan]`, with the models of `[roles]` for its phases.
+    """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
 
     A role whose model cannot be used is left out; the person was told at the start.
     """
@@ -21,7 +24,18 @@ def plan_terms(config: Config) -> PlanTerms:
         auto_accept=table.auto_accept,
         max_turns=table.max_turns,
         models={phase: spec for phase, spec in models.items() if spec},
+        cost_usd=config.limits.cost_usd,
+        tokens=config.limits.tokens,
+        time_s=config.limits.time_s,
     )
+
+
+def stands(todo: TodoList, kept: Kept) -> str:
+    """What a model whose context was folded must not have forgotten: its plan, and what is to do.
+
+    The plan itself comes first, as the list was made of its steps.
+    """
+    return "\n\n".join(part for part in (standing(kept.get(NAME)), todo.as_text()) if part)
 
 
 def _spec(config: Config, role: str) -> str:

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from dirge_py.conversation import Conversation
 from dirge_py.events import AgentEnd, LoopEvent, Sink
 from dirge_py.files.ledger import ReadLedger
 from dirge_py.files.workspace import Workspace
+from dirge_py.plan.state import NAME as PLAN
+from dirge_py.plan.state import words_at_start
 from dirge_py.session.history import Loaded
 from dirge_py.session.names import project_root
 from dirge_py.session.points import one_line, typed
@@ -31,6 +34,13 @@ def queued_again(loaded: Loaded) -> Iterator[str]:
         )
 
 
+def plan_left(loaded: Loaded) -> Iterator[str]:
+    """What a person who resumes should know of a plan that did not come to its end."""
+    words = words_at_start(loaded.settings.get(PLAN))
+    if words:
+        yield words
+
+
 def restore(
     conversation: Conversation,
     loaded: Loaded,
@@ -50,6 +60,7 @@ def restore(
     ledger, timeline = workspace.ledger, conversation.timeline
     root = project_root(cwd)
     timeline.follows |= {"todo": todo.load, "files_read": ledger.load}
+    timeline.follows[PLAN] = partial(conversation.kept.load, PLAN)
     timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
     if recorder is None:
         return
