@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import parse
 from dirge_py.cli.carry_on import resume, resume_fits, turn, turn_fits
@@ -19,6 +20,9 @@ from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.streams import prepare_streams
 from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.errors import ConfigError, DirgeError, UsageError
+
+if TYPE_CHECKING:
+    from dirge_py.demo.play import Demo
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -104,15 +108,17 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _demo(rest: list[str]) -> int:
-    known = {"--print", "-p"}
+    known = {"--print", "-p", "--plan"}
     unknown = [word for word in rest if word not in known]
     if unknown:
-        raise UsageError(f"no flag `{unknown[0]}` for `dirge demo`.", hint="There is --print.")
-    if rest:
-        from dirge_py.demo.play import play_printed
+        hint = "There are --print and --plan."
+        raise UsageError(f"no flag `{unknown[0]}` for `dirge demo`.", hint=hint)
+    has_plan = "--plan" in rest
+    if not {"--print", "-p"} & set(rest):
+        return _demo_on_screen(has_plan=has_plan)
+    from dirge_py.demo.play import play_printed
 
-        return play_printed()
-    return _demo_on_screen()
+    return play_printed(_opened_demo(has_plan=has_plan))
 
 
 def _config(rest: list[str]) -> int:
@@ -158,13 +164,22 @@ def _interactive(flags: Namespace) -> int:
     return run_tui(start)
 
 
-def _demo_on_screen() -> int:
+def _opened_demo(*, has_plan: bool) -> "Demo":
+    if has_plan:
+        from dirge_py.demo.plan_play import PlanDemo
+
+        return PlanDemo()
+    from dirge_py.demo.play import Demo
+
+    return Demo()
+
+
+def _demo_on_screen(*, has_plan: bool) -> int:
     _need_terminal()
     from dirge_py.cli.screen import start_of_demo
-    from dirge_py.demo.play import Demo
     from dirge_py.ui.run import run_tui
 
-    demo = Demo()
+    demo = _opened_demo(has_plan=has_plan)
     try:
         run_tui(start_of_demo(demo))
         return 0 if demo.has_passed else 1

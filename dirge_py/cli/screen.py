@@ -55,12 +55,10 @@ def start_of(
 
 def start_of_demo(demo: "Demo") -> TuiStart:
     """The demo, at a pace that can be followed."""
-    from dirge_py.demo.script import PROMPT
-
     return TuiStart(
         open_first=lambda asker: demo.conversation(asker, paced=True),
         open_other=lambda asker, session_id, way="write": demo.conversation(asker, paced=True),
-        first_prompt=PROMPT,
+        first_prompt=demo.prompt,
         is_kept=False,
     )
 

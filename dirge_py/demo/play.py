@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
@@ -16,26 +17,30 @@ from dirge_py.demo.script import PROMPT, TEST_COMMAND, demo_script
 from dirge_py.messages import ToolResultMessage
 from dirge_py.outcomes import Done
 from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.streams import StreamFn
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions
 
-RULE = f"execute:{TEST_COMMAND}"
-
-INTRODUCTION = (
-    "A demo: the model is a script; tools, permissions, the diff and the test run are real.",
-    f"It works in a copy and starts with one rule: --allow '{RULE}'",
-)
+_SCRIPTED = "A demo: the model is a script; tools, permissions, the diff and the test run are real."
 
 
 class Demo:
     """A copy of the sample repository and all it needs, until `close`; changes into it."""
+
+    scenario: ClassVar[str] = "mend"
+    prompt: ClassVar[str] = PROMPT
+    rule: ClassVar[str] = f"execute:{TEST_COMMAND}"
+    notices: ClassVar[tuple[str, ...]] = (
+        _SCRIPTED,
+        f"It works in a copy and starts with one rule: --allow '{rule}'",
+    )
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="dirge-demo-")
         base = Path(self._folder.name)
         self._before = Path.cwd()
         self._conversation: Conversation | None = None
-        self.project = copy_sample(base)
+        self.project = copy_sample(base, self.scenario)
         script = base / "script.toml"
         script.write_text("replies = []\n", encoding="utf-8")
         (base / "config.toml").write_text(
@@ -51,10 +56,7 @@ class Demo:
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         """A conversation that begins where the script does."""
-        script = demo_script(paced=paced)
-        options = BuildOptions(allow=(RULE,), notices=INTRODUCTION)
-        self._conversation = build(self._config, asker, options, stream_fn=script.stream)
-        return self._conversation
+        return self._built(asker, demo_script(is_paced=paced).stream)
 
     @property
     def has_passed(self) -> bool:
@@ -64,9 +66,18 @@ class Demo:
         results = [m for m in self._conversation.messages if isinstance(m, ToolResultMessage)]
         return bool(results) and results[-1].details.get("exit_code") == 0
 
+    async def play(self, conversation: Conversation) -> bool:
+        """Play it to its end; whether it ended well."""
+        return isinstance(await conversation.send(self.prompt), Done)
+
     def close(self) -> None:
         os.chdir(self._before)
         self._folder.cleanup()
+
+    def _built(self, asker: Asker, stream_fn: StreamFn) -> Conversation:
+        options = BuildOptions(allow=(self.rule,), notices=self.notices)
+        self._conversation = build(self._config, asker, options, stream_fn=stream_fn)
+        return self._conversation
 
 
 class _Refuser:
@@ -76,21 +87,19 @@ class _Refuser:
         return [PermissionAnswer(effect="deny") for _ in requests]
 
 
-def play_printed() -> int:
+def play_printed(demo: Demo) -> int:
     """Play the demo as text; 0 only if the real tests passed at its end."""
-    return asyncio.run(_play_printed())
+    return asyncio.run(_play_printed(demo))
 
 
-async def _play_printed() -> int:
-    demo = Demo()
+async def _play_printed(demo: Demo) -> int:
     try:
-        say("\n".join(INTRODUCTION))
-        say(f"\n> {PROMPT}")
+        say("\n".join(demo.notices))
+        say(f"\n> {demo.prompt}")
         conversation = demo.conversation(_Refuser(), paced=False)
         conversation.subscribe(Storyteller().sink)
         try:
-            outcome = await conversation.send(PROMPT)
-            passed = isinstance(outcome, Done) and demo.has_passed
+            passed = await demo.play(conversation) and demo.has_passed
         finally:
             await conversation.close()
     finally:

@@ -2,9 +2,16 @@
 
 import sys
 
-from dirge_py.events import LoopEvent, MessageEnd, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.events import (
+    LoopEvent,
+    MessageEnd,
+    SystemNotice,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.lib.clean import clean
 from dirge_py.messages import AssistantMessage, ThinkingBlock
+from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 MOST_LINES = 14
 
@@ -28,6 +35,16 @@ class Storyteller:
             case ToolExecutionEnd(result=result):
                 say(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
                 say(_indented(str(result.details.get("diff") or result.text)))
+            case PlanPhase(state="started"):
+                say(f"\n── {event.phase}, cycle {event.step} {_in_brackets(event.shut_in)}──")
+            case PlanPhase(summary=summary) if summary:
+                say(f"\n   {event.phase} ended: {summary}")
+            case EvidenceTaken():
+                say(f"  {'✓' if event.outcome == 'passed' else '✗'} {event.id}: {event.outcome}")
+            case ForkEvent(event=inner):
+                self.sink(inner)
+            case SystemNotice(content=content):
+                say(f"\n{content}")
 
 
 def say(text: str) -> None:
@@ -42,6 +59,10 @@ def _main_argument(args: object) -> str:
         if name in args:
             return str(args[name])
     return ""
+
+
+def _in_brackets(words: str) -> str:
+    return f"({words}) " if words else ""
 
 
 def _indented(text: str) -> str:

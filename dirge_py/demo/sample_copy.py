@@ -6,13 +6,14 @@ from pathlib import Path
 SAMPLE = Path(__file__).parent / "sample"
 
 
-def copy_sample(folder: Path) -> Path:
-    """A fresh copy of the sample repository inside `folder`, with a `.git` of its own.
+def copy_sample(folder: Path, scenario: str) -> Path:
+    """A fresh copy of a sample repository inside `folder`, with a `.git` of its own.
 
     The `.git` is written by hand: it only has to mark where the project ends.
     """
     project = folder / "textstats"
-    shutil.copytree(SAMPLE, project, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(SAMPLE / scenario, project, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     git = project / ".git"
     for part in ("objects", "refs/heads"):
         (git / part).mkdir(parents=True)

@@ -10,10 +10,10 @@ PROMPT = "The tests of this project fail. Find out why, fix it, and show me that
 TEST_COMMAND = "python3 -m unittest"
 
 
-def demo_script(*, paced: bool) -> Script:
+def demo_script(*, is_paced: bool) -> Script:
     """The replies; `paced` ones come as slowly as a person can follow."""
     replies: list[Reply | ReplyMaker] = [*_working_replies(), _closing_reply]
-    return Script([_paced(reply) for reply in replies] if paced else replies)
+    return Script([paced(reply) for reply in replies] if is_paced else replies)
 
 
 def _working_replies() -> list[Reply]:
@@ -60,7 +60,8 @@ def _closing_reply(context: LlmContext) -> Reply:
     return Reply(text=_closing_words(context), usage=Usage(input=3010, output=83))
 
 
-def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
+def paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
+    """The reply, as slowly as a person can follow."""
     if isinstance(reply, Reply):
         return replace(reply, chunk_chars=3, pause_s=0.015)
     return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
