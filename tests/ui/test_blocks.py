@@ -423,10 +423,10 @@ def test_a_message_says_how_it_came_and_when_it_was_delivered() -> None:
 
 def test_a_phase_of_a_plan_is_a_heading_with_a_rule() -> None:
     told = Told(PlanPhase(phase="explore", step=1, state="started"), width=30)
-    assert told.page.text == "── explore ───────────────────"
+    assert told.page.text == "── 1/4 explore ───────────────"
 
     seen = told.hear(PlanPhase(phase="review", step=2, state="ended", summary="Two are missing."))
-    assert seen.endswith("── review, cycle 2: done ─────\nTwo are missing.")
+    assert seen.endswith("── 4/4 review, cycle 2 ───────\n  Two are missing.")
 
 
 # -- pictures

@@ -184,8 +184,7 @@ class FindBar(Horizontal):
         hit = search.hit
         if hit is not None:
             if search.needs_open(hit.row):
-                view.folding.open(hit.row)
-                self._opened.append(hit.row)
+                self._opened += view.folding.open(hit.row)
             view.show(search.spot(hit), around=_AROUND)
             view.reading.follow(search.spot(hit))
         words = f"{search.position()} of {search.total}{more}" if hit else "not found"

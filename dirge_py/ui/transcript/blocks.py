@@ -21,7 +21,8 @@ class Block(Protocol):
 
     `gap`: a blank line stands before it, unless it and the one above are of one kind and both
     `gathers`. `is_open` overrides the transcript's "expand all" once the
-    person has clicked on this block; None until then. `is_wide`: it is painted with all columns
+    person has clicked on this block; None until then. `group`: the block that it belongs to; it is
+    there only while that one is open, and set in. `is_wide`: it is painted with all columns
     there are, not only with those that prose can be read in. `landmarks`: lines of what was painted
     last at which a keyboard may stop, such as where hunks begin; at least the first.
     """
@@ -31,6 +32,7 @@ class Block(Protocol):
     gathers: bool
     is_wide: bool
     is_open: bool | None
+    group: "Block | None"
     landmarks: Sequence[int]
 
     @property
@@ -58,6 +60,7 @@ class BlockBase:
     def __init__(self) -> None:
         self.version = 0
         self.is_open: bool | None = None
+        self.group: Block | None = None
         self.landmarks: Sequence[int] = (0,)
 
     @property

@@ -1,6 +1,7 @@
 """From what happens to what is seen: loop events and stored messages become blocks of the page."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,7 +36,7 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.plan_events import PlanPhase
+from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.slash.base import Tone
 from dirge_py.talk.endings import words_for, words_for_silence
 from dirge_py.talk.ran import read_words
@@ -43,17 +44,14 @@ from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
 from dirge_py.ui.transcript.diff import DiffLayout
 from dirge_py.ui.transcript.diff_block import diff_blocks
-from dirge_py.ui.transcript.flow import Flow, Piece
-from dirge_py.ui.transcript.phases import PhaseBlock
+from dirge_py.ui.transcript.phases import Phases, PlanEvent
 from dirge_py.ui.transcript.pictures import names_of, words_about
+from dirge_py.ui.transcript.pieces import pieces_of
 from dirge_py.ui.transcript.prose import ProseBlock
 from dirge_py.ui.transcript.run_tally import RunTally, TallyBlock
 from dirge_py.ui.transcript.shell_command import ShellBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.waiting import RetryBlock
-
-_LONG_ANSWER = 20_000
-"""Characters from which a stored answer is cut into pieces, so that no one drawing takes long."""
 
 
 class Page(Protocol):
@@ -93,6 +91,17 @@ class Chronicle:
         self._turn = 0
         self._is_in_run = False
         self._activity: shown.Block | None = None
+        self.phases = Phases(page, self._for_fork, clock)
+        """Those of plans."""
+
+    def _for_fork(self, page: Page) -> "Chronicle":
+        return Chronicle(
+            page,
+            show_thinking=self._show_thinking,
+            clock=self._clock,
+            diff=self._diff,
+            assets=self._assets,
+        )
 
     def show_thinking(self, is_shown: bool) -> None:
         """Show what models say to themselves, or not, from the next answer on."""
@@ -106,9 +115,17 @@ class Chronicle:
         for block in diff_blocks(text, self._diff):
             self._page.add(block)
 
-    def tell(self, messages: Iterable[Message]) -> None:
-        """Write stored messages, as they would have come live."""
-        for message in messages:
+    def tell(
+        self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanEvent]] = ()
+    ) -> None:
+        """Write stored messages, as they would have come live.
+
+        `besides` is what happened besides, in order, each behind that many messages.
+        """
+        waiting = deque(besides)
+        for count, message in enumerate(messages):
+            while waiting and waiting[0][0] <= count:
+                self.phases.hear(waiting.popleft()[1])
             match message:
                 case UserMessage():
                     self._user(message, is_live=False)
@@ -121,6 +138,9 @@ class Chronicle:
                     )
                     self._show_pictures(block, message.content)
                     self._touch_tool(message.tool_call_id)
+        for _, event in waiting:
+            self.phases.hear(event)
+        self.phases.rest()
         self._tools.clear()
 
     def hear(self, event: LoopEvent) -> None:
@@ -154,8 +174,8 @@ class Chronicle:
                 self.notice("From here on the model is shown another history than this one.")
             case EscalationActivated():
                 self.notice(event.message)
-            case PlanPhase():
-                self._page.add(PhaseBlock(event))
+            case PlanPhase() | EvidenceTaken() | ForkEvent():
+                self.phases.hear(event)
             case RepairStats():
                 self._page.add(shown.DetailBlock(event.message))
             case AgentEnd():
@@ -167,16 +187,18 @@ class Chronicle:
         """Draw the text heard since the last time; called once for a batch of events."""
         if self._answer is not None:
             self._answer.settle()
+        self.phases.settle()
 
     @property
     def has_calls_running(self) -> bool:
-        return any(block.state == "running" for block in self._tools.values())
+        is_any = any(block.state == "running" for block in self._tools.values())
+        return is_any or self.phases.has_calls_running
 
     @property
     def has_something_to_tick(self) -> bool:
         """Does it show anything that time alone changes?"""
         waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
-        return waits or self.has_calls_running
+        return waits or self.has_calls_running or self.phases.is_going
 
     def tick(self) -> None:
         """Time has gone by, which is seen of calls that run, and of a wait before another try."""
@@ -186,6 +208,7 @@ class Chronicle:
             if block.state == "running":
                 block.changed()
                 self._page.touch(block)
+        self.phases.tick()
 
     # -- what dirge does by itself
 
@@ -275,7 +298,7 @@ class Chronicle:
                     shown.ThinkingBlock(block.text, is_done=True, is_shown=self._show_thinking)
                 )
             elif isinstance(block, TextBlock):
-                for piece in _pieces(block.text):
+                for piece in pieces_of(block.text):
                     self._page.add(ProseBlock(piece))
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
@@ -371,11 +394,3 @@ class Chronicle:
         self._silence = ""
         if words := self._tally.words:
             self._page.add(TallyBlock(words))
-
-
-def _pieces(text: str) -> list[Piece]:
-    """A stored answer; a usual one is one piece, which is not parsed before it is seen."""
-    if len(text) < _LONG_ANSWER:
-        return [Piece(text)]
-    flow = Flow()
-    return [*flow.feed(text), *flow.close()]

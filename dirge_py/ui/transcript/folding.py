@@ -43,9 +43,17 @@ class Folding:
         self._set(row, is_open=not self.is_open(row))
         return True
 
-    def open(self, row: Row) -> None:
+    def open(self, row: Row) -> list[Row]:
+        """Show all of a block, and what it belongs to; returns the rows that were closed."""
+        layout, opened = self._view.layout_of_blocks, []
+        group = row.block.group
+        if group is not None and layout.is_hidden(row.block):
+            opened.append(layout.rows.of(group))
         if row.block.can_expand and not self.is_open(row):
-            self._set(row, is_open=True)
+            opened.append(row)
+        for each in opened:
+            self._set(each, is_open=True)
+        return opened
 
     def close(self, row: Row) -> None:
         if not row.is_gone and self.is_open(row):
@@ -60,4 +68,5 @@ class Folding:
 
     def _set(self, row: Row, *, is_open: bool) -> None:
         row.block.is_open = is_open
+        self._view.layout_of_blocks.refold(row.block)
         self._view.refold(row)

@@ -8,26 +8,33 @@ of all heights at once; nothing else is done to a block before it is looked at.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from textual.strip import Strip
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import Block
-from dirge_py.ui.transcript.lines import pad
+from dirge_py.ui.transcript.lines import Span, behind, pad
 from dirge_py.ui.transcript.logical import Logical
 from dirge_py.ui.transcript.rows import NEVER, Row, Rows
+
+_SET_IN = "│ "
+"""Stands before the lines of what belongs to another block."""
 
 _MOST_LINES_KEPT = 6_000
 """Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
 
 
+Form = Literal["open", "short", "hidden"]
+
+
 class _Drawn:
     """What was painted of a block; `landmarks` are of this painting, not of a later one."""
 
-    def __init__(self, block: Block, expanded: bool, strips: Sequence[Strip]) -> None:
+    def __init__(self, block: Block, form: Form, strips: Sequence[Strip]) -> None:
         self.version = block.version
-        self.expanded = expanded
+        self.form = form
         self.strips = strips
         self.landmarks = tuple(block.landmarks)
         self._logical: Logical | None = None
@@ -140,6 +147,20 @@ class Layout:
     def is_open(self, block: Block) -> bool:
         return self._expanded if block.is_open is None else block.is_open
 
+    def is_hidden(self, block: Block) -> bool:
+        """Does it belong to a block that is closed?"""
+        return block.group is not None and not self.is_open(block.group)
+
+    def refold(self, block: Block) -> None:
+        """It was opened or closed, and what belongs to it comes or goes."""
+        self.touch(block)
+        row = self._rows.of(block).below
+        while row is not None:
+            if row.block.group is block:
+                self._guess(row)
+                self._fit_gap(row.below)
+            row = row.below
+
     # -- looking at it
 
     def settle(self, top: int, height: int, anchor: int | None = None) -> int:
@@ -235,15 +256,15 @@ class Layout:
     def drawn(self, row: Row) -> _Drawn:
         """The row as it looks now; drawn if it was not."""
         block = row.block
-        is_open = self.is_open(block)
+        form = self._form_of(block)
         drawn = self._drawn.get(row)
-        if drawn and drawn.version == block.version and drawn.expanded == is_open:
+        if drawn and drawn.version == block.version and drawn.form == form:
             self._drawn.move_to_end(row)
             return drawn
         self._forget(row)
         width = self._width_of(block)
-        painted = block.paint(width, self._ink, expanded=is_open)
-        drawn = _Drawn(block, is_open, [pad(line, width, self._ink.text) for line in painted])
+        painted = self._paint(block, form)
+        drawn = _Drawn(block, form, [pad(line, width, self._ink.text) for line in painted])
         self._drawn[row] = drawn
         self._lines_kept += len(drawn.strips)
         while self._lines_kept > _MOST_LINES_KEPT and len(self._drawn) > 1:
@@ -285,10 +306,27 @@ class Layout:
             self._near = (revision, *near)
         return near
 
+    def _form_of(self, block: Block) -> Form:
+        if self.is_hidden(block):
+            return "hidden"
+        return "open" if self.is_open(block) else "short"
+
+    def _paint(self, block: Block, form: Form) -> Sequence[Strip]:
+        if form == "hidden":
+            return ()
+        if block.group is None:
+            return block.paint(self._width_of(block), self._ink, expanded=form == "open")
+        mark: Span = (_SET_IN, self._ink.dim)
+        width = max(1, self._width_of(block) - len(_SET_IN))
+        painted = block.paint(width, self._ink, expanded=form == "open")
+        return [behind(mark, line) for line in painted]
+
     def _gap(self, row: Row) -> int:
         above, block = row.above, row.block
-        if above is None or not block.gap:
+        if above is None or not block.gap or self.is_hidden(block):
             return 0
+        while block.gathers and above.above is not None and self.is_hidden(above.block):
+            above = above.above
         is_close = block.gathers and above.block.gathers and type(above.block) is type(block)
         return 0 if is_close else 1
 
@@ -301,7 +339,8 @@ class Layout:
 
     def _guess(self, row: Row) -> None:
         row.settled = NEVER
-        lines = row.block.guess_height(self._width_of(row.block))
+        is_hidden = self.is_hidden(row.block)
+        lines = 0 if is_hidden else row.block.guess_height(self._width_of(row.block))
         self._rows.set_height(row, self._gap(row), lines)
 
     def _measure_if_new(self, row: Row) -> None:

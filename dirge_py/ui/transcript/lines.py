@@ -84,6 +84,14 @@ def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -
     )
 
 
+def behind(mark: Span, line: Strip) -> Strip:
+    """The line with a mark before it that is no part of its text."""
+    more, segments = len(mark[0]), [Segment(*mark), *line]
+    if not isinstance(line, Painted):
+        return Painted(segments, margin=more)
+    return Painted(segments, margin=more + line.margin, joint=line.joint, size=more + line.size)
+
+
 def pad(line: Strip, width: int, style: Style) -> Strip:
     """The line filled up with blanks to `width` cells."""
     missing = width - line.cell_length

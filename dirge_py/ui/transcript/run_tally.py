@@ -1,7 +1,7 @@
 """What a run came to, in one line: turns, tokens, cost and time."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
@@ -49,19 +49,9 @@ class RunTally:
         took_s = self._clock() - self._began
         if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
             return ""
-        usage = self._usage
-        parts = [f"{self._turns} turn{'s' * (self._turns != 1)}"]
-        if usage.input:
-            share = round(100 * usage.cache_read / usage.input)
-            cached = f" ({share}% cached)" if usage.cache_read else ""
-            parts.append(f"{_tokens(usage.input)} in{cached}")
-        if usage.output:
-            parts.append(f"{_tokens(usage.output)} out")
-        if self._cost_usd:
-            parts.append(f"${self._cost_usd:.4f}")
-        if took_s >= 1:
-            parts.append(_duration(round(took_s)))
-        return " · ".join(parts)
+        turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
+        parts = (turns, *spent(self._usage, self._cost_usd), told_duration(took_s))
+        return " · ".join(part for part in parts if part)
 
 
 class TallyBlock(BlockBase):
@@ -82,6 +72,20 @@ class TallyBlock(BlockBase):
         return 1
 
 
+def spent(usage: Usage, cost_usd: float | None) -> Sequence[str]:
+    """Tokens and cost, as far as they are known and not nothing."""
+    parts = []
+    if usage.input:
+        share = round(100 * usage.cache_read / usage.input)
+        cached = f" ({share}% cached)" if usage.cache_read else ""
+        parts.append(f"{_tokens(usage.input)} in{cached}")
+    if usage.output:
+        parts.append(f"{_tokens(usage.output)} out")
+    if cost_usd:
+        parts.append(f"${cost_usd:.4f}")
+    return parts
+
+
 def _tokens(count: int) -> str:
     """`950`, `12.3k`, `1.2M`."""
     if count < 1000:
@@ -89,6 +93,9 @@ def _tokens(count: int) -> str:
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1_000_000:.1f}M"
 
 
-def _duration(seconds: int) -> str:
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds} s"
+def told_duration(seconds: float) -> str:
+    """As `14 s` or `2 min 3 s`; empty for less than one."""
+    if seconds < 1:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -191,7 +191,8 @@ class Search:
         return counted[1] if counted and not row.is_gone else 0
 
     def _is_folded(self, row: Row) -> bool:
-        return row.block.can_expand and not self._layout.is_open(row.block)
+        layout, block = self._layout, row.block
+        return layout.is_hidden(block) or (block.can_expand and not layout.is_open(block))
 
     def _spans(self, row: Row) -> Sequence[tuple[int, int]]:
         """The matches in what is drawn of a row."""

@@ -59,6 +59,9 @@ def texts_between(layout: Layout, first: Spot, last: Spot) -> Iterator[str]:
     count = 0
     while row is not None:
         count += 1
+        if layout.is_hidden(row.block) and row is not first.row and row is not last.row:
+            row = row.below
+            continue
         if count > _MOST_PAINTED and row is not last.row and (own := own_text(row.block)):
             yield "\n" * (row.gap + 1) + own.strip("\n")
             row = row.below
