@@ -1,5 +1,6 @@
 """What may be chosen while a conversation goes on: its model, its mode, what is granted."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,8 +24,19 @@ class Choices(Fittings):
         self.thinking: ThinkingLevel = parts.thinking
         self.asides = 0
         """Side questions that are being answered."""
-        self.occupant: Occupant | None = None
+        self._occupant: Occupant | None = None
+        self._is_vacant = asyncio.Event()
+        self._is_vacant.set()
+
+    @property
+    def occupant(self) -> Occupant | None:
         """Who has the conversation to themselves; None: whoever asks may start a run."""
+        return self._occupant
+
+    @occupant.setter
+    def occupant(self, occupant: Occupant | None) -> None:
+        self._occupant = occupant
+        (self._is_vacant.clear if occupant is not None else self._is_vacant.set)()
 
     @property
     def window_tokens(self) -> int:

@@ -8,6 +8,7 @@ run is made of is in `drive.py`, what may be chosen in `choices.py`, what it cam
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ from dirge_py.timeline import Timeline
 if TYPE_CHECKING:
     from dirge_py.context.report import ContextReport
     from dirge_py.session.interruption import Interruption
+
+_LEAVING_S = 3.0
+"""How long whoever drives a conversation may take to leave it when it is closed."""
 
 _logger = logging.getLogger(__name__)
 
@@ -259,6 +263,7 @@ class Conversation(Choices):
             await self._is_gone.wait()
             return
         self._closed = True
+        await self._send_away()
         self.abort("closed")
         try:
             if self._task is not None and self.run is not None:
@@ -276,6 +281,13 @@ class Conversation(Choices):
             self._is_gone.set()
 
     # -- inside
+
+    async def _send_away(self) -> None:
+        """Let whoever has the conversation to themselves leave in good order."""
+        if self.occupant is not None:
+            self.occupant.interrupt("closed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_vacant.wait(), _LEAVING_S)
 
     def check_idle(self, by: Occupant | None = None) -> None:
         """Raises DirgeError while something goes on, of somebody else than `by`."""
