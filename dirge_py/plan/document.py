@@ -1,13 +1,23 @@
 """A plan as the planning model wrote it: its name, its steps, and how the work is verified."""
 
 import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.plan.commands import commands_in
+
+_MOST_OF_PLAN = 100_000
+_MOST_OF_NAME = 80
+_MOST_OF_STEP = 400
+_MOST_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDocument:
-    """`verify` are single shell commands, in order; `text` is the whole plan as it was written."""
+    """`steps` are one line each, without what is nested in them. `verify` are single shell
+    commands, in order, as they stand in `text`, which is the whole plan as it was written.
+    """
 
     name: str
     steps: tuple[str, ...]
@@ -15,7 +25,176 @@ class PlanDocument:
     text: str
 
 
+_Section: TypeAlias = Literal["", "name", "steps", "verify", "other"]
+
+_TITLES: tuple[tuple[_Section, re.Pattern[str]], ...] = (
+    ("name", re.compile(r"(?:plan )?(?:name|title)(?::.*)?\Z")),
+    ("steps", re.compile(r"(?:the |implementation |ordered )?(?:steps|tasks)(?: \(.*| to \w+)?\Z")),
+    ("verify", re.compile(r"verif|validat|how to (?:verify|test|check)|test(?:ing| plan)\b")),
+    ("other", re.compile(r"(?:context|architecture|files|risks|notes|overview|background)\b")),
+)
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_BOLD = re.compile(r" {0,3}(?:\*\*|__)([^*_\n]{1,80}?):?(?:\*\*|__):?[ \t]*(.*)")
+_BARE = re.compile(
+    r"(name|title|context|architecture|files|steps|verification|verify):[ \t]*(.*)", re.I
+)
+_ITEM = re.compile(r"([ \t]*)(?:(\d{1,4})[.)]|[-*+])[ \t]+(\S.*)")
+_NUMBER = re.compile(
+    r"(?:step[ \t]+)?\d{1,4}[ \t]*[.):—–-]*[ \t]+|step[ \t]+\d{1,4}[ \t]*[.):—–-]+", re.I
+)
+_BOX = re.compile(r"\[[ xX]?\][ \t]+")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """`level` is that of a heading, 0 for others; `title` its text. Code is never a heading."""
+
+    text: str
+    section: _Section
+    level: int = 0
+    title: str = ""
+    is_code: bool = False
+
+
 def read_plan(text: str) -> PlanDocument:
-    """What of the plan can be told apart; empty fields where nothing of the kind is in it."""
-    steps = tuple(re.findall(r"^\d+\.\s+(.*)$", text, re.MULTILINE))
-    return PlanDocument(name="", steps=steps, verify=(), text=text)
+    """What of the plan can be told apart; empty fields where nothing of the kind is in it.
+
+    Behind its first 100 000 characters nothing is looked at.
+    """
+    lines = _read_lines(_unwrapped(text[:_MOST_OF_PLAN]))
+    steps = _steps([line for line in lines if line.section == "steps"])
+    if not steps:
+        steps = _steps([line for line in lines if not line.section], only_numbered=True)
+    verify = commands_in([line.text for line in lines if line.section == "verify"])
+    if not verify and steps:
+        verify = commands_in([line.text for line in steps[-1]])
+    told = (_step_text(step) for step in steps[:_MOST_STEPS])
+    return PlanDocument(
+        name=_name(lines), steps=tuple(each for each in told if each), verify=verify, text=text
+    )
+
+
+def _unwrapped(text: str) -> str:
+    """The plan without a fence around all of it, which models like to put there."""
+    lines = text.strip().split("\n")
+    is_wrapped = (
+        re.fullmatch(r"```(?:markdown|md)[ \t]*\r?", lines[0]) and lines[-1].strip() == "```"
+    )
+    return "\n".join(lines[1:-1]) if is_wrapped and len(lines) > 1 else text
+
+
+def _read_lines(text: str) -> list[_Line]:
+    """The lines with the sections they are in. A heading within a step belongs to the step."""
+    lines: list[_Line] = []
+    section: _Section = ""
+    depth = 0
+    fence = ""
+    for raw in text.split("\n"):
+        line = raw.rstrip()
+        mark = _FENCE.match(line)
+        if fence or mark:
+            lines.append(_Line(text=line, section=section, is_code=True))
+            if mark and not fence:
+                fence = mark[1]
+            elif mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+            continue
+        level, title, rest = _heading(line)
+        if level:
+            named = _section_of(title)
+            if level <= depth or (named and section != "steps"):
+                section, depth = named or "", level
+        lines.append(_Line(text=rest if level else line, section=section, level=level, title=title))
+    return lines
+
+
+def _heading(line: str) -> tuple[int, str, str]:
+    """(level, title, what follows on the same line); level 0 where it is none.
+
+    Bold text and a known word with a colon count as headings of the lowest level.
+    """
+    if len(line) > 500:
+        return 0, "", ""
+    found = _HEADING.match(line)
+    if found:
+        title = _plain(found[2].rstrip("# "))
+        return len(found[1]), title, title.partition(":")[2] if _section_of(title) == "name" else ""
+    found = _BOLD.fullmatch(line) or _BARE.fullmatch(line)
+    if found and (not found[2] or _section_of(found[1]) == "name"):
+        return 7, _plain(found[1]), found[2]
+    return 0, "", ""
+
+
+def _section_of(title: str) -> _Section | None:
+    bare = _NUMBER.sub("", _plain(title), count=1).casefold()
+    return next((section for section, words in _TITLES if words.match(bare)), None)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\*\*|__", "", text).strip().rstrip(":").strip()
+
+
+def _name(lines: Sequence[_Line]) -> str:
+    for line in lines:
+        if line.section == "name" and not line.is_code and line.text.strip():
+            return _short(_ITEM.sub(r"\3", _plain(line.text)).strip("`\"' "), _MOST_OF_NAME)
+    title = next((line.title for line in lines if line.level == 1), "")
+    return _short(re.sub(r"(?i)\Aplan\b[ \t]*[:—–-]?[ \t]*", "", title), _MOST_OF_NAME)
+
+
+def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
+    """Each step with all that belongs to it. The first one shows what the others look like."""
+    steps: list[list[_Line]] = []
+    begins = None
+    for line in lines:
+        begins = begins or _kind_of_step(line)
+        if only_numbered and begins and begins[0] != "numbered":
+            begins = None
+        if begins and _begins_step(line, begins):
+            steps.append([line])
+        elif steps:
+            steps[-1].append(line)
+    return steps
+
+
+_Kind: TypeAlias = tuple[Literal["heading", "numbered", "bulleted"], int]
+
+
+def _kind_of_step(line: _Line) -> _Kind | None:
+    """What kind of step begins here, and how deep."""
+    if line.level and _section_of(line.title) != "steps":
+        return "heading", line.level
+    item = None if line.is_code or line.level else _ITEM.match(line.text)
+    return ("numbered" if item[2] else "bulleted", _indent(item)) if item else None
+
+
+def _begins_step(line: _Line, like: _Kind) -> bool:
+    kind = _kind_of_step(line)
+    return kind is not None and kind[0] == like[0] and kind[1] <= like[1] + (like[0] != "heading")
+
+
+def _indent(item: re.Match[str]) -> int:
+    return len(item[1].expandtabs(4))
+
+
+def _step_text(step: Sequence[_Line]) -> str:
+    """Its first paragraph in one line."""
+    first = step[0]
+    if first.level:
+        return _short(_NUMBER.sub("", first.title, count=1), _MOST_OF_STEP)
+    return _short(_BOX.sub("", _plain(" ".join(_paragraph(step))), count=1), _MOST_OF_STEP)
+
+
+def _paragraph(step: Sequence[_Line]) -> Iterator[str]:
+    item = _ITEM.match(step[0].text)
+    yield item[3] if item else step[0].text
+    for line in step[1:]:
+        if line.is_code or line.level or not line.text.strip() or _ITEM.match(line.text):
+            return
+        yield line.text.strip()
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

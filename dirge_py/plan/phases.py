@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.context.quotation import quoted
+from dirge_py.lib.cut import cut_middle
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan.judgement import Judgement
 from dirge_py.plan.template import fill
@@ -15,9 +16,18 @@ _FOLDER = Path(__file__).parent / "prompts"
 _LOOKING = ("read", "read_minified", "grep", "glob", "find_files", "list_dir", "lsp")
 _SYMBOLS = ("list_symbols", "get_symbol_body", "find_definition", "find_callers", "find_callees")
 
+# Names that no tool has are passed over. What `bash` may do is the room's to say.
 EXPLORE_TOOLS: tuple[str, ...] = (*_LOOKING, "repo_overview", *_SYMBOLS, "bash")
 PLAN_TOOLS: tuple[str, ...] = EXPLORE_TOOLS
 REVIEW_TOOLS: tuple[str, ...] = (*_LOOKING, "bash")
+
+_MOST_FINDINGS = 60_000
+_MOST_CHANGES = 24_000
+_MOST_CLAIMS = 8_000
+_MOST_FEEDBACK = 24_000
+"""Characters of what one phase hands to the next. Requests and plans are handed on whole."""
+
+_CUT = "\n[… left out: it is too long …]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +51,21 @@ NextStep: TypeAlias = Approved | Retry | Exhausted
 
 
 def next_review_step(judgement: Judgement, text: str, cycles_left: int) -> NextStep:
-    """What follows on a review whose report was `text`."""
+    """What follows on a review whose report was `text`. A retry is always told something."""
     if judgement.is_approved:
         return Approved()
     if cycles_left <= 0:
         return Exhausted()
-    return Retry(judgement.missing if judgement.missing.strip() else text)
+    return Retry(_feedback(judgement, text))
+
+
+def _feedback(judgement: Judgement, text: str) -> str:
+    if judgement.missing.strip():
+        return judgement.missing
+    unmet = [f"- {requirement}: {why}" for requirement, why in judgement.not_verified]
+    if judgement.has_verdict and judgement.problem and unmet:
+        return "\n".join(["The review says DONE, but this was not shown to be met:", *unmet])
+    return text if text.strip() else f"The review gave no reasons ({judgement.problem})."
 
 
 def explore_prompt(request: str) -> str:
@@ -55,8 +74,18 @@ def explore_prompt(request: str) -> str:
 
 def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
     """`previous` is a plan that was turned down, `comment` what the person said of it."""
+    again = ""
+    if previous.strip() or comment.strip():
+        again = _prompt(
+            "plan_again",
+            PREVIOUS=quoted("earlier plan", previous),
+            COMMENT=quoted("comment", comment),
+        )
     return _prompt(
-        "plan", REQUEST=quoted("request", request), FINDINGS=quoted("findings", findings)
+        "plan",
+        REQUEST=quoted("request", request),
+        FINDINGS=quoted("findings", _cut(findings, _MOST_FINDINGS)),
+        AGAIN=f"\n{again}\n" if again else "",
     )
 
 
@@ -66,7 +95,7 @@ def implement_prompt(request: str, plan: str) -> str:
 
 
 def retry_prompt(missing: str) -> str:
-    return _prompt("retry", MISSING=quoted("missing", missing))
+    return _prompt("retry", MISSING=quoted("review", _cut(missing, _MOST_FEEDBACK)))
 
 
 def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
@@ -75,19 +104,23 @@ def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
         "review",
         REQUEST=quoted("request", request),
         PLAN=quoted("plan", plan),
-        CLAIMS=quoted("claims", claims),
-        CHANGES=quoted("changes", changes),
+        CLAIMS=quoted("claims", _cut(claims, _MOST_CLAIMS)),
+        CHANGES=quoted("changes", _cut(changes, _MOST_CHANGES)),
     )
 
 
 def verdict_again_prompt(problem: str) -> str:
     """Asks for the verdict alone; `problem` is what `parse_verdict` said of the last one."""
-    return _prompt("verdict_again", PROBLEM=problem)
+    return _prompt("verdict_again", PROBLEM=problem.rstrip("."))
 
 
 def report_now_prompt(phase: PhaseName) -> str:
-    """Asks a fork that has used up its turns for its report as things stand."""
-    return _prompt("report_now", PHASE=phase)
+    """Asks a phase that has used up its turns for its report as things stand."""
+    return _prompt(f"report_now_{phase}")
+
+
+def _cut(text: str, most: int) -> str:
+    return cut_middle(text, most, _CUT, tail=0.3)
 
 
 def _prompt(name: str, **values: str) -> str:
