@@ -20,9 +20,11 @@ if TYPE_CHECKING:
         LimitExceeded,
         MaxTurns,
         NeedsMoreTurns,
+        NotVerified,
         Outcome,
         Refused,
     )
+    from dirge_py.plan.runner import PlanResult
     from dirge_py.sdk.agent import Agent
     from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
     from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
@@ -45,9 +47,11 @@ _HOMES = {
         "LimitExceeded",
         "MaxTurns",
         "NeedsMoreTurns",
+        "NotVerified",
         "Outcome",
         "Refused",
     ),
+    "plan.runner": ("PlanResult",),
     "sdk.agent": ("Agent",),
     "sdk.inputs": ("Blocks", "Continue", "Resume", "Text"),
     "sdk.steps": ("Compacted", "FinalResponse", "Step", "Steps", "Stopped", "ToolsExecuted"),
@@ -76,8 +80,10 @@ __all__ = [
     "MaxTurns",
     "ModelRetry",
     "NeedsMoreTurns",
+    "NotVerified",
     "Outcome",
     "Pass",
+    "PlanResult",
     "Refused",
     "Resume",
     "Step",

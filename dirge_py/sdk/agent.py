@@ -15,14 +15,17 @@ from dirge_py.calls import Interceptor, LoopTool
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
 from dirge_py.errors import LoopError, SessionError
+from dirge_py.events import Sink
 from dirge_py.messages import Message
 from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.permission.rules import Mode
+from dirge_py.plan.runner import PlanResult
 from dirge_py.runs import Run
 from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, distinct, store_in
 from dirge_py.sdk.checks import Checks
 from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
+from dirge_py.sdk.plans import AcceptFunction, work_through
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.threads import Open, Threads
 from dirge_py.sdk.waiting import check_fits, read_resume, records_of
@@ -191,6 +194,31 @@ class Agent:
         try:
             return await _owned(self._started(given, thread, single_turn=True))
         finally:
+            await self._threads.settle(thread)
+
+    async def plan(
+        self,
+        request: str,
+        *,
+        accept: AcceptFunction | None = None,
+        on_event: Sink | None = None,
+        thread: str | None = None,
+    ) -> PlanResult:
+        """Work through a request: explore, plan, implement, review. Only with `from_config`.
+
+        `accept` is asked about the plan before anything is changed; without it `[plan] auto_accept`
+        decides, and carries it out if it is absent. `on_event` hears everything. The outcome is
+        `Done` only if a review found all of it done, and showed it; else `NotVerified`, or how a
+        phase ended that did not come to its end.
+
+        Raises:
+            DirgeError: plans are switched off, the agent has no settings, or the thread is busy.
+        """
+        conversation = self._threads.take(thread)
+        try:
+            return await work_through(conversation, request, accept=accept, on_event=on_event)
+        finally:
+            self._threads.let_go(thread)
             await self._threads.settle(thread)
 
     def messages(self, *, thread: str | None = None) -> Sequence[Message]:

@@ -78,7 +78,7 @@ class Threads:
         if run is not None:
             await run
         conversation = self._held.get(name)
-        if conversation is None or conversation.is_running:
+        if conversation is None or conversation.is_running or conversation.occupant is not None:
             return  # somebody was faster, and will see to it
         del self._held[name]
         left = conversation.take_back()
