@@ -4,8 +4,10 @@ A test starts such a process for what it must not share with another: memory, lo
 Loading the same modules each time would be most of its time.
 """
 
+import contextlib
 import fcntl
 import gc
+import io
 import multiprocessing
 import os
 import signal
@@ -13,13 +15,15 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -62,14 +66,51 @@ def run_forked(
         return exit_code, streams[1].read_bytes().decode(), streams[2].read_bytes().decode()
 
 
-class OnTerminal:
-    """`python ARGUMENTS` on a terminal, to be used as a `subprocess.Popen`.
+class Forked:
+    """A process, to be used as a `subprocess.Popen`."""
+
+    returncode: int | None = None
+
+    def __init__(self, target: Callable[..., object], *arguments: Any) -> None:
+        self._process = _loaded().Process(target=target, args=arguments, daemon=True)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        if self.returncode is None and self._process.exitcode is not None:
+            self.returncode = self._process.exitcode
+            self._process.close()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code.
+
+        Raises:
+            TimeoutExpired: it took longer than `timeout`.
+        """
+        if self.returncode is None:
+            self._process.join(timeout)
+        exit_code = self.poll()
+        if exit_code is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        return exit_code
+
+
+class OnTerminal(Forked):
+    """`python ARGUMENTS` on a terminal.
 
     `terminal` is a descriptor of it, which is taken over. `owns_it`: the terminal's end is told
     to it by a signal, as a login arranges it.
     """
-
-    returncode: int | None = None
 
     def __init__(
         self,
@@ -82,35 +123,86 @@ class OnTerminal:
     ) -> None:
         # A connection is what the standard library hands from process to process.
         with Connection(terminal) as handed:
-            self._process = _loaded().Process(
-                target=_play_on,
-                args=(tuple(arguments), handed, dict(environment), cwd, owns_it),
-                daemon=True,
-            )
-            self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
+            super().__init__(_play_on, tuple(arguments), handed, dict(environment), cwd, owns_it)
 
-    def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, number)
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+class Piped(Forked):
+    """`dirge WORDS` with pipes that carry text.
 
-    def wait(self, patience_s: float | None = None) -> int:
-        """Its exit code.
+    `stdin` is a descriptor, `PIPE` or `DEVNULL`, and `stdout` is a descriptor or `PIPE`.
+    """
+
+    stdin: IO[str] | None = None
+    stdout: IO[str] | None = None
+    stderr: IO[str] | None
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: Path,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+    ) -> None:
+        if stdin == subprocess.PIPE:
+            given, writing = os.pipe()
+            self.stdin = os.fdopen(writing, "w", encoding="utf-8")
+        else:
+            given = os.open(os.devnull, os.O_RDONLY) if stdin < 0 else os.dup(stdin)
+        if stdout == subprocess.PIPE:
+            reading, out = os.pipe()
+            self.stdout = os.fdopen(reading, encoding="utf-8")
+        else:
+            out = os.dup(stdout)
+        reading, err = os.pipe()
+        self.stderr = os.fdopen(reading, encoding="utf-8")
+        with Connection(given) as first, Connection(out) as second, Connection(err) as third:
+            handed = (first, second, third)
+            super().__init__(_play_piped, tuple(words), handed, dict(environment), cwd)
+
+    def __enter__(self) -> "Piped":
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.kill()
+        self.wait()
+        if error is None:
+            for stream in filter(None, (self.stdin, self.stdout, self.stderr)):
+                stream.close()
+
+    def communicate(
+        self, given: str | None = None, timeout: float | None = None
+    ) -> tuple[str, str]:
+        """What it still says on stdout and stderr until both end; it hears `given` and the end.
 
         Raises:
-            TimeoutExpired: it took longer than `patience_s`.
+            TimeoutExpired: that took longer than `timeout`.
         """
-        if self.returncode is None:
-            self._process.join(patience_s)
-            if self._process.exitcode is None:
-                raise subprocess.TimeoutExpired(str(self.pid), patience_s or 0.0)
-            self.returncode = self._process.exitcode
-            self._process.close()
-        return self.returncode
+        said = ["", ""]
+
+        def tell() -> None:
+            with contextlib.suppress(BrokenPipeError), self.stdin or io.StringIO() as stdin:
+                stdin.write(given or "")
+
+        def hear(number: int, stream: IO[str]) -> None:
+            with stream:
+                said[number] = stream.read()
+
+        threads = [threading.Thread(target=tell, daemon=True)]
+        for number, stream in enumerate((self.stdout, self.stderr)):
+            if stream is not None:
+                threads.append(threading.Thread(target=hear, args=(number, stream), daemon=True))
+        for thread in threads:
+            thread.start()
+        end = None if timeout is None else time.monotonic() + timeout
+        for thread in threads:
+            thread.join(None if end is None else max(0.0, end - time.monotonic()))
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
+        self.wait(None if end is None else max(0.0, end - time.monotonic()))
+        return said[0], said[1]
 
 
 def dirge(*words: str) -> None:
@@ -144,6 +236,23 @@ def _play(
     target(*arguments)
     # A process that ends by itself complains of what was left open, and so must this one.
     gc.collect()
+    sys.stdout.flush()
+
+
+def _play_piped(
+    words: tuple[str, ...],
+    streams: "tuple[Connection[object, object], ...]",
+    environment: dict[str, str],
+    cwd: Path,
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    _take_over(*(os.dup(stream.fileno()) for stream in streams))
+    for stream in streams:
+        stream.close()
+    warnings.filterwarnings("error", category=ResourceWarning)
+    dirge(*words)
     sys.stdout.flush()
 
 

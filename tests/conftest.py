@@ -34,8 +34,12 @@ _FOREIGN = frozenset({"OLLAMA_HOST", "NO_COLOR", "FORCE_COLOR", "COLORTERM", "VI
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Under `nohup` this is ignored, and so it would be by every program that a test starts.
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
+# Under `nohup`, or behind a shell's `&`, these are ignored, and so they would be by every program
+# that a test starts.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        _usual = signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
+        signal.signal(_number, _usual)
 
 # A quarter of hypothesis' own number in every run; the long runs try more.
 settings.register_profile("every run", max_examples=25)

@@ -1,11 +1,20 @@
-"""What a run loads sooner or later; importing this loads it. See `tests.apart`."""
+"""What a run loads or makes sooner or later; importing this does both. See `tests.apart`."""
 
+import ctypes
 import gc
 import pkgutil
+import sys
+import tempfile
 from importlib import import_module
+from pathlib import Path
 
-import tests.apart  # noqa: F401 - the way in
+from dirge_py.processes.orphans import adopt_orphans
+from dirge_py.processes.privacy import close_to_others
+from tests.headless.product import Product, Service
+from tests.providers.server import Say
 
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
 LOADED = ("cli", "headless", "providers", "sdk", "slash", "tools", "ui", "wiring")
 
 for package in (import_module(f"dirge_py.{name}") for name in LOADED):
@@ -13,6 +22,20 @@ for package in (import_module(f"dirge_py.{name}") for name in LOADED):
         import_module(module.name)
 for name in ("anyio._backends._asyncio", "certifi", "dirge_py.testing", "httpcore"):
     import_module(name)
+# Much is made when it is first used, schemas and constructors above all.
+with tempfile.TemporaryDirectory() as base, Service() as service:
+    product = Product(Path(base), service)
+    for wire in ("openai", "anthropic"):
+        product.configure(wire=wire)
+        product.will(Say(calls=[("read", {"path": "a"}), ("bash", {"command": ":"})]), Say())
+        product.run("-p", "--yolo", "x")
+# A run asks the kernel for these once in its process. Its forks ask for themselves.
+adopt_orphans.cache_clear()
+close_to_others.cache_clear()
+if sys.platform == "linux":
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 # What is here stays, and no fork has to look through it for garbage.
 gc.collect()
 gc.freeze()

@@ -174,9 +174,9 @@ def test_a_thousand_questions_take_a_moment(product: Product) -> None:
 def test_bytes_that_are_no_text_break_nothing(product: Product) -> None:
     raw = b'{"id":1,"tool":"bash","input":{"command":"cat \xff"}}\n'
     (product.project / "lines").write_bytes(raw + question(2, "bash", command="ls").encode())
-    words = ["bash", "-c", 'exec "$@" <lines', "bash"]
 
-    ran = finish(product.start("why", "--jsonl", prefix=words))
+    with (product.project / "lines").open("rb") as given:
+        ran = finish(product.start("why", "--jsonl", stdin=given.fileno()))
 
     assert [line["id"] for line in ran.lines] == [1, 2]
     assert ran.lines[1]["effect"] == "allow"

@@ -42,7 +42,7 @@ def workshop(base: Path) -> Iterator[tuple[Product, CrashService]]:
 
 def start(product: Product, service: CrashService) -> "subprocess.Popen[str]":
     service.begin()
-    return product.start(*RUN, "native", "--", "go on")
+    return product.start_fresh(*RUN, "native", "--", "go on")
 
 
 def kill_somewhere(child: "subprocess.Popen[str]", chance: random.Random) -> bytes:

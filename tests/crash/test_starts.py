@@ -43,7 +43,7 @@ def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> N
 
 
 def start(product: Product, number: int) -> "subprocess.Popen[str]":
-    return product.start("-p", "--session", "s", f"start {number}")
+    return product.start_fresh("-p", "--session", "s", f"start {number}")
 
 
 def wait_for_one(started: "list[subprocess.Popen[str]]") -> int:

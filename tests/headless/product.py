@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.apart import dirge, run_forked
+from tests.apart import Piped, dirge, run_forked
 from tests.headless.in_process import run_here
 from tests.providers.server import FakeService, Raw, Say, Seen
 
@@ -140,9 +140,27 @@ class Product:
         *words: str,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+    ) -> Piped:
+        """A process of its own, from one that is loaded: no different but for its start."""
+        return Piped(
+            words,
+            environment={**self.environment, **(env or {})},
+            cwd=cwd or self.project,
+            stdin=stdin,
+            stdout=stdout,
+        )
+
+    def start_fresh(
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
         prefix: Sequence[str] = (),
         stdin: int | None = subprocess.DEVNULL,
     ) -> "subprocess.Popen[str]":
+        """The program as a person starts it, which takes several times as long."""
         return subprocess.Popen(
             [*prefix, sys.executable, "-m", "dirge_py", *words],
             cwd=cwd or self.project,
@@ -171,9 +189,9 @@ class Product:
         return checked(Ran(exit_code=exit_code, stdout=stdout, stderr=stderr))
 
     def run_apart(self, *words: str, stdin: str | None = None, **options: Any) -> Ran:
-        """Run it to its end as a process of its own. `stdin` None is /dev/null."""
+        """Run it to its end, started as a person starts it. `stdin` None is /dev/null."""
         pipe = subprocess.DEVNULL if stdin is None else subprocess.PIPE
-        return finish(self.start(*words, stdin=pipe, **options), stdin)
+        return finish(self.start_fresh(*words, stdin=pipe, **options), stdin)
 
     def run_forked(
         self,
@@ -211,7 +229,7 @@ class Product:
         return json.dumps(self.service.requests[number].json, ensure_ascii=False)
 
 
-def finish(process: "subprocess.Popen[str]", stdin: str | None = None) -> Ran:
+def finish(process: "Piped | subprocess.Popen[str]", stdin: str | None = None) -> Ran:
     """Wait for the end of `process`; nothing it does may show a traceback."""
     with process:
         try:

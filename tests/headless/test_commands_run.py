@@ -39,13 +39,17 @@ def test_a_process_in_the_background_does_not_hold_it_up(product: Product) -> No
 
 
 def test_a_process_that_left_its_session_is_found(product: Product) -> None:
-    told(product, "setsid bash -c 'echo $$ > pid; sleep 600' & while [ ! -s pid ]; do :; done")
+    told(
+        product, "setsid bash -c 'echo $$ > pid; sleep 600' & until [ -s pid ]; do sleep 0.01; done"
+    )
 
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
 def test_a_command_that_ignores_polite_signals_is_killed(product: Product) -> None:
-    text = told(product, "trap '' TERM INT HUP; echo $$ > pid; while :; do :; done", timeout=1)
+    text = told(
+        product, "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 600; done", timeout=1
+    )
 
     assert "1" in text
     assert not is_alive(int((product.project / "pid").read_text()))

@@ -211,7 +211,7 @@ def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["session_id"]
     process.stdout.close()
-    process.stdout = subprocess.DEVNULL  # type: ignore[assignment]
+    process.stdout = None
 
     held.gate.set()
     assert process.stderr is not None
@@ -242,9 +242,9 @@ def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output: str) -> None:
     product.will(Say(text="pong"))
-    to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
 
-    ran = finish(product.start("-p", "--output-format", output, "x", prefix=to_full))
+    with open("/dev/full", "w") as full:
+        ran = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
 
     assert ran.exit_code == 1
     assert "could not be written: No space left on device" in ran.stderr
@@ -254,7 +254,7 @@ def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product
     to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
 
     for command in ("--help", "sessions"):
-        ran = finish(product.start(command, prefix=to_full))
+        ran = finish(product.start_fresh(command, prefix=to_full))
 
         assert ran.exit_code == 1
         assert "could not be written: No space left on device" in ran.stderr

@@ -105,7 +105,7 @@ def test_settings_that_may_not_be_read_are_told(product: Product, stranger: list
 def test_a_home_that_is_missing_does_not_matter(product: Product) -> None:
     product.will(Say(text="pong"))
 
-    assert product.run_apart("-p", "ping", env={"HOME": "/nonexistent"}).stdout == "pong\n"
+    assert product.run_forked("-p", "ping", env={"HOME": "/nonexistent"}).stdout == "pong\n"
 
 
 def test_a_working_folder_that_is_gone_is_told(product: Product) -> None:

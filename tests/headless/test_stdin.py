@@ -20,7 +20,7 @@ def asked(product: Product) -> str:
 def test_stdin_follows_the_words_after_a_blank_line(product: Product) -> None:
     product.will(Say(text="ok"))
 
-    product.run_apart("-p", "What is", "this?", stdin="some\ntext\n")
+    product.run_forked("-p", "What is", "this?", stdin="some\ntext\n")
 
     assert asked(product) == "What is this?\n\nsome\ntext"
 
@@ -36,7 +36,7 @@ def test_stdin_alone_is_the_prompt(product: Product) -> None:
 def test_an_empty_stdin_is_as_none(product: Product) -> None:
     product.will(Say(text="ok"))
 
-    product.run_apart("-p", "only words")
+    product.run_forked("-p", "only words")
 
     assert asked(product) == "only words"
 
@@ -82,7 +82,7 @@ def test_a_terminal_is_not_read(product: Product) -> None:
 def test_a_closed_stdin_is_no_trouble(product: Product) -> None:
     product.will(Say(text="pong"))
 
-    ran = finish(product.start("-p", "ping", prefix=["bash", "-c", 'exec "$@" <&-', "bash"]))
+    ran = finish(product.start_fresh("-p", "ping", prefix=["bash", "-c", 'exec "$@" <&-', "bash"]))
 
     assert ran.stdout == "pong\n"
 
@@ -99,10 +99,10 @@ def test_the_key_may_come_on_stdin(product: Product) -> None:
 
 def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
     product.will(Say(text="ok"))
-    (product.project / "raw.bin").write_bytes(b"a\xffb")
+    raw = product.file("raw.bin", b"a\xffb")
 
-    command = ["bash", "-c", 'exec "$@" <raw.bin', "bash"]
-    finish(product.start("-p", "look", prefix=command))
+    with raw.open("rb") as given:
+        finish(product.start("-p", "look", stdin=given.fileno()))
 
     assert asked(product) == "look\n\na\ufffdb"
 

@@ -128,7 +128,7 @@ def test_no_line_at_all_is_wrong_usage(product: Product) -> None:
 def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
     product.will(Say(text="ok"))
 
-    product.run_apart(*FLAGS, stdin=line("x" * 300_000))
+    finish(product.start(*FLAGS, stdin=subprocess.PIPE), line("x" * 300_000))
 
     assert len(product.sent()[-1]["content"]) == 300_000
 
@@ -173,11 +173,11 @@ def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None
     assert roles == ["user", "assistant", "tool", "user"]
 
 
-@pytest.mark.parametrize("stdin", ["</dev/null", "<&-"])
-def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, stdin: str) -> None:
-    words = ["bash", "-c", f'exec "$@" {stdin}', "bash"]
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, is_closed: bool) -> None:
+    closed = ["bash", "-c", 'exec "$@" <&-', "bash"]
 
-    ran = finish(product.start(*FLAGS, prefix=words, stdin=None))
+    ran = finish(product.start_fresh(*FLAGS, prefix=closed) if is_closed else product.start(*FLAGS))
 
     assert ran.exit_code == 2
     assert "no message" in ran.stderr

@@ -34,7 +34,7 @@ def test_an_env_file_of_the_project_moves_nothing(product: Product, name: str) -
         f"OPENAI_BASE_URL={FOREIGN}\nHTTP_PROXY={FOREIGN}\nFAKE_KEY=sk-of-the-project\n",
     )
 
-    ran = product.will(Say(text="mine")).run_apart("-p", "hello")
+    ran = product.will(Say(text="mine")).run_forked("-p", "hello")
 
     assert (ran.exit_code, ran.stdout) == (0, "mine\n")
     assert product.service.requests[0].headers["authorization"] == f"Bearer {KEY}"
@@ -138,7 +138,7 @@ def test_names_and_settings_of_a_repository_reach_no_shell(product: Product) -> 
     product.will(Say(calls=calls), Say(text="done"), Say(text="done"))
 
     for cwd in (product.project, product.project / NAMES[0]):
-        assert product.run_apart("-p", "--yolo", f"look at @{path}", cwd=cwd).exit_code == 0
+        assert product.run_forked("-p", "--yolo", f"look at @{path}", cwd=cwd).exit_code == 0
 
     assert (product.project / path).read_text() == "thread\n"
     assert product.sent_text(1).count("touch pwned") > len(NAMES)
@@ -191,7 +191,7 @@ def listening(pid: int) -> Iterator[str]:
 def test_nothing_listens_for_connections(product: Product) -> None:
     held = Held(reply=Say(text="done"))
     product.will(bash("ls"), held)
-    process = product.start("-p", "x")
+    process = product.start_fresh("-p", "x")
     try:
         product.service.wait_for(2)
 

@@ -198,15 +198,17 @@ def request(text: str) -> PermissionRequest:
 
 async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> None:
     some = CORPUS[:: size(80, 1)]
+    # All at once, and without a screen, they are in the next test.
+    many = "\n".join(CORPUS[:: size(7, 1)])
     options = tuple(QuestionOption(label=text, description=text) for text in some)
-    form = [Question(question="\n".join(CORPUS), header=CORPUS[0], options=options)]
+    form = [Question(question=many, header=CORPUS[0], options=options)]
     files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
     offer = TrustOffer(project=CORPUS[0], files=files, digest="d")
     async with desk(room) as d:
         for ask in (
             lambda: d.asker.question(form),  # type: ignore[attr-defined]
             lambda: d.asker.trust(offer),  # type: ignore[attr-defined]
-            lambda: d.asker.permission([request("\n".join(CORPUS)), *map(request, CORPUS[:9])]),
+            lambda: d.asker.permission([request(many), *map(request, CORPUS[:9])]),
         ):
             worker = d.app.run_worker(ask())
             await d.until(lambda: d.panel and d.panel.has_focus)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.apart import run_forked
 from tests.files.requirement import lacking
-from tests.headless.product import Product, product
+from tests.headless.product import PATIENCE_S, Product, product
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 from tests.ui.on_a_pty import Terminal
@@ -364,27 +365,44 @@ def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: H
     assert (trusted.ui.theme, trusted.ui.show_thinking) == ("light", True)
 
 
-def embedded(hostile: Hostile, agent: str) -> str:
-    """What a program says that runs an agent in the project."""
-    code = (
+def embedding(agent: str) -> str:
+    """A program that runs an agent in the folder it is started in."""
+    return (
         "import asyncio; from dirge_py import Agent; from dirge_py.testing import ScriptedModel\n"
         "model = ScriptedModel().will_say('Done.')\n"
         f"print(asyncio.run({agent}.run('hi')).response)"
     )
-    return subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=hostile.product.project,
-        env=hostile.product.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+
+
+def executed(code: str) -> None:
+    exec(code, {"__name__": "__main__"})
+
+
+def embedded(hostile: Hostile, agent: str) -> str:
+    """What such a program says in the project."""
+    product = hostile.product
+    exit_code, stdout, stderr = run_forked(
+        executed,
+        embedding(agent),
+        environment=product.environment,
+        cwd=product.project,
+        patience_s=PATIENCE_S,
+    )
+    assert exit_code == 0, stderr
+    return stdout
 
 
 def test_an_agent_without_settings_never_looks_at_it(hostile: Hostile) -> None:
     hostile.good()
     hostile.accept()
-    assert embedded(hostile, "Agent('x', stream_fn=model.stream_fn)") == "Done.\n"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", embedding("Agent('x', stream_fn=model.stream_fn)")],
+        cwd=hostile.product.project,
+        env=hostile.product.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "Done.\n")
     assert hostile.marked == []
 
 
