@@ -31,13 +31,21 @@ _REQUIREMENTS = (
 )
 
 _FINDINGS = """\
+## What is there
+
 - `textstats.py:4`: `words(text)` splits a text and takes the punctuation off. `longest_word` \
-(`:10`) and `average_length` (`:19`) build on it, and so can `top_words`. Nothing there changes \
-the case of a word.
+(`:10`) and `average_length` (`:19`) build on it, and so can `top_words`.
 - `test_top_words.py`: four tests. One of them wants `("the", 3)` for "The sea, the bell, THE \
 dirge": counts are of words in lower case.
 - `README.md:3` lists the functions.
-- The tests run with `python3 -m unittest`; nothing needs to be installed."""
+
+## Checks
+
+`python3 -m unittest` runs all tests (`README.md:5`); nothing needs to be installed.
+
+## Risks
+
+`words` keeps the case of the text."""
 
 _PLAN = """\
 ## Name
