@@ -1,0 +1,350 @@
+"""A claim counts with evidence of this review, on the files as they are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.plan.evidence import Evidence, EvidenceLedger
+from dirge_py.plan.judgement import Judgement, judge
+from dirge_py.plan.verdict import Item, Verdict
+from tests.plan.kit import ran
+
+
+def item(*evidence: str, requirement: str = "it adds") -> Item:
+    return Item(requirement=requirement, status="verified", evidence=evidence)
+
+
+def done(*items: Item) -> Verdict:
+    return Verdict(is_done=True, checklist=items)
+
+
+def text(*lines: str, is_done: bool = True) -> Verdict:
+    status = "verified" if is_done else "not_verified"
+    items = tuple(Item(requirement=line, status=status) for line in lines)
+    return Verdict(is_done=is_done, checklist=items, is_itemised=False)
+
+
+def judged(verdict: Verdict | str, ledger: EvidenceLedger, tree: str = "now") -> Judgement:
+    return judge(verdict, ledger, tree=tree, step=1)
+
+
+def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    ran(ledger, "grep -q ISO README.md", is_look=True)
+    verdict = done(item("make test"), item("E2", requirement="the README tells it"))
+    assert judged(verdict, ledger) == Judgement(
+        is_approved=True,
+        verified=(
+            ("it adds", "`make test` (E1): exit code 0"),
+            ("the README tells it", "`grep -q ISO README.md` (E2): exit code 0"),
+        ),
+    )
+
+
+def test_no_verdict_is_no_approval() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    assert judged("there is no block", ledger) == Judgement(
+        is_approved=False, has_verdict=False, problem="there is no block"
+    )
+
+
+@pytest.mark.parametrize(
+    "citation",
+    [
+        "make test",
+        "  make\n test ",
+        "`make test`",
+        "$ make test",
+        "make",
+        "test",
+        "E1",
+        "E1: make test",
+        "make test (exit code 0)",
+        "make test → 12 passed",
+        "`make test` and it passed",
+    ],
+)
+def test_a_command_may_be_named_in_other_words(citation: str) -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make  test")
+    assert judged(done(item(citation)), ledger).is_approved
+
+
+@pytest.mark.parametrize(
+    "citation",
+    [
+        "make test-all",
+        "make test -B",
+        "make tests",
+        "make lint",
+        "mak",
+        "te",
+        "E2",
+        "E11",
+        "all tests pass",
+        "ran make test",
+        "",
+    ],
+)
+def test_a_command_that_was_not_run_is_no_evidence(citation: str) -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    judgement = judged(done(item(citation)), ledger)
+    assert not judgement.is_approved
+    assert [requirement for requirement, _ in judgement.not_verified] == ["it adds"]
+
+
+def test_what_failed_and_passed_later_has_passed_and_not_the_other_way_round() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test", code=2)
+    ran(ledger, "make test")
+    assert judged(done(item("E1")), ledger).is_approved
+    ran(ledger, "make test", code=2)
+    judgement = judged(done(item("E2")), ledger)
+    assert judgement.not_verified == (("it adds", "`make test` (E3): exit code 2"),)
+    assert not judgement.is_approved
+
+
+def test_a_fragment_of_several_commands_counts_only_if_all_of_them_passed() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "pytest tests/a", code=1)
+    ran(ledger, "pytest tests/b")
+    assert not judged(done(item("pytest")), ledger).is_approved
+    assert judged(done(item("pytest tests/b")), ledger).is_approved
+
+
+def test_one_citation_that_failed_outweighs_others_that_passed() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make lint", code=1)
+    ran(ledger, "make test")
+    assert not judged(done(item("make test", "make lint")), ledger).is_approved
+    assert judged(done(item("make test", "12 passed")), ledger).is_approved
+
+
+def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make a", phase="implement")
+    ran(ledger, "make b", step=2)
+    ran(ledger, "make c", tree="before")
+    ran(ledger, "make d", tree="")
+    names = ["make a", "make b", "make c", "make d"]
+    judgement = judged(done(*(item(name, requirement=name) for name in names)), ledger)
+    assert not judgement.is_approved
+    assert [why.partition(", but ")[2] for _, why in judgement.not_verified] == [
+        "only the implementation ran it",
+        "in an earlier review",
+        "the files are no longer those it was run on",
+        "the files are no longer those it was run on",
+    ]
+
+
+def test_what_the_implementation_ran_counts_once_the_review_has_run_it_too() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test", phase="implement")
+    ran(ledger, "make test")
+    assert judged(done(item("E1")), ledger).is_approved
+
+
+def test_nothing_is_believed_about_files_that_cannot_be_read() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test", tree="")
+    judgement = judged(done(item("make test")), ledger, tree="")
+    assert not judgement.is_approved
+    assert "cannot be read" in judgement.problem
+
+
+@pytest.mark.parametrize("outcome", ["denied", "timeout", "stopped"])
+def test_what_could_not_run_to_its_end_cannot_be_verified_here(outcome: str) -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test", outcome=outcome)  # type: ignore[arg-type]
+    ran(ledger, "make lint")
+    for verdict in (done(item("make test")), text("it adds: `make test`"), text("it adds")):
+        judgement = judged(verdict, ledger)
+        assert not judgement.is_approved
+        assert [requirement[:7] for requirement, _ in judgement.cannot] == ["it adds"]
+
+
+@pytest.mark.parametrize("verdict", [done(item("ls src")), text("it adds"), text("`ls src`")])
+def test_looking_proves_nothing(verdict: Verdict) -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "ls src", is_look=True)
+    judgement = judged(verdict, ledger)
+    assert not judgement.is_approved
+    assert "more than look" in judgement.problem
+
+
+@pytest.mark.parametrize("command", ["pytest | tail -5", "make test || true", "pytest; echo ok"])
+def test_an_exit_code_that_hides_failures_proves_nothing(command: str) -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, command)
+    assert not judged(done(item("E1")), ledger).is_approved
+    assert not judged(text("it adds"), ledger).is_approved
+    ran(ledger, "make check")
+    assert judged(text("it adds"), ledger).is_approved
+
+
+def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    doubtful = Item(requirement="b", status="not_verified", evidence=("make test",), note="no time")
+    closed = Item(requirement="c", status="cannot_verify", note="no network")
+    judgement = judged(done(item("make test"), doubtful, closed), ledger)
+    assert judgement == Judgement(
+        is_approved=False,
+        verified=(("it adds", "`make test` (E1): exit code 0"),),
+        not_verified=(("b", "no time"),),
+        cannot=(("c", "no network"),),
+        problem="2 of 3 requirements have no evidence that counts",
+    )
+
+
+def test_needs_fix_is_believed_as_it_is() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    verdict = Verdict(is_done=False, checklist=(item("make test"),), missing="two cases")
+    assert judged(verdict, ledger) == Judgement(
+        is_approved=False,
+        verified=(("it adds", "`make test` (E1): exit code 0"),),
+        missing="two cases",
+    )
+    assert "without a word" in judged(Verdict(is_done=False), ledger).problem
+
+
+def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    assert not judged(done(), ledger).is_approved
+    assert not judged(
+        Verdict(is_done=True, checklist=(item("make test"),), missing="a"), ledger
+    ).is_approved
+
+
+# -- checklists in plain text
+
+
+def test_a_plain_checklist_rests_on_all_checks_where_it_names_none() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make lint", code=1)
+    ran(ledger, "make lint")
+    ran(ledger, "make test")
+    assert judged(text("it adds", "it subtracts"), ledger).is_approved
+    ran(ledger, "make bench", code=1)
+    judgement = judged(text("it adds"), ledger)
+    assert judgement.not_verified == (("it adds", "`make bench` (E4): exit code 1"),)
+
+
+def test_a_plain_checklist_that_names_commands_must_do_so_for_each_item() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    assert judged(text("it adds: `make test`", "E1 shows that it subtracts"), ledger).is_approved
+    judgement = judged(text("it adds, make test passes", "it subtracts"), ledger)
+    assert [why for _, why in judgement.not_verified] == ["no command that was run is named for it"]
+
+
+def test_words_of_a_sentence_are_no_command() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make")
+    ran(ledger, "make test")
+    judgement = judged(
+        text("`make test`", "it can make dates", "make test-data works", "make test all day"),
+        ledger,
+    )
+    assert len(judgement.verified) == 1
+
+
+def test_the_plain_checklist_of_a_needs_fix_claims_nothing_by_itself() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    judgement = judged(text("it adds", is_done=False), ledger)
+    assert judgement.verified == () and len(judgement.not_verified) == 1
+
+
+# -- whatever the ledger and the verdict are
+
+COMMANDS = ["make", "make test", "make test -B", "pytest | tail"]
+TAKEN = st.builds(
+    dict,
+    command=st.sampled_from(COMMANDS),
+    outcome=st.sampled_from(["passed", "passed", "failed", "denied", "timeout"]),
+    phase=st.sampled_from(["review", "review", "review", "implement"]),
+    step=st.sampled_from([1, 1, 1, 2]),
+    tree=st.sampled_from(["now", "now", "now", "before", ""]),
+    is_look=st.booleans(),
+)
+ITEMS = st.builds(
+    Item,
+    requirement=st.sampled_from(["it adds", "`make test` shows it", "make test passes"]),
+    status=st.sampled_from(["verified", "verified", "verified", "not_verified", "cannot_verify"]),
+    evidence=st.lists(st.sampled_from([*COMMANDS, "E1", "E2", "test", "x"]), max_size=2).map(tuple),
+)
+VERDICTS = st.builds(
+    Verdict,
+    is_done=st.sampled_from([True, True, False]),
+    checklist=st.lists(ITEMS, max_size=3).map(tuple),
+    is_itemised=st.booleans(),
+    missing=st.sampled_from(["", "", "two cases"]),
+)
+
+
+def ledger_of(taken: list[dict[str, object]]) -> EvidenceLedger:
+    ledger = EvidenceLedger()
+    for entry in taken:
+        ran(ledger, code=0 if entry["outcome"] == "passed" else 1, **entry)  # type: ignore[arg-type]
+    return ledger
+
+
+def counts(each: Evidence) -> bool:
+    return (
+        (each.phase, each.step, each.tree, each.exit_code) == ("review", 1, "now", 0)
+        and each.outcome == "passed"
+        and not each.is_look
+    )
+
+
+@given(st.lists(TAKEN, max_size=4), VERDICTS, st.sampled_from(["now", "now", ""]))
+def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these_files(
+    taken: list[dict[str, object]], verdict: Verdict, tree: str
+) -> None:
+    ledger = ledger_of(taken)
+    judgement = judged(verdict, ledger, tree)
+    if judgement.is_approved:
+        assert tree and verdict.is_done and verdict.checklist and not verdict.missing
+        assert any(counts(each) for each in ledger.items)
+        assert not (judgement.problem or judgement.not_verified or judgement.cannot)
+    assert len(judgement.verified + judgement.not_verified + judgement.cannot) == len(
+        verdict.checklist
+    )
+
+
+@given(st.lists(TAKEN, min_size=1, max_size=4), VERDICTS, st.data())
+def test_less_evidence_never_approves(
+    taken: list[dict[str, object]], verdict: Verdict, data: st.DataObject
+) -> None:
+    """Taking away what failed would be hiding it; so it is what passed that is taken away.
+
+    A plain checklist is left out: where the only command it names is taken away, it names none.
+    """
+    ledger = ledger_of(taken)
+    verdict = Verdict(is_done=verdict.is_done, checklist=verdict.checklist, missing=verdict.missing)
+    passed = [each for each in ledger.items if each.has_passed]
+    without = data.draw(st.sampled_from(passed)) if passed else None
+    less = EvidenceLedger([each for each in ledger.items if each is not without])
+    if not judged(verdict, ledger).is_approved:
+        assert not judged(verdict, less).is_approved
+
+
+@given(st.lists(TAKEN, max_size=4), VERDICTS, ITEMS, st.sampled_from(["", "two cases"]))
+def test_more_requirements_or_something_missing_never_approve(
+    taken: list[dict[str, object]], verdict: Verdict, more: Item, missing: str
+) -> None:
+    ledger = ledger_of(taken)
+    longer = Verdict(
+        is_done=verdict.is_done,
+        checklist=(*verdict.checklist, more) if verdict.checklist else (),
+        is_itemised=verdict.is_itemised,
+        missing=verdict.missing + missing,
+    )
+    if missing or not judged(verdict, ledger).is_approved:
+        assert not judged(longer, ledger).is_approved

@@ -1,0 +1,105 @@
+"""The last words of a plan."""
+
+from dirge_py.plan.evidence import EvidenceLedger
+from dirge_py.plan.judgement import Judgement, judge
+from dirge_py.plan.report import final_report
+from dirge_py.plan.verdict import Item, Verdict
+from tests.plan.kit import ran
+
+
+def report(judgement: Judgement | None, ledger: EvidenceLedger, **changes: str) -> str:
+    told = {"request": "Add dates", "ended": "It is over.", "tree": "now"} | changes
+    return final_report(judgement, ledger, notes=(), **told)
+
+
+def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    ran(ledger, "make lint", code=2)
+    ran(ledger, "make lint", code=1)
+    ran(ledger, "make old", tree="before")
+    ran(ledger, "ls", is_look=True)
+    ran(ledger, "docker run x", outcome="denied")
+    ran(ledger, "pytest | tail")
+    items = [
+        Item(requirement="it adds", status="verified", evidence=("make test",)),
+        Item(requirement="it is\nclean", status="verified", evidence=("make lint",)),
+        Item(requirement="it deploys", status="cannot_verify", note="no network"),
+    ]
+    judgement = judge(Verdict(is_done=True, checklist=tuple(items)), ledger, tree="now", step=1)
+    told = final_report(
+        judgement,
+        ledger,
+        request="Add dates\n# to the app",
+        ended="Not verified: the cycles are used up.",
+        tree="now",
+        notes=["One file changed meanwhile."],
+    )
+    assert (
+        told
+        == """\
+**Plan:** Add dates # to the app
+
+Not verified: the cycles are used up.
+
+### Verified
+
+- it adds: `make test` (E1): exit code 0
+
+### Not verified
+
+- it is clean: `make lint` (E3): exit code 1
+- The verdict does not count: 2 of 3 requirements have no evidence that counts.
+
+### Cannot be verified here
+
+- it deploys: no network
+- a check of the review: `docker run x` (E6): was not allowed to run
+
+### Run by review 1
+
+- ✓ `make test` (E1): exit code 0
+- ✗ `make lint` (E3): exit code 1
+- ✓ `make old` (E4): exit code 0; the files are no longer those it was run on
+- ✗ `docker run x` (E6): was not allowed to run
+- ✓ `pytest | tail` (E7): exit code 0; that is not the exit code of every check in it
+
+- One file changed meanwhile."""
+    )
+
+
+def test_what_the_review_asks_for_is_told_point_by_point() -> None:
+    told = report(Judgement(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
+    assert "### Not verified\n\n- Missing: one\n- Missing: two" in told
+    unread = Judgement(is_approved=False, has_verdict=False, problem="there is no block")
+    assert "- There is no verdict: there is no block." in report(unread, EvidenceLedger())
+
+
+def test_without_a_review_only_what_was_run_is_told() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make", phase="implement")
+    ran(ledger, "make test", phase="implement", step=2)
+    told = report(None, ledger)
+    assert told.endswith(
+        "### Run by the implementation, and reviewed by nobody\n\n- ✓ `make test` (E2): exit code 0"
+    )
+    assert "erified\n" not in told
+    assert report(None, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
+
+
+def test_files_that_changed_since_the_review_are_named() -> None:
+    ledger = EvidenceLedger()
+    ran(ledger, "make test")
+    item = Item(requirement="it adds", status="verified", evidence=("E1",))
+    judgement = judge(Verdict(is_done=True, checklist=(item,)), ledger, tree="now", step=1)
+    assert judgement.is_approved
+    assert "have changed since" not in report(judgement, ledger)
+    assert "have changed since" in report(judgement, ledger, tree="later")
+    assert "on which files is not known" in report(judgement, ledger, tree="")
+
+
+def test_long_reports_are_cut() -> None:
+    findings = tuple((f"requirement {n} " * 100, "x" * 10_000) for n in range(1_000))
+    told = report(Judgement(is_approved=True, verified=findings), EvidenceLedger())
+    assert len(told) < 30_000
+    assert "… and 960 more" in told
