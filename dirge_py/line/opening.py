@@ -1,5 +1,6 @@
 """From a start to a conversation, and on to others: trust, sessions in use, runs cut off."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
@@ -9,6 +10,7 @@ from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.line.start import LineStart
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.talk import typed_text
+from dirge_py.talk.told import told_besides
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -40,7 +42,9 @@ class Opening:
             conversation = other
         self._take_up(conversation)
         if start.first_prompt:
-            await repl.talk.say(start.first_prompt, "now")
+            # A command may take its time, and is told things meanwhile.
+            repl.later(repl.send(start.first_prompt))
+            await asyncio.sleep(0)  # From now on it counts as sent.
         elif start.pick_session:
             await repl.talk.say("/sessions", "now")
         else:
@@ -99,7 +103,7 @@ class Opening:
         repl.adopt(conversation)
         facts = f"model {conversation.model}, mode {conversation.mode}"
         if conversation.messages:
-            repl.story.tell(conversation.messages)
+            repl.story.tell(conversation.messages, told_besides(conversation))
             repl.say(f"Back in this session, with {facts}.")
         else:
             repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")

@@ -87,7 +87,7 @@ class Repl:
             line = await self.source.line()
             if line is None:
                 break
-            self.later(self._send(line))
+            self.later(self.send(line))
             await asyncio.sleep(0)  # From now on it counts as sent.
         if self._exit_code is not None:
             return self._exit_code
@@ -155,7 +155,8 @@ class Repl:
         """Nothing goes on, and nothing that was sent is still being read."""
         return self._sends == 0 and self.talk.state == "ready"
 
-    async def _send(self, line: str) -> None:
+    async def send(self, line: str) -> None:
+        """Do what a line asks for; one that waits is told of."""
         before = len(self.talk.waiting)
         self._sends += 1
         self._keep_prompt(line)
@@ -165,8 +166,11 @@ class Repl:
             self._sends -= 1
             self.standing_changed()
         waiting = self.talk.waiting
-        if len(waiting) > before and waiting[-1].kind == "steering":
+        kind = waiting[-1].kind if len(waiting) > before else ""
+        if kind == "steering":
             self.say("Waits to steer the run: it is read before the next turn.")
+        elif kind == "next_run":
+            self.say("Waits for the next run, which reads it.")
 
     def _keep_prompt(self, line: str) -> None:
         conversation = self.talk.conversation

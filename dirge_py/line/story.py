@@ -1,7 +1,8 @@
 """From what happens to lines: loop events and stored messages, told from top to bottom."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.events import (
     AgentEnd,
@@ -26,6 +27,7 @@ from dirge_py.events import (
 from dirge_py.ledger import Ledger
 from dirge_py.lib.figures import thousands
 from dirge_py.line.paper import Paper
+from dirge_py.line.phases import PhaseLines
 from dirge_py.messages import (
     AssistantMessage,
     Message,
@@ -35,9 +37,12 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
 )
-from dirge_py.plan_events import PlanPhase
+from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.session.continuation import title_of_call
 from dirge_py.talk.endings import words_for
+
+if TYPE_CHECKING:
+    from dirge_py.session.phases import Told
 
 _RESULT_LINES = 4
 _DIFF_LINES = 60
@@ -59,6 +64,7 @@ class Story:
 
     def __init__(self, paper: Paper, *, show_thinking: bool, clock: Callable[[], float]) -> None:
         self._paper = paper
+        self._phases = PhaseLines(paper)
         self._show_thinking = show_thinking
         self._clock = clock
         self._streamed: dict[int, str] = {}
@@ -69,9 +75,15 @@ class Story:
         self._titles: dict[str, str] = {}
         self._last_call = ""
 
-    def tell(self, messages: Iterable[Message]) -> None:
-        """Stored messages, as they were told once."""
-        for message in messages:
+    def tell(self, messages: Iterable[Message], besides: Sequence[tuple[int, Told]] = ()) -> None:
+        """Stored messages, as they were told once.
+
+        `besides` is what happened besides, in order, each behind that many messages.
+        """
+        waiting = deque(besides)
+        for count, message in enumerate(messages):
+            while waiting and waiting[0][0] <= count:
+                self._phases.hear(waiting.popleft()[1])
             match message:
                 case UserMessage():
                     self._tell_prompt(message)
@@ -82,6 +94,8 @@ class Story:
                 case ToolResultMessage():
                     details = {**message.details}
                     self._tell_result(message.tool_call_id, message.text, details, 0)
+        for _, event in waiting:
+            self._phases.hear(event)
 
     def hear(self, event: LoopEvent) -> None:
         """Tell what an event says; some say nothing that a person would miss."""
@@ -117,8 +131,10 @@ class Story:
             case HistoryMoved():
                 say("The session stands at another point now. What was said up to it:")
                 self.tell(event.messages)
-            case EscalationActivated() | RepairStats() | PlanPhase():
+            case EscalationActivated() | RepairStats():
                 say(event.message)
+            case PlanPhase() | EvidenceTaken() | ForkEvent():
+                self._phases.hear(event)
             case UsageReported():
                 self._spent.take_in(event, None)
             case AgentEnd():

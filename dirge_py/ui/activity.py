@@ -20,6 +20,7 @@ from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.outcomes import Cancelled, Done, Outcome
+from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
 from dirge_py.ui.changed_files import changed_files
 from dirge_py.ui.panels.avatar import Mood
 
@@ -54,7 +55,8 @@ class Activity:
     """`recent` are the last calls, the newest last, each a tool and its main argument.
 
     `changed` are the files that tools changed, the newest last; `since` is when the stage began, on
-    the clock (seconds), `until` when a retry comes.
+    the clock (seconds), `until` when a retry comes. `plan` is the phase of a plan that goes on, or
+    went on last, and its cycle; None before there was one.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -70,6 +72,7 @@ class Activity:
         self.changed: dict[str, int] = {}
         self.todos: Sequence[Todo] = ()
         self.foldings = 0
+        self.plan: tuple[PhaseName, int] | None = None
 
     def take_up(self, messages: Sequence[Message], foldings: int = 0) -> None:
         """Learn what came of a history that is there already."""
@@ -109,6 +112,13 @@ class Activity:
                 self._add_call(name, args)
             case AgentEnd(outcome=outcome):
                 self._enter("", _mood_at_end(outcome))
+            case PlanPhase(phase=phase, step=step, state="started"):
+                self.plan = (phase, step)
+                self._enter("", "thinking")
+            case ForkEvent(event=TurnStart() | RetryNotice() | MessageUpdate() as inner):
+                self.hear(inner)
+            case ForkEvent(event=ToolExecutionStart() as inner):
+                self.hear(inner)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
         if stage != self.stage:

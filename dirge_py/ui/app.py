@@ -14,6 +14,7 @@ from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.talk.talk import Talk
+from dirge_py.talk.told import told_besides
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge
 from dirge_py.ui.chords import Chords
@@ -179,7 +180,8 @@ class DirgeApp(TerminalApp):
             return
         # At once: what is said next belongs behind it.
         self._clear()
-        self.chronicle.tell(event.messages)
+        conversation = self.talk.conversation
+        self.chronicle.tell(event.messages, told_besides(conversation) if conversation else ())
         self.surroundings.activity.take_up(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.standing_changed()
@@ -259,6 +261,10 @@ class DirgeApp(TerminalApp):
             "Only the first MiB of the paste was taken. A file can be attached with @.",
             tone="warning",
         )
+
+    @work
+    async def on_docked_panel_wants(self, message: DockedPanel.Wants) -> None:
+        await self._actions.run(message.action)
 
     def on_docked_panel_strayed(self, message: DockedPanel.Strayed) -> None:
         self.composer.paste(message.text)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from textual.message import Message
 
 from dirge_py.events import LoopEvent, MessageUpdate, ToolExecutionUpdate
+from dirge_py.plan_events import ForkEvent
 
 SOON_S = 1 / 30
 """Between two deliveries at least."""
@@ -29,6 +30,7 @@ class Bridge:
 
     def sink(self, event: LoopEvent) -> None:
         self._events.append(event)
+        event = event.event if isinstance(event, ForkEvent) else event
         is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
         self._deliver_within(CALM_S if is_growth else SOON_S)
 

@@ -12,6 +12,7 @@ from dirge_py.ui.editor import edit_file_text
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.docked import Answer, DockedPanel
+from dirge_py.ui.transcript.layout import Place
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp
@@ -46,6 +47,7 @@ class QuestionDock:
         self._app = app
         self._guard_s = guard_s
         self._before: Widget | None = None
+        self._has_left_end = False
 
     def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
         return PermissionDialog(requests, self._edit_file, **self._look)
@@ -73,6 +75,7 @@ class QuestionDock:
         await app.mount(panel, before=app.queue)
         panel.refit()
         app.standing_changed()
+        app.call_after_refresh(self._show_plan)
 
     async def take_down(self, panel: DockedPanel[Answer]) -> None:
         app = self._app
@@ -80,10 +83,27 @@ class QuestionDock:
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
         app.screen.remove_class("small-asking", "only-asking")
+        self._leave_plan()
         self._give_focus_back()
         await panel.remove()
         self._give_focus_back()  # What the question had hidden could not have it before.
         app.standing_changed()
+
+    def _show_plan(self) -> None:
+        """A plan that is asked about is read from its beginning, however little room is left."""
+        app = self._app
+        plan, page = app.chronicle.phases.to_read, app.transcript
+        if plan is None or not page.sticks:
+            return
+        row = page.layout_of_blocks.rows.of(plan)
+        if page.layout_of_blocks.top(row) < page.first_line:
+            page.go_to(Place(row, row.gap))
+            self._has_left_end = True
+
+    def _leave_plan(self) -> None:
+        if self._has_left_end:
+            self._has_left_end = False
+            self._app.transcript.go_to_end()
 
     def _give_focus_back(self) -> None:
         """To the list, the search or the reading that the question came upon."""

@@ -50,7 +50,7 @@ class TuiFront:
         app.say(text, tone=tone)
         page = app.transcript
         said = page.layout_of_blocks.rows.last
-        if said is not None and said.lines > page.lines_in_view and not app.talk.is_running:
+        if said is not None and said.lines > page.lines_in_view and not app.talk.is_busy:
             # It is longer than the screen, and is read from its beginning.
             page.go_to(Place(said, 0))
             app.hint(f"{app.keymap.name_of('screen', 'page_down')} reads on.")

@@ -16,6 +16,7 @@ from dirge_py.questions import AnswersTrust
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
+from dirge_py.talk.told import told_besides
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.key_checks import speaks_kitty, unsendable
@@ -236,7 +237,7 @@ class Opening:
         app = self._app
         app.adopt(conversation)
         if conversation.messages:
-            app.chronicle.tell(conversation.messages)
+            app.chronicle.tell(conversation.messages, told_besides(conversation))
             app.say(f"Back in this session, with {conversation.model}, mode {conversation.mode}.")
         else:
             app.transcript.add(

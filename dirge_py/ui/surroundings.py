@@ -23,7 +23,7 @@ from dirge_py.ui.notify import Notifier
 from dirge_py.ui.panels.avatar import Mood, face
 from dirge_py.ui.panels.sections import LeftSide, RightSide, left_lines, right_lines
 from dirge_py.ui.panels.side import MARGIN, SidePanel
-from dirge_py.ui.panels.status import Standing, place_of, standing_of
+from dirge_py.ui.panels.status import Standing, place_of, plan_words, standing_of
 from dirge_py.ui.panels.todos import TodoPanel
 from dirge_py.ui.programs import Programs
 from dirge_py.ui.start import Looks
@@ -69,6 +69,7 @@ class Surroundings:
         self._asking_git: Worker[None] | None = None
         self._run: Run | None = None
         self._was_asking = False
+        self._occupied_since: float | None = None
 
     @property
     def widgets(self) -> "Sequence[SidePanel | TodoPanel]":
@@ -150,7 +151,7 @@ class Surroundings:
                 self.look_at_place()
                 self.look_at_git()
                 took_s = self._app.clock() - self.activity.began
-                if took_s > LONG_RUN_S:
+                if took_s > LONG_RUN_S and conversation.occupant is None:
                     words = "it went wrong" if self.activity.mood == "error" else "it is done"
                     self._call(f"{words}, after {took_s:.0f} s")
 
@@ -189,12 +190,35 @@ class Surroundings:
         app = self._app
         is_asking = app.talk.is_asking
         if is_asking and not self._was_asking:
-            self._call("a question waits")
+            decides = self._is_occupied and not app.talk.is_running
+            self._call("the plan waits for you" if decides else "a question waits")
         self._was_asking = is_asking
+        self._look_at_occupant()
         app.status.tell(self.standing)
         self.todos.tell(self.activity.todos)
         if self.is_shown:
             self._fill()
+
+    @property
+    def _is_occupied(self) -> bool:
+        conversation = self._app.talk.conversation
+        return conversation is not None and conversation.occupant is not None
+
+    def _look_at_occupant(self) -> None:
+        """See to the end of a plan, of which no event tells when it is cut off."""
+        was_since, is_occupied = self._occupied_since, self._is_occupied
+        if is_occupied == (was_since is not None):
+            return
+        self._occupied_since = self._app.clock() if is_occupied else None
+        if was_since is None:
+            return
+        self.activity.plan = None
+        self._app.catch_up()
+        self._app.chronicle.phases.rest()
+        self._app.transcript.redraw()
+        took_s = self._app.clock() - was_since
+        if took_s > LONG_RUN_S:
+            self._call(f"the plan has ended, after {took_s:.0f} s")
 
     @property
     def standing(self) -> Standing:
@@ -220,7 +244,16 @@ class Surroundings:
         return "idle" if state == "ready" and not is_over else mood
 
     def _phase(self) -> str:
-        """What is waited for, and for how long; "" where the state says it all."""
+        """What goes on, or is waited for, and for how long; "" where the state says it all."""
+        phase = self._waiting_for()
+        if self.activity.plan is None or not self._is_occupied:
+            return phase
+        words = plan_words(*self.activity.plan)
+        if self._app.talk.state in ("asking", "interrupting"):
+            return f"{words}, {self._app.talk.state}"
+        return f"{words}, {phase}" if phase else words
+
+    def _waiting_for(self) -> str:
         talk, activity = self._app.talk, self.activity
         if talk.state not in ("working", "compacting") or talk.conversation is None:
             return ""

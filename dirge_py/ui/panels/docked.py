@@ -29,6 +29,9 @@ _LONGEST_GUARD = 5
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
 """What is no answer at any moment, and heard by the app even while a question is open."""
 
+_LOOKING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
+"""What is no answer either: what the question is about may stand above it."""
+
 
 class DockedPanel(Vertical, Generic[Answer], can_focus=True):
     """A question with the keyboard. `answer` is done once the person has decided."""
@@ -51,6 +54,12 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
         """Typed or pasted for the input, while the question had the keyboard."""
 
         text: str
+
+    @dataclass
+    class Wants(Message):
+        """A key asked for something that is done to the transcript; `action` as in the keymap."""
+
+        action: str
 
     def __init__(self, *, ink: Ink, keymap: Keymap, guard_s: float) -> None:
         super().__init__(id="question")
@@ -131,6 +140,9 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
             return
         event.stop()
         event.prevent_default()
+        if found is not None and found in _LOOKING:
+            self.post_message(self.Wants(found[1]))
+            return
         action = found[1] if found else ""
         is_over = self.answer.done()
         if is_over or (not self.is_open and action != "deny_and_stop"):

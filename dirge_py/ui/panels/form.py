@@ -183,8 +183,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
                 if 0 <= at <= self._reached:
                     self._show(at)
             case "page_up" | "page_down":
-                page = max(1, self._body.size.height - 1)
-                self._body.move(-page if action == "page_up" else page)
+                self._page(action)
             case "close":
                 self.settle(None)
             case "deny_and_stop":
@@ -224,6 +223,15 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         self._now.cursor = (self._now.cursor + step) % self._now.rows
         self._body.repaint()
         self._body.show(*self._lines[self._now.cursor])
+
+    def _page(self, action: str) -> None:
+        """Scroll the question, or where all of it is seen, what stands above it."""
+        height = self._body.size.height
+        if self._body.virtual_size.height <= height:
+            self.post_message(self.Wants(action))
+        else:
+            page = max(1, height - 1)
+            self._body.move(-page if action == "page_up" else page)
 
     def _toggle(self) -> None:
         now = self._now

@@ -12,6 +12,7 @@ from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.hint import fitted
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
+_MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
 _MOST_ROWS = 4
 _LOW_SCREEN = 6
 """Rows up to which there is no hint."""
@@ -59,7 +60,6 @@ class QueuePanel(Widget, can_focus=False):
         return [*lines, [(fitted(self._hint, width), self._ink.dim)]] if has_hint else lines
 
     def _line(self, waiting: Waiting, width: int) -> Line:
-        is_steering = waiting.kind == "steering"
-        mark = "↳ steers next: " if is_steering else "⧗ when done: "
-        style = self._ink.warning if is_steering else self._ink.accent
+        mark = _MARKS.get(waiting.kind, "⧗ when done: ")
+        style = self._ink.warning if waiting.kind == "steering" else self._ink.accent
         return [(mark, style), (clip(clean(waiting.text), width - len(mark)), self._ink.text)]

@@ -14,6 +14,7 @@ from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
 from dirge_py.messages import Usage
+from dirge_py.plan_events import PhaseName
 from dirge_py.ui.bounds import Bounds
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.gauge import Gauge
@@ -97,6 +98,20 @@ def standing_of(
         tokens=tokens,
         most_tokens=most_tokens,
     )
+
+
+_DOING: dict[PhaseName, str] = {
+    "explore": "exploring",
+    "plan": "planning",
+    "implement": "implementing",
+    "review": "reviewing",
+}
+
+
+def plan_words(phase: PhaseName, step: int) -> str:
+    """As `plan 4/4 · reviewing`, with the cycle from the second one on."""
+    again = f", cycle {step}" if step > 1 else ""
+    return f"plan {list(_DOING).index(phase) + 1}/{len(_DOING)} · {_DOING[phase]}{again}"
 
 
 def _nearest_bound(bounds: Bounds, used: Usage) -> tuple[int, int | None]:

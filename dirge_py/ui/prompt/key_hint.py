@@ -23,11 +23,12 @@ def _of_the_run(app: "DirgeApp") -> list[str]:
     name = app.keymap.name_of
     if app.talk.state == "compacting":
         return [f"{name('screen', 'interrupt')} interrupts"]
-    if not app.talk.is_running or app.talk.is_asking:
+    if not app.talk.is_busy or app.talk.is_asking:
         return []
+    is_between = not app.talk.is_running
     verbs: dict[tuple[Scope, str], str] = {
-        ("screen", "interrupt"): "interrupts",
-        ("composer", "submit"): "steers",
+        ("screen", "interrupt"): "stops the plan" if is_between else "interrupts",
+        ("composer", "submit"): "keeps it for the next run" if is_between else "steers",
         ("composer", "queue"): "queues for after",
     }
     if app.talk.waiting and not app.composer.text:
