@@ -21,7 +21,6 @@ from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import (
-    Anchors,
     Effect,
     Mode,
     PolicySet,
@@ -31,7 +30,7 @@ from dirge_py.permission.rules import (
     parse_rule,
     permits,
 )
-from dirge_py.permission.searches import files_beneath, fixed_part
+from dirge_py.permission.searches import files_beneath, starts_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,8 +59,10 @@ class Gate:
         self._home = os.path.realpath(os.fspath(home or Path.home()))
         self._state = _both_spellings(state_dirs)
         self._outputs = _both_spellings(own_output_dirs)
-        folders = dict.fromkeys((workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots))
-        self._policy = replace(policy, anchors=Anchors(folders=tuple(folders), home=self._home))
+        own = (workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots)
+        folders = tuple(dict.fromkeys((*own, *policy.anchors.folders)))
+        anchors = replace(policy.anchors, folders=folders, home=self._home)
+        self._policy = replace(policy, anchors=anchors)
 
     @property
     def mode(self) -> Mode:
@@ -278,7 +279,7 @@ class Gate:
             return any(forbids(rule, fact, policy.anchors) for rule in rules)
 
         patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
-        starts = list(dict.fromkeys(map(fixed_part, patterns)))
+        starts = starts_of(patterns, policy.anchors.copies)
         found = files_beneath(folder, starts, is_kept)
         return None if found is None else [self._place(path) for path in found]
 

@@ -44,10 +44,24 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchors:
-    """What paths in rules are relative to: folders (the start folder and the roots), and home."""
+    """What paths in rules are relative to: folders (the start folder and the roots), and home.
+
+    `copies` are pairs of a folder and another that it is a copy of, both physical: what rules say
+    of a path in the one holds for the same path in the other.
+    """
 
     folders: tuple[str, ...] = ()
     home: str = ""
+    copies: tuple[tuple[str, str], ...] = ()
+
+    def spellings(self, path: str) -> tuple[str, ...]:
+        """The path, and what it is a copy of."""
+        originals = (
+            original + path[len(copy) :]
+            for copy, original in self.copies
+            if path == copy or path.startswith(copy + "/")
+        )
+        return (path, *originals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +186,8 @@ def _covers_path(
     return any(
         match_path(regex, path, is_strict=is_strict)
         for regex in _regexes(pattern, anchors)
-        for path in dict.fromkeys(spellings)
+        for spelling in dict.fromkeys(spellings)
+        for path in anchors.spellings(spelling)
     )
 
 

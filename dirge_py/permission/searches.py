@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from dirge_py.permission.facts import Place
@@ -61,6 +61,21 @@ def fixed_part(pattern: str) -> str:
     """The folder or file that an absolute pattern begins with, before its first wildcard."""
     names = takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))
     return "/".join(names) or "/"
+
+
+def starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
+    """Where to begin a search for what the absolute patterns match, also in copies of folders.
+
+    `copies` are pairs of the copy and the original.
+    """
+    fixed = list(dict.fromkeys(map(fixed_part, patterns)))
+    in_copies = [
+        copy + deeper[len(original) :]
+        for part in fixed
+        for copy, original in copies
+        if (deeper := _deeper(original, part))
+    ]
+    return list(dict.fromkeys((*fixed, *in_copies)))
 
 
 def _deeper(one: str, other: str) -> str:

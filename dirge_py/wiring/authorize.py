@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Literal
 
@@ -76,6 +77,26 @@ class Authorizer:
         self._judge_effect = judge_effect
         self._guard = LoopGuard(loop_guard)
         self._held = Held()
+        self._distrusted: Sequence[str] = ()
+
+    def elsewhere(
+        self,
+        gate: Gate,
+        workspace: Workspace,
+        runner: Runner,
+        *,
+        cwd: str,
+        distrusted: Sequence[str],
+    ) -> "Authorizer":
+        """One for a fork that works elsewhere; what is granted there is kept by its gate alone.
+
+        Programs are not taken from the folders `distrusted` either, when nobody was asked.
+        """
+        own = copy(self)
+        own._gate, own._workspace, own._runner, own._cwd = gate, workspace, runner, cwd
+        own._on_grant, own._keep_rules = lambda rule: None, None
+        own._held, own._distrusted = Held(), tuple(distrusted)
+        return own
 
     def bundle(self) -> Bundle:
         return Bundle(name="permission", before_tool_call=self._before)
@@ -255,7 +276,8 @@ class Authorizer:
         environment: Mapping[str, str] = {}
         if decision.plan is not None:
             # It was judged by the names of its programs: none may be found in the workspace.
-            path = outside(os.environ.get("PATH", os.defpath), self._workspace.roots)
+            roots = (*self._workspace.roots, *self._distrusted)
+            path = outside(os.environ.get("PATH", os.defpath), roots)
             environment = {**GIT_HARDENING, "PATH": path}
         self._runner.prepare(call_id, environment, self._permits(decision))
 

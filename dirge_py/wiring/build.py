@@ -17,7 +17,6 @@ from dirge_py.events import Sink
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import Parts, PromptCheck, Relay
-from dirge_py.permission.judging import judging_with
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.providers.client import HttpClient
 from dirge_py.questions import Asker
@@ -28,6 +27,7 @@ from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
+from dirge_py.wiring.authorizing import authorizer_of
 from dirge_py.wiring.context_view import (
     ContextParts,
     context_parts,
@@ -39,7 +39,7 @@ from dirge_py.wiring.context_view import (
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.explain import Explainer
-from dirge_py.wiring.forks import Forks
+from dirge_py.wiring.forks import Forks, Parent
 from dirge_py.wiring.gates import GateServices, shown_diff
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
@@ -52,10 +52,8 @@ from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plan import plan_terms, stands
 from dirge_py.wiring.plugins import load_plugins
 from dirge_py.wiring.prompt import SystemPrompt
-from dirge_py.wiring.remote_answers import RemotelyAnswered
 from dirge_py.wiring.restoring import plan_left, queued_again, restore
 from dirge_py.wiring.room import Room, Site, open_room
-from dirge_py.wiring.rules import rule_keeper
 from dirge_py.wiring.scrub import scrub
 from dirge_py.wiring.sessions import changes_since, open_store, refuse_to_send, typed_dir
 from dirge_py.wiring.uncommitted import uncommitted
@@ -171,7 +169,8 @@ class _Site:
     def _parts(self, room: Room) -> Parts:
         loaded, recorder = room.loaded, room.recorder
         model, thinking = self._model(room)
-        guards = self._guards(room, model)
+        authorizer, guards = self._guards(room, model)
+        forks = self._forks(room, guards, authorizer)
         log = self._log(recorder)
         return Parts(
             cwd=self.cwd,
@@ -209,7 +208,8 @@ class _Site:
             prompts=self.prompt.prompts,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
-            for_fork=Forks(guards, self.workshop, room.folders).make,
+            for_fork=forks.make,
+            tree=forks.tree,
             durable=room.durable,
             plan_terms=plan_terms(self.config),
             memory=self.memory,
@@ -218,6 +218,7 @@ class _Site:
             sinks=self._sinks(room, guards, log),
             before_close=[taking.aclose for taking in room.run_snapshots],
             on_close=(
+                forks.aclose,
                 self.plugins.aclose,
                 *self.on_close,
                 guards.context.close,
@@ -278,7 +279,25 @@ class _Site:
             *self.plugins.notices,
         )
 
-    def _guards(self, room: Room, model: str) -> Guards:
+    def _forks(self, room: Room, guards: Guards, authorizer: Authorizer) -> Forks:
+        return Forks(
+            Parent(
+                config=self.config,
+                options=self.options,
+                cwd=self.cwd,
+                machine=self.machine,
+                workshop=self.workshop,
+                folders=room.folders,
+                prompt=self.prompt,
+                gate=room.gate,
+                guards=guards,
+                authorizer=authorizer,
+                asker=self.asker,
+                notify=self.late_notices.append,
+            )
+        )
+
+    def _guards(self, room: Room, model: str) -> tuple[Authorizer, Guards]:
         """Who decides in the runs of this conversation."""
         config, gate = self.config, room.gate
         spending = Spending()
@@ -288,6 +307,9 @@ class _Site:
             tell=self.relay,
             spent=spending.add,
             redact=self.redactor.redact,
+        )
+        authorizer = authorizer_of(
+            config, room, judges, machine=self.machine, asker=self.asker, cwd=str(self.cwd)
         )
         parts = GuardParts(
             config=config,
@@ -317,31 +339,9 @@ class _Site:
             snapshots=[taking.bundle() for taking in room.run_snapshots],
             touched=partial(TouchedFolders, self.prompt.instructions, self.late_notices.append),
             on_run=self.prompt.begin_run,
-            last=[scrub(self.redactor.redact), self._authorizer(room, judges).bundle()],
+            last=[scrub(self.redactor.redact), authorizer.bundle()],
         )
-        return Guards(parts, model=model)
-
-    def _authorizer(self, room: Room, judges: Judges) -> Authorizer:
-        config, recorder = self.config, room.recorder
-        approve = judges.judge("approve") if usable_model(config, "approve") else None
-        return Authorizer(
-            gate=room.gate,
-            asker=self._answering(room),
-            workspace=self.workspace,
-            runner=self.runner,
-            cwd=str(self.cwd),
-            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-            keep_rules=rule_keeper(config),
-            loop_guard=config.permission.loop_guard,
-            judge=judging_with(approve) if approve is not None else None,
-            judge_effect=config.permission.judge,
-        )
-
-    def _answering(self, room: Room) -> Asker:
-        """Who is asked about calls."""
-        if not self.config.permission.remote or room.recorder is None:
-            return self.asker
-        return RemotelyAnswered(self.asker, room.durable, room.recorder.note)
+        return authorizer, Guards(parts, model=model)
 
     def _context(self, room: Room, judges: Judges) -> ContextParts:
         config, recorder = self.config, room.recorder

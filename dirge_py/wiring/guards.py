@@ -17,6 +17,7 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.calls import Interceptor, ToolValidator
 from dirge_py.config.schema import Config
+from dirge_py.context.restore import ReadFile
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.parts import RunSettings
@@ -33,7 +34,7 @@ class GuardParts:
     """What the guards of one conversation are made of.
 
     `write_ahead` and `snapshots` are only for runs that are recorded. `last` are the bundles that
-    nothing comes after: secrets are taken out, then permission has its word.
+    nothing comes after: secrets are taken out, then, as the last of them, permission has its word.
     `touched` makes what tells of folders, once a conversation; `on_run` hears of each run that a
     prompt opens.
     """
@@ -52,6 +53,16 @@ class GuardParts:
     last: Sequence[Bundle] = ()
     touched: Callable[[], TouchedFolders]
     on_run: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPlace:
+    """What the guards of a fork have of their own that works elsewhere, or may do less there."""
+
+    permission: Bundle
+    validate: ToolValidator
+    read_file: ReadFile
+    reread: Callable[[Sequence[str]], str]
 
 
 class Guards:
@@ -81,10 +92,17 @@ class Guards:
         self._storm.note_compaction()
         self._touched.forget()
 
-    def for_fork(self, model: str) -> "Guards":
-        """Guards for a conversation that was forked off: its own memory, and no gates."""
+    def for_fork(self, model: str, place: ForkPlace | None = None) -> "Guards":
+        """Guards for a conversation that was forked off: its own memory, and no gates.
+
+        `place` is what differs where it works elsewhere.
+        """
         services = replace(self._parts.gates, depth=DepthTracker())
         parts = replace(self._parts, context=for_fork(self._parts.context), gates=services)
+        if place is not None:
+            context = replace(parts.context, read_file=place.read_file, reread=place.reread)
+            last = (*parts.last[:-1], place.permission)
+            parts = replace(parts, context=context, last=last, validate=place.validate)
         return Guards(parts, model=model, is_fork=True)
 
     def configure(self, run: RunSettings) -> LoopConfig:

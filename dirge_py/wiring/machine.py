@@ -52,6 +52,7 @@ class Machine:
             for name in passed_on.refused
         ]
         launcher = self._sandbox.launcher if self._sandbox is not None else None
+        self.environment = passed_on
         self.runner = Runner(passed_on, launcher)
         if launcher is None:
             # A sandbox shows commands no process of ours, and must itself be handed things by us.

@@ -3,6 +3,7 @@
 import datetime
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Protocol
 
@@ -65,6 +66,12 @@ class SystemPrompt:
     def project_files(self) -> ProjectFiles:
         """Those that are sent."""
         return self.instructions.files
+
+    def at(self, cwd: Path) -> "SystemPrompt":
+        """The same for work in another folder, such as a copy of this one."""
+        moved = copy(self)
+        moved._cwd = cwd
+        return moved
 
     def begin_run(self) -> None:
         """Let the text that is asked for next say what is remembered then, for the whole run."""

@@ -14,13 +14,15 @@ from dirge_py.lib.home_path import from_home
 from dirge_py.lib.late import late
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.gate import Gate
-from dirge_py.permission.rules import PolicySet, Rule, make_rule, parse_rule
+from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_rule
 from dirge_py.wiring.options import BuildOptions
 
 if TYPE_CHECKING:
     from dirge_py.config.edit import save_rules
 else:
     save_rules = late("dirge_py.config.edit", "save_rules")
+
+_NO_ANCHORS = Anchors()
 
 
 def open_gate(
@@ -32,11 +34,14 @@ def open_gate(
     is_sandboxed: bool = False,
     project_rules: Sequence[Rule] = (),
     denied_tools: Mapping[str, str] | None = None,
+    anchors: Anchors = _NO_ANCHORS,
+    make: Callable[..., Gate] = Gate,
 ) -> Gate:
     """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
 
     `is_sandboxed`: commands run in a sandbox that was seen to work. `project_rules` are those of a
-    trusted project; `denied_tools` are tools that are switched off, with what did it.
+    trusted project; `denied_tools` are tools that are switched off, with what did it. `anchors` are
+    further ones, and `make` makes the gate where it is of another kind.
 
     Raises:
         UsageError: a flag holds no rule.
@@ -44,13 +49,14 @@ def open_gate(
     """
     _refuse_allowing(project_rules)
     environment = config.origin.environment
-    gate = Gate(
+    gate = make(
         workspace,
         PolicySet(
             rules=_rules(config, options),
             project_rules=tuple(project_rules),
             mode=config.permission.mode,
             is_sandboxed=is_sandboxed,
+            anchors=anchors,
         ),
         state_dirs=[state_dir(environment), config_dir(environment) / "keys", *_key_files(config)],
         own_output_dirs=[output_dir] if output_dir is not None else [],

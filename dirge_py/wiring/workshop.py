@@ -5,22 +5,25 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.calls import LoopTool
 from dirge_py.config.schema import Config
 from dirge_py.files.assets import AssetStore
+from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
 from dirge_py.questions import AnswersForms, Asker
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
-from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.plugins import Plugins, plugin_tools
 from dirge_py.wiring.toolset import chosen_tools
+from dirge_py.wiring.web_access import WebAccess
 
 if TYPE_CHECKING:
     from dirge_py.semantic.syntax import check_syntax
@@ -53,6 +56,19 @@ def temporary_folders(undo: ExitStack) -> tuple[Folders, Callable[[], None]]:
     return Folders(assets=folder / "assets", output=folder / "output"), remove
 
 
+class Workplace(Protocol):
+    """Where tools work: folders, commands, the way to the web."""
+
+    @property
+    def workspace(self) -> Workspace: ...
+    @property
+    def runner(self) -> Runner: ...
+    @property
+    def shells(self) -> Shells: ...
+    @property
+    def web(self) -> WebAccess: ...
+
+
 class Workshop:
     """Makes tools ready for the loop: the built-in ones, those of plugins, and any that come."""
 
@@ -61,7 +77,7 @@ class Workshop:
         config: Config,
         *,
         cwd: Path,
-        machine: Machine,
+        machine: Workplace,
         asker: Asker,
         plugins: Plugins,
         memory: MemoryProvider | None = None,
@@ -72,6 +88,17 @@ class Workshop:
         self._asker = asker
         self._plugins = plugins
         self._memory = memory
+
+    def moved(self, machine: Workplace, *, cwd: Path) -> "Workshop":
+        """One that makes the same tools for another place."""
+        return Workshop(
+            self._config,
+            cwd=cwd,
+            machine=machine,
+            asker=self._asker,
+            plugins=self._plugins,
+            memory=self._memory,
+        )
 
     def toolbox(self, folders: Folders, todo: TodoList) -> Toolbox:
         """The tools that settings, flags and plugins leave."""

@@ -1,0 +1,142 @@
+"""What many files hold, as one hash; a second look reads only those that may have changed."""
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
+
+_CHUNK_BYTES = 1 << 20
+_RACY_NS = 2_000_000_000
+"""A file changed so shortly before it was read may be changed again within one tick of the clock
+that its times are taken from; on some file systems that is two seconds."""
+
+_Stamp = tuple[int, int, int, int]
+
+
+@dataclass(slots=True)
+class Hashed:
+    """SHA-256 by relative path; `unread` are files that are there and cannot be read."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def sha256(self) -> str:
+        return sha256_of_files(self.files)
+
+
+class TreeHash:
+    """Hashes files below the folder `root`. One thread at a time.
+
+    A file counts with its path, its content, and whether it may be executed; a link with where it
+    points. It follows no link, of a folder on the way neither, and passes over all that is neither
+    file nor link.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known: dict[str, tuple[_Stamp, str]] = {}
+
+    def read(self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False) -> Hashed:
+        """Those of `paths` (relative, with `/`) that are there. Blocks.
+
+        Raises:
+            OSError: the folder cannot be opened.
+        """
+        hashed, known = Hashed(), {}
+        folders: dict[str, bool] = {"": True}
+        anchor = open_folder_handle(self._root)
+        try:
+            for path in sorted(set(paths)):
+                if is_stopped():
+                    break
+                if not self._is_within(os.path.dirname(path), folders):
+                    continue
+                found = self._digest(anchor, path, hashed)
+                if found is None:
+                    continue
+                stamp, digest = found
+                hashed.files[path] = digest
+                if stamp is not None:
+                    known[path] = (stamp, digest)
+        finally:
+            os.close(anchor)
+        self._known = known
+        return hashed
+
+    def _is_within(self, folder: str, folders: dict[str, bool]) -> bool:
+        """Whether the way to `folder` leads over no link."""
+        if folder not in folders:
+            folders[folder] = self._is_within(os.path.dirname(folder), folders) and _is_folder(
+                f"{self._root}/{folder}"
+            )
+        return folders[folder]
+
+    def _digest(self, anchor: int, path: str, hashed: Hashed) -> tuple[_Stamp | None, str] | None:
+        """The hash, with the stamp that it can be known by again; None if nothing is there."""
+        full = f"{self._root}/{path}"
+        try:
+            status = os.lstat(full)
+            if stat.S_ISLNK(status.st_mode):
+                return None, _of_link(os.readlink(full))
+        except (OSError, ValueError):
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        known = self._known.get(path)
+        if known is not None and known[0] == _stamp_of(status):
+            return known
+        try:
+            return _of_file(anchor, path)
+        except OSError:
+            hashed.unread.append(path)
+            return None
+
+
+def sha256_of_files(files: Mapping[str, str]) -> str:
+    """One hash of all, whatever their order."""
+    whole = hashlib.sha256()
+    for path in sorted(files):
+        whole.update(os.fsencode(path) + b"\0" + files[path].encode() + b"\n")
+    return whole.hexdigest()
+
+
+def _of_link(target: str) -> str:
+    return hashlib.sha256(b"link\0" + os.fsencode(target)).hexdigest()
+
+
+def _of_file(anchor: int, path: str) -> tuple[_Stamp | None, str]:
+    """
+    Raises:
+        OSError: it cannot be read, or is a link by now.
+    """
+    began_ns = time.time_ns()
+    descriptor = open_beneath(anchor, path, FILE)
+    with open(descriptor, "rb", buffering=0) as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file any more")
+        kind = b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
+        content = hashlib.sha256(kind)
+        while chunk := stream.read(_CHUNK_BYTES):
+            content.update(chunk)
+        stamp = _stamp_of(status)
+        is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - _RACY_NS
+        is_same = stamp == _stamp_of(os.fstat(descriptor))
+    return (stamp if is_settled and is_same else None), content.hexdigest()
+
+
+def _stamp_of(status: os.stat_result) -> _Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False

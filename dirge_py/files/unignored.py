@@ -1,0 +1,123 @@
+"""What stands below a folder and is not ignored, where no git can be asked.
+
+Links and hidden files count, too. Folders of installed dependencies are told apart, and not looked
+into.
+"""
+
+import importlib
+import os
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.files.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from dirge_py.files.ignore import Rules
+
+_DEPENDENCIES = frozenset(
+    (
+        "node_modules", "bower_components", "jspm_packages", ".venv", "venv", "vendor", ".bundle",
+        "Pods", "Carthage", "deps", "_opam", "__pypackages__", ".pixi", ".yarn",
+    )
+)  # fmt: skip
+_NEVER_OURS = frozenset(("node_modules", "bower_components", "jspm_packages", "__pypackages__"))
+_IGNORE_FILE_LIMIT = 1 << 20
+
+
+@dataclass(slots=True)
+class Listing:
+    """`paths` are relative, of files and links; `dependencies` are folders, `closed` unreadable."""
+
+    paths: list[str] = field(default_factory=list)
+    dependencies: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+
+def is_dependency_folder(path: str) -> bool:
+    """Whether an ignored folder of this name holds what was installed and is not made here."""
+    return os.path.basename(path.rstrip("/")) in _DEPENDENCIES or _is_environment(path)
+
+
+def list_unignored(
+    root: str,
+    *,
+    below: str = "",
+    most: int,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Listing:
+    """What stands below `root`/`below`; paths count from `root`. No link is followed. Blocks.
+
+    Ends at `most` paths, or once it is stopped.
+    """
+    listing = Listing()
+    waiting: list[tuple[str, Sequence[Rules]]] = [(below.rstrip("/"), ())]
+    while waiting and len(listing.paths) < most and not is_stopped():
+        folder, rules = waiting.pop()
+        waiting += reversed(_look_into(root, folder, rules, listing))
+    return listing
+
+
+def _look_into(
+    root: str, folder: str, inherited: Sequence["Rules"], listing: Listing
+) -> list[tuple[str, Sequence["Rules"]]]:
+    real = os.path.join(root, folder).rstrip("/")
+    inner: list[tuple[str, Sequence[Rules]]] = []
+    try:
+        with os.scandir(real) as scanned:
+            entries = sorted(scanned, key=lambda entry: entry.name)
+    except OSError:
+        listing.closed.append(folder)
+        return []
+    rules = _rules_within(real, {entry.name for entry in entries}, inherited)
+    for entry in entries:
+        if entry.name == ".git":
+            continue
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        is_ignored = _is_ignored(f"{real}/{entry.name}", rules, is_folder=is_folder)
+        if is_folder and _holds_dependencies(entry, is_ignored=is_ignored):
+            listing.dependencies.append(path)
+        elif is_folder and not is_ignored:
+            inner.append((path, rules))
+        elif not is_ignored:
+            listing.paths.append(path)
+    return inner
+
+
+def _holds_dependencies(entry: "os.DirEntry[str]", *, is_ignored: bool) -> bool:
+    if entry.name in _NEVER_OURS or _is_environment(entry.path):
+        return True
+    return is_ignored and entry.name in _DEPENDENCIES
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
+
+
+def _is_ignored(real: str, rules: Sequence["Rules"], *, is_folder: bool) -> bool:
+    for each in reversed(rules):
+        verdict = each.verdict(real + "/" if is_folder else real)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _rules_within(real: str, names: Set[str], inherited: Sequence["Rules"]) -> Sequence["Rules"]:
+    """The rules that hold in a folder; a repository inside another starts afresh."""
+    rules = [] if ".git" in names else list(inherited)
+    for name in (".git/info/exclude", ".gitignore"):
+        if name.partition("/")[0] in names:
+            rules += _rules_from(real, name)
+    return rules
+
+
+def _rules_from(real: str, name: str) -> list["Rules"]:
+    try:
+        content = read_regular(Path(real, name), _IGNORE_FILE_LIMIT, follow=False)
+    except OSError:
+        return []
+    # pathspec takes 35 ms to import; most folders do without.
+    parse: Callable[[str, bytes], Rules] = importlib.import_module("dirge_py.files.ignore").parse
+    return [parse(real, content)]

@@ -1,0 +1,33 @@
+"""Who judges the calls of one conversation, and whom it asks, from the settings."""
+
+from dirge_py.config.schema import Config
+from dirge_py.permission.judging import judging_with
+from dirge_py.questions import Asker
+from dirge_py.wiring.authorize import Authorizer
+from dirge_py.wiring.judges import Judges, usable_model
+from dirge_py.wiring.machine import Machine
+from dirge_py.wiring.remote_answers import RemotelyAnswered
+from dirge_py.wiring.room import Room
+from dirge_py.wiring.rules import rule_keeper
+
+
+def authorizer_of(
+    config: Config, room: Room, judges: Judges, *, machine: Machine, asker: Asker, cwd: str
+) -> Authorizer:
+    """The one for a conversation in `room`, whose person is `asker`."""
+    recorder = room.recorder
+    if config.permission.remote and recorder is not None:
+        asker = RemotelyAnswered(asker, room.durable, recorder.note)
+    approve = judges.judge("approve") if usable_model(config, "approve") else None
+    return Authorizer(
+        gate=room.gate,
+        asker=asker,
+        workspace=machine.workspace,
+        runner=machine.runner,
+        cwd=cwd,
+        on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+        keep_rules=rule_keeper(config),
+        loop_guard=config.permission.loop_guard,
+        judge=judging_with(approve) if approve is not None else None,
+        judge_effect=config.permission.judge,
+    )

@@ -1,0 +1,89 @@
+"""The rooms that forks work in: the project's own folder to look at, or a copy of it to work in."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.parts import ForkParts
+from dirge_py.permission.room_gate import RoomGate
+from dirge_py.permission.rules import Rule
+from dirge_py.processes.sandbox.room import Sandbox
+from dirge_py.wiring.fork_place import Furnishing, fork_in
+from dirge_py.wiring.fork_sandbox import Unconfined, open_fork_sandbox
+from dirge_py.wiring.forks import Parent
+from dirge_py.wiring.rules import open_gate
+from dirge_py.wiring.tree import TreeReader
+
+
+class Rooms:
+    """Makes the rooms of one conversation's forks."""
+
+    def __init__(self, parent: Parent, tree: TreeReader) -> None:
+        self._parent = parent
+        self._tree = tree
+        self._granted: list[Rule] = []
+        self._open: set[AsyncExitStack] = set()
+
+    async def aclose(self) -> None:
+        """Let go of the rooms whose forks were not closed."""
+        while self._open:
+            await self._open.pop().aclose()
+
+    async def read_only(self, model: str) -> ForkParts:
+        """The parent's folder, to look at."""
+        return await self._opened(self._to_look, model)
+
+    async def _opened(
+        self, furnish: Callable[[AsyncExitStack], Awaitable[Furnishing]], model: str
+    ) -> ForkParts:
+        async with AsyncExitStack() as undo:
+            place = await furnish(undo)
+            made = fork_in(self._parent, place, model, undo)
+            kept = undo.pop_all()
+        self._open.add(kept)
+
+        async def close() -> None:
+            self._open.discard(kept)
+            await kept.aclose()
+
+        return replace(made, on_close=(close,))
+
+    async def _to_look(self, undo: AsyncExitStack) -> Furnishing:
+        parent = self._parent
+        workspace = Workspace(parent.machine.workspace.roots, parent.cwd)
+        undo.callback(workspace.close)
+        gate = open_gate(
+            parent.config,
+            parent.options,
+            workspace,
+            parent.folders.output,
+            project_rules=parent.options.project_rules,
+            make=partial(RoomGate, parent=parent.gate, granted=[], only_looks=True),
+        )
+        sandbox = await self._sandbox((), undo)
+        if isinstance(sandbox, Sandbox):
+            shut_in = f"read-only: {sandbox.kind}"
+        else:
+            shut_in = f"{sandbox.reason}: only commands that look"
+        return Furnishing(
+            cwd=parent.cwd,
+            workspace=workspace,
+            gate=gate,
+            sandbox=sandbox,
+            shut_in=shut_in,
+            prompt=parent.prompt,
+            tree=self._tree,
+        )
+
+    async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | Unconfined:
+        parent = self._parent
+        project, workspace = self._tree.project.root, parent.machine.workspace
+        found = await asyncio.to_thread(
+            open_fork_sandbox, parent.config, workspace, project=project, writable=writable
+        )
+        if isinstance(found, Sandbox):
+            undo.callback(found.close)
+        return found

@@ -1,0 +1,265 @@
+"""Which files a project has: those that are not ignored, as git would list them."""
+
+import asyncio
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TypeVar
+
+from dirge_py.config.paths import config_dir, state_dir
+from dirge_py.config.schema import Config
+from dirge_py.errors import FileError
+from dirge_py.files.git_copy import make_git_folder
+from dirge_py.files.resolve import is_beneath
+from dirge_py.files.unignored import is_dependency_folder, list_unignored
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.git_config import setting
+from dirge_py.permission.git_settings import Unreadable
+from dirge_py.processes.sandbox.repository import repository_of
+from dirge_py.session.names import project_root
+from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
+from dirge_py.session.snapshots.ignoring import ignore_options, personal_excludes, project_git
+from dirge_py.wiring.authorize import outside
+
+MOST_FILES = 100_000
+_LIST_S = 60.0
+
+_OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|old)")
+_LINK = "160000"
+_PLAIN_SETTINGS = (
+    "core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.symlinks",
+    "core.precomposeunicode", "extensions.objectformat", "user.name", "user.email",
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitPlaces:
+    """The git folder of a work tree, and what its work trees share; they may be the same.
+
+    `settings` are those of its settings that run nothing and say how files are written.
+    """
+
+    git_dir: Path
+    common: Path
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Relative paths: `files` and links, ignored folders of `dependencies`, `closed` folders."""
+
+    files: Sequence[str]
+    dependencies: Sequence[str] = ()
+    closed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The project that somebody works in from the folder `cwd`; `root` is where its paths begin.
+
+    That is the git work tree around it. The work tree of a whole home folder is no project: then
+    it is `cwd` alone. `own` are folders of ours, which are never a part of it.
+    """
+
+    root: str
+    cwd: str
+    git: Git
+    own: Sequence[str] = ()
+    _personal: list[Path | None] = field(default_factory=list)
+
+    def git_places(self) -> GitPlaces | None:
+        """None where there is no repository, or a kind that cannot be read by hand.
+
+        Nothing is run. A `.git` file is followed only to where git made a place for this folder.
+        """
+        found, repository = project_git(self.root), repository_of(self.root)
+        if found.git_dir is None or found.exclude is None or repository is None:
+            return None
+        common = found.exclude.parent.parent
+        real = [os.path.realpath(place) for place in (found.git_dir, common)]
+        if repository.top != self.root or not all(
+            is_beneath(one, repository.places) for one in real
+        ):
+            return None
+        settings = {}
+        try:
+            if setting(real[1], "extensions.refstorage"):
+                return None
+            settings = {key: setting(real[1], key) for key in _PLAIN_SETTINGS}
+        except (OSError, Unreadable, UnicodeError):
+            return None
+        return GitPlaces(
+            git_dir=Path(real[0]),
+            common=Path(real[1]),
+            settings={key: value for key, value in settings.items() if value},
+        )
+
+    async def files(self, *, dependencies: bool = False) -> Listed:
+        """What is not ignored, and on request the folders of dependencies that are.
+
+        Raises:
+            FileError: there are too many, or listing them takes too long.
+        """
+        listed = await self._by_git(dependencies=dependencies)
+        if listed is None:
+            listed = await in_thread(self._walked)
+        elif self._is_elsewhere(listed):
+            # Whoever works in an ignored folder means it.
+            more = await in_thread(lambda stopped: self._walked(stopped, self._inner))
+            listed = Listed(
+                files=[*listed.files, *more.files],
+                dependencies=[*listed.dependencies, *more.dependencies],
+                closed=more.closed,
+            )
+        if len(listed.files) >= MOST_FILES:
+            raise FileError(
+                f"{self.root} has more than {MOST_FILES:,} files.",
+                hint="Have git ignore what is made or downloaded there.",
+            )
+        return listed
+
+    @property
+    def _inner(self) -> str:
+        return "" if self.cwd == self.root else os.path.relpath(self.cwd, self.root)
+
+    def _is_elsewhere(self, listed: Listed) -> bool:
+        inner = self._inner
+        return bool(inner) and not any(path.startswith(f"{inner}/") for path in listed.files)
+
+    def _walked(self, is_stopped: Callable[[], bool], below: str = "") -> Listed:
+        found = list_unignored(self.root, below=below, most=MOST_FILES, is_stopped=is_stopped)
+        return Listed(
+            files=[path for path in found.paths if self._is_of_it(path)],
+            dependencies=found.dependencies,
+            closed=found.closed,
+        )
+
+    async def _by_git(self, *, dependencies: bool) -> Listed | None:
+        """What git says; None where it has nothing to say.
+
+        It is asked about a git folder of ours, so nothing that the project brought acts.
+        """
+        places = await asyncio.to_thread(self.git_places)
+        if places is None or not self.git.program:
+            return None
+        with tempfile.TemporaryDirectory(prefix="dirge-list-") as name:
+            scratch = Path(name)
+            try:
+                await asyncio.to_thread(
+                    make_git_folder,
+                    scratch / "git",
+                    places.git_dir,
+                    places.common,
+                    settings=places.settings,
+                )
+                held, others, ignored = await self._ask_git(places, scratch, dependencies)
+            except GitFailed as error:
+                if not error.timed_out:
+                    return None
+                raise FileError(f"Listing the files of {self.root} took too long.") from error
+            except OSError:
+                return None
+        return await in_thread(lambda stopped: self._sorted_out(held, others, ignored, stopped))
+
+    async def _ask_git(
+        self, places: GitPlaces, scratch: Path, dependencies: bool
+    ) -> tuple[bytes, bytes, bytes]:
+        if not self._personal:
+            found = await personal_excludes(self.git, project_git(self.root), scratch / "personal")
+            self._personal.append(found)
+        rules = ignore_options(
+            own_folder="", files=(self._personal[0], places.common / "info/exclude")
+        )
+        held, others, ignored = (scratch / name for name in ("held", "others", "ignored"))
+        commands = [
+            self.git.command("ls-files", "-z", "--stage", stdout=held),
+            self.git.command("ls-files", "-z", "--others", *rules, stdout=others),
+        ]
+        if dependencies:
+            words = ("ls-files", "-z", "--others", "--ignored", "--directory")
+            commands.append(self.git.command(*words, *rules, stdout=ignored))
+        index = scratch / "git" / "index"
+        await self.git.run(*commands, store=scratch / "git", index=index, timeout_s=_LIST_S)
+        return held.read_bytes(), others.read_bytes(), ignored.read_bytes() if dependencies else b""
+
+    def _sorted_out(
+        self, held: bytes, others: bytes, ignored: bytes, is_stopped: Callable[[], bool]
+    ) -> Listed:
+        files: dict[str, None] = {}
+        nested: list[str] = []
+        for entry in _names(held):
+            about, _, name = entry.partition("\t")
+            if about.startswith(_LINK):
+                nested.append(name)
+            else:
+                files[name] = None
+        for name in _names(others):
+            if name.endswith("/"):
+                nested.append(name.rstrip("/"))
+            else:
+                files[name] = None
+        folders = [name.rstrip("/") for name in _names(ignored) if self._is_installed(name)]
+        closed: list[str] = []
+        for name in nested:
+            if os.path.islink(os.path.join(self.root, name)):
+                files[name] = None
+                continue
+            if not os.path.isdir(os.path.join(self.root, name)):
+                continue
+            inner = self._walked(is_stopped, name)
+            files |= dict.fromkeys(inner.files)
+            folders += inner.dependencies
+            closed += inner.closed
+        return Listed(
+            files=[path for path in files if self._is_of_it(path)],
+            dependencies=folders,
+            closed=closed,
+        )
+
+    def _is_installed(self, name: str) -> bool:
+        """Whether an ignored entry is a folder of dependencies, or a link to one."""
+        full = os.path.join(self.root, name)
+        return (name.endswith("/") or os.path.islink(full)) and is_dependency_folder(full)
+
+    def _is_of_it(self, path: str) -> bool:
+        if _OUR_FILES.fullmatch(path):
+            return False
+        return not self.own or not is_beneath(os.path.join(self.root, path), self.own)
+
+
+def _names(listed: bytes) -> list[str]:
+    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
+    """The project of whoever works in `cwd`; git is not taken from the folders `roots`."""
+    real, top = os.path.realpath(cwd), os.fspath(project_root(cwd))
+    home = os.path.realpath(os.path.expanduser("~"))
+    root = real if top == "/" or is_beneath(home, [top]) else top
+    environment = config.origin.environment
+    own = [os.path.realpath(folder) for folder in (state_dir(environment), config_dir(environment))]
+    path = outside(os.environ.get("PATH", os.defpath), [*roots, root])
+    return Project(
+        root=root,
+        cwd=real,
+        git=private_git(find_git(path, root), path, root),
+        own=[folder for folder in own if is_beneath(folder, [root])],
+    )
+
+
+async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
+    """Do `work` in a thread; it is asked to stop, and waited for, when the caller is cancelled."""
+    stopped = threading.Event()
+    task = asyncio.ensure_future(asyncio.to_thread(work, stopped.is_set))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        stopped.set()
+        await asyncio.wait([task])
+        raise
