@@ -75,7 +75,7 @@ class Story:
         self._titles: dict[str, str] = {}
         self._last_call = ""
 
-    def tell(self, messages: Iterable[Message], besides: Sequence[tuple[int, Told]] = ()) -> None:
+    def tell(self, messages: Iterable[Message], besides: "Sequence[tuple[int, Told]]" = ()) -> None:
         """Stored messages, as they were told once.
 
         `besides` is what happened besides, in order, each behind that many messages.
