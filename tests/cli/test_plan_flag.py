@@ -1,0 +1,13 @@
+"""`--plan`, where a person sits at it."""
+
+from tests.headless.product import Product
+
+
+def test_an_interactive_start_begins_with_the_plan(product: Product) -> None:
+    product.configure("[plan]\nenabled = false\n")
+
+    ran = product.run_forked("--line", "--plan", "make", "it", stdin="/quit\n")
+
+    assert ran.exit_code == 0
+    assert "[plan] enabled" in ran.stdout
+    assert product.service.requests == []
