@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import ToolCall
+from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.errors import DirgeError
 from dirge_py.events import LoopEvent, ToolExecutionEnd
 from dirge_py.messages import TextBlock
@@ -13,7 +13,7 @@ from dirge_py.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.plan.evidence import Evidence, EvidenceLedger
+    from dirge_py.plan.evidence import EvidenceLedger
 
 _COMMANDS = "bash"
 _OUTCOMES: dict[str, EvidenceOutcome] = {
@@ -44,7 +44,9 @@ class Recording:
         self._pending: dict[str, tuple[str, str]] = {}
 
     def bundle(self) -> Bundle:
-        return Bundle(name="evidence", before_tool_call=self._before)
+        return Bundle(
+            name="evidence", before_tool_call=self._before, after_tool_call=self._after
+        )
 
     def sink(self, event: LoopEvent) -> None:
         """Take down the end of a command, also of one that was not allowed to run."""
@@ -66,13 +68,19 @@ class Recording:
             tree=tree,
             is_look=self._is_look(command),
         )
-        self._tell(_as_event(taken))
+        self._tell(taken.event)
 
     async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
         command = call.arguments.get("command")
         if call.name != _COMMANDS or not isinstance(command, str) or not command.strip():
             return
         self._pending[call.id] = (command, await self._tree())
+
+    async def _after(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
+        """What changed the files while it ran says nothing about the files that there are now."""
+        command, tree = self._pending.get(call.id, ("", ""))
+        if tree and await self._tree() != tree:
+            self._pending[call.id] = (command, "")
 
     async def _tree(self) -> str:
         read = self._conversation.read_tree
@@ -85,23 +93,10 @@ class Recording:
         try:
             return self._conversation.why(_COMMANDS, command).only_looks
         except DirgeError:
-            return False
+            return True  # What nobody knows proves nothing.
 
 
 def _outcome(outcome: str, code: object) -> EvidenceOutcome:
     if outcome in _OUTCOMES:
         return _OUTCOMES[outcome]
     return "passed" if code == 0 else "failed"
-
-
-def _as_event(taken: "Evidence") -> EvidenceTaken:
-    return EvidenceTaken(
-        id=taken.id,
-        phase=taken.phase,
-        step=taken.step,
-        command=taken.command,
-        outcome=taken.outcome,
-        exit_code=taken.exit_code,
-        output_sha256=taken.output_sha256,
-        tree=taken.tree,
-    )

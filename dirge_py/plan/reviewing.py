@@ -105,8 +105,7 @@ class Reviewer:
         )
 
     def _judged(self, verdict: Verdict | str, tree: str) -> Judgement:
-        # Without a known state of the files nothing can be shown to hold for them.
-        return judge(verdict, self._ledger, tree=tree or "unknown", step=self._state.step)
+        return judge(verdict, self._ledger, tree=tree, step=self._state.step)
 
     def _is_hopeless(self) -> bool:
         """Whether the reviewer tried to verify, and nothing of it was let run."""
