@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from dirge_py.agent_loop.resume import open_calls
 from dirge_py.conversation import Conversation
 from dirge_py.headless.front import PrintFront
 from dirge_py.headless.json_lines import one_line
@@ -81,8 +82,11 @@ def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: Work) ->
     conversation = printer.conversation
     ending = _ending(outcome, conversation)
     more: dict[str, Any] = {}
+    # A call of a fork cannot wait: nothing of the fork is left.
+    history = conversation.messages if open_calls(conversation.messages) else ()
     if isinstance(outcome, AwaitingConfirmation):
-        more["continuation"] = _continuation(printer, outcome)
+        is_open = bool(pending_calls(history, outcome))
+        more["continuation"] = _continuation(printer, outcome, is_open=is_open)
     for left in conversation.take_back():
         complain(f"not delivered: {left.message.text}")
     result = result_object(
@@ -93,7 +97,7 @@ def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: Work) ->
         session_id=conversation.session_id,
         model=conversation.model,
         denials=printer.denials,
-        history=conversation.messages,
+        history=history,
         more=more,
     )
     return printer.answer(ending, text, result)
@@ -114,10 +118,10 @@ def _can_resume(conversation: Conversation) -> bool:
     return conversation.session_id is not None and state is not None and state.is_resumable
 
 
-def _continuation(printer: Printer, outcome: AwaitingConfirmation) -> str | None:
+def _continuation(printer: Printer, outcome: AwaitingConfirmation, *, is_open: bool) -> str | None:
     """The file of a call that waits for a decision, None where none does; the person is told."""
     conversation = printer.conversation
-    if pending_calls(conversation.messages, outcome):
+    if is_open:
         return printer.keep_continuation()
     description = outcome.description or "a decision is waited for."
     if outcome.call_ids:
