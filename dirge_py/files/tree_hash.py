@@ -30,6 +30,21 @@ class Hashed:
         return sha256_of_files(self.files)
 
 
+class RealFolders:
+    """Tells, for one pass over many paths, whether the way to a folder leads over no link."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._known = {"": True}
+
+    def holds(self, folder: str) -> bool:
+        """Whether the relative path `folder` is a folder below the root itself."""
+        if folder not in self._known:
+            above = self.holds(os.path.dirname(folder))
+            self._known[folder] = above and _is_folder(f"{self._root}/{folder}")
+        return self._known[folder]
+
+
 class TreeHash:
     """Hashes files below the folder `root`. One thread at a time.
 
@@ -49,13 +64,13 @@ class TreeHash:
             OSError: the folder cannot be opened.
         """
         hashed, known = Hashed(), {}
-        folders: dict[str, bool] = {"": True}
+        folders = RealFolders(self._root)
         anchor = open_folder_handle(self._root)
         try:
             for path in sorted(set(paths)):
                 if is_stopped():
                     break
-                if not self._is_within(os.path.dirname(path), folders):
+                if not folders.holds(os.path.dirname(path)):
                     continue
                 found = self._digest(anchor, path, hashed)
                 if found is None:
@@ -68,14 +83,6 @@ class TreeHash:
             os.close(anchor)
         self._known = known
         return hashed
-
-    def _is_within(self, folder: str, folders: dict[str, bool]) -> bool:
-        """Whether the way to `folder` leads over no link."""
-        if folder not in folders:
-            folders[folder] = self._is_within(os.path.dirname(folder), folders) and _is_folder(
-                f"{self._root}/{folder}"
-            )
-        return folders[folder]
 
     def _digest(self, anchor: int, path: str, hashed: Hashed) -> tuple[_Stamp | None, str] | None:
         """The hash, with the stamp that it can be known by again; None if nothing is there."""

@@ -1,16 +1,20 @@
 """The rooms that forks work in: the project's own folder to look at, or a copy of it to work in."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
+from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
 from dirge_py.parts import ForkParts
 from dirge_py.permission.room_gate import RoomGate
 from dirge_py.permission.rules import Rule
 from dirge_py.processes.sandbox.room import Sandbox
+from dirge_py.wiring.fork_copy import copied, gate_for_copy
 from dirge_py.wiring.fork_place import Furnishing, fork_in
 from dirge_py.wiring.fork_sandbox import Unconfined, open_fork_sandbox
 from dirge_py.wiring.forks import Parent
@@ -35,6 +39,14 @@ class Rooms:
     async def read_only(self, model: str) -> ForkParts:
         """The parent's folder, to look at."""
         return await self._opened(self._to_look, model)
+
+    async def copy(self, model: str) -> ForkParts:
+        """A copy of the project, to work in.
+
+        Raises:
+            FileError: it cannot be made.
+        """
+        return await self._opened(self._to_work, model)
 
     async def _opened(
         self, furnish: Callable[[AsyncExitStack], Awaitable[Furnishing]], model: str
@@ -78,6 +90,34 @@ class Rooms:
             tree=self._tree,
         )
 
+    async def _to_work(self, undo: AsyncExitStack) -> Furnishing:
+        parent, project = self._parent, self._tree.project
+        copy = await copied(project, undo, parent.notify)
+        roots = [root for root in parent.gate.folders if is_beneath(root, [project.root])]
+        places = [copy.place_of(root) for root in roots]
+        for place in places:
+            await asyncio.to_thread(os.makedirs, place, exist_ok=True)
+        cwd = copy.place_of(project.cwd)
+        workspace = Workspace(places, cwd)
+        undo.callback(workspace.close)
+        sandbox = await self._sandbox([copy.top], undo)
+        gate = gate_for_copy(
+            parent,
+            copy,
+            workspace,
+            granted=self._granted,
+            is_sandboxed=isinstance(sandbox, Sandbox),
+        )
+        return Furnishing(
+            cwd=Path(cwd),
+            workspace=workspace,
+            gate=gate,
+            sandbox=sandbox,
+            shut_in=_of_copy(sandbox),
+            prompt=parent.prompt.at(Path(cwd)),
+            tree=copy.tree,
+        )
+
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | Unconfined:
         parent = self._parent
         project, workspace = self._tree.project.root, parent.machine.workspace
@@ -87,3 +127,10 @@ class Rooms:
         if isinstance(found, Sandbox):
             undo.callback(found.close)
         return found
+
+
+def _of_copy(sandbox: Sandbox | Unconfined) -> str:
+    if isinstance(sandbox, Unconfined):
+        return f"a copy; {sandbox.reason}: commands ask as always"
+    limits = ", where modes of other files can be changed" if sandbox.kind == "landlock" else ""
+    return f"a copy, without a network: {sandbox.kind}{limits}"

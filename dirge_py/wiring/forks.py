@@ -60,11 +60,12 @@ class Forks:
         Raises:
             FileError: the project cannot be copied.
         """
-        if spec.room != "read_only":
+        if spec.room == "shared":
             return self._beside(model)
         if self._rooms is None:
             self._rooms = Rooms(self._parent, self._tree())
-        return await self._rooms.read_only(model)
+        make = self._rooms.read_only if spec.room == "read_only" else self._rooms.copy
+        return await make(model)
 
     async def tree(self) -> TreeState:
         """The files of the project as they are now.

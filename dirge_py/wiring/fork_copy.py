@@ -1,0 +1,152 @@
+"""A copy of the project for a fork to work in: its files, its history, and its rules."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+
+from dirge_py.errors import FileError
+from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers, remove_tree
+from dirge_py.files.git_copy import make_git_folder
+from dirge_py.files.resolve import reason_of
+from dirge_py.files.tree_hash import TreeHash
+from dirge_py.files.working_copy import Copied, WorkingCopy
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.clean import clean
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.parts import TreeState
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.patterns import quoted_path
+from dirge_py.permission.room_gate import RoomGate
+from dirge_py.permission.rules import Anchors, Rule
+from dirge_py.session.snapshots.git import GitFailed, private_git
+from dirge_py.wiring.forks import Parent
+from dirge_py.wiring.project_files import Listed, Project, in_thread
+from dirge_py.wiring.rules import open_gate
+from dirge_py.wiring.tree import read_state
+
+_REFRESH_S = 20.0
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectCopy:
+    """`top` is what the project's root is in the copy, `paths` are the files that were copied."""
+
+    project: Project
+    top: str
+    paths: Sequence[str]
+    hashes: TreeHash
+
+    def place_of(self, folder: str) -> str:
+        """The same place in the copy of a physical folder of the project."""
+        inner = os.path.relpath(folder, self.project.root)
+        return self.top if inner == "." else os.path.join(self.top, inner)
+
+    async def tree(self) -> TreeState:
+        """What was copied, as it is now. Raises FileError where it cannot be read."""
+        return await read_state(self.hashes, self.paths)
+
+
+async def copied(
+    project: Project, undo: AsyncExitStack, notify: Callable[[str], None]
+) -> ProjectCopy:
+    """Copy the project as it is now; `undo` removes the copy. `notify` hears what is not in it.
+
+    Raises:
+        FileError: it cannot be copied.
+    """
+    listed = await project.files(dependencies=True)
+    try:
+        place = place_for_copies([project.root])
+        await asyncio.to_thread(remove_leftovers, place)
+        folder = CopyFolder(place, os.path.basename(project.root))
+        undo.push_async_callback(_remove, folder, notify)
+        made = await in_thread(partial(_fill, project.root, folder.top, listed))
+    except OSError as error:
+        raise FileError(
+            f"The project cannot be copied: {reason_of(error)}.",
+            hint="Make room in the folder for temporary files, or set TMPDIR to another.",
+        ) from error
+    await _copy_git(project, folder.top, notify)
+    _tell_left_out(made, listed, notify)
+    return ProjectCopy(
+        project=project, top=folder.top, paths=made.paths, hashes=TreeHash(folder.top)
+    )
+
+
+def gate_for_copy(
+    parent: Parent,
+    copy: ProjectCopy,
+    workspace: Workspace,
+    *,
+    granted: list[Rule],
+    is_sandboxed: bool,
+) -> Gate:
+    """Judges as the parent's does, also by what rules say of the paths that were copied.
+
+    The project itself may be read.
+    """
+    roots = parent.gate.folders
+    seen = [
+        Rule("read", pattern, "allow", "it was copied")
+        for root in roots
+        for pattern in (quoted_path(root), f"{quoted_path(root)}/**")
+    ]
+    return open_gate(
+        parent.config,
+        parent.options,
+        workspace,
+        parent.folders.output,
+        is_sandboxed=is_sandboxed,
+        project_rules=parent.options.project_rules,
+        anchors=Anchors(
+            folders=(str(parent.cwd), os.path.realpath(parent.cwd), *roots),
+            copies=((copy.top, copy.project.root),),
+        ),
+        make=partial(RoomGate, parent=parent.gate, granted=granted, only_looks=False, first=seen),
+    )
+
+
+def _fill(source: str, target: str, listed: Listed, is_stopped: Callable[[], bool]) -> Copied:
+    working_copy = WorkingCopy(source, target)
+    made = working_copy.copy(listed.files, is_stopped)
+    working_copy.link(listed.dependencies)
+    return made
+
+
+async def _copy_git(project: Project, top: str, notify: Callable[[str], None]) -> None:
+    """Have git work in the copy as it does in the project, as far as it does there."""
+    places = await asyncio.to_thread(project.git_places)
+    if places is None or not project.git.program:
+        return
+    own = Path(top, ".git")
+    try:
+        await asyncio.to_thread(
+            make_git_folder, own, places.git_dir, places.common, settings=places.settings
+        )
+    except OSError as error:
+        await asyncio.to_thread(remove_tree, str(own))
+        notify(f"Git does not work in the copy of the project: {reason_of(error)}.")
+        return
+    git = private_git(project.git.program, project.git.path, top)
+    # Else every look at what changed reads all files anew: these are others than the index knows.
+    refresh = f"{git.command('update-index', '-q', '--refresh')} || :"
+    with suppress(GitFailed):
+        await git.run(refresh, store=own, index=own / "index", timeout_s=_REFRESH_S)
+
+
+async def _remove(folder: CopyFolder, notify: Callable[[str], None]) -> None:
+    if not await asyncio.to_thread(folder.remove):
+        notify(f"A copy of the project could not be removed: {clean(folder.top)}.")
+
+
+def _tell_left_out(made: Copied, listed: Listed, notify: Callable[[str], None]) -> None:
+    left_out = [*made.left_out, *((path, "cannot be listed") for path in listed.closed)]
+    if not left_out:
+        return
+    named = ", ".join(f"{clean(path)} ({why})" for path, why in left_out[:_MOST_NAMED])
+    more = len(left_out) - _MOST_NAMED
+    notify(f"Not in the copy of the project: {named}{f' and {more} more' if more > 0 else ''}.")
