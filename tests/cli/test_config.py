@@ -61,7 +61,7 @@ def test_path_names_the_file(product: Product) -> None:
 def test_prompt_shows_what_would_be_sent(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
 
-    ran = product.run_apart("config", "prompt")
+    ran = product.run_forked("config", "prompt")
 
     assert ran.exit_code == 0
     assert "Use tabs, always." in ran.stdout

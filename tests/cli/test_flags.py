@@ -193,7 +193,7 @@ def test_words_that_fit_no_subcommand_are_a_prompt(
 
 
 def test_the_terminal_ui_needs_a_terminal(product: Product) -> None:
-    ran = product.run_apart("do", "it")
+    ran = product.run_forked("do", "it")
 
     assert ran.exit_code == 2
     assert "dirge -p" in ran.stderr

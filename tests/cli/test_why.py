@@ -162,12 +162,12 @@ def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
     assert "`--json`" in ran.stderr
 
 
-def test_a_thousand_questions_take_a_moment(product: Product) -> None:
-    lines = "".join(question(n, "bash", command=f"grep -rn x{n} src | head") for n in range(1000))
+def test_hundreds_of_questions_are_answered_in_their_order(product: Product) -> None:
+    lines = "".join(question(n, "bash", command=f"grep -rn x{n} src | head") for n in range(300))
 
     ran = product.run("why", "--jsonl", stdin=lines)
 
-    assert [line["id"] for line in ran.lines] == list(range(1000))
+    assert [line["id"] for line in ran.lines] == list(range(300))
     assert {line["effect"] for line in ran.lines} == {"allow"}
 
 

@@ -27,7 +27,7 @@ from dirge_py.session.store import Store
 from tests.agent_loop.strict import faults
 from tests.security.sizes import count, size
 
-VARIANTS = size(120, 10_000)
+VARIANTS = size(60, 10_000)
 Hit = Callable[[bytes, random.Random], bytes]
 
 

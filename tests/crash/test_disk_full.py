@@ -20,7 +20,7 @@ from tests.headless.product import Product, Ran, Service
 from tests.providers.server import Say
 from tests.security.sizes import count, size
 
-STEP = size(12, 1)
+STEP = size(18, 1)
 FOREVER = 10_000
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 BIG = "a long line of a file\n" * 1000

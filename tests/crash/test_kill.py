@@ -12,9 +12,10 @@ from pathlib import Path
 
 from dirge_py.session.journal import read_journal
 from dirge_py.session.scan import Scan
+from tests.apart import Piped
 from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
 from tests.headless.product import Product, finish
-from tests.security.sizes import IS_WHOLE, count, size
+from tests.security.sizes import ASKED, IS_WHOLE, count, size
 
 KILLS = 1000 if IS_WHOLE else size(4, 100)
 KILLS_OF_ONE_SESSION = 20
@@ -40,12 +41,13 @@ def workshop(base: Path) -> Iterator[tuple[Product, CrashService]]:
         yield product, service
 
 
-def start(product: Product, service: CrashService) -> "subprocess.Popen[str]":
+def start(product: Product, service: CrashService) -> "Piped | subprocess.Popen[str]":
     service.begin()
-    return product.start_fresh(*RUN, "native", "--", "go on")
+    starter = product.start_fresh if ASKED else product.start
+    return starter(*RUN, "native", "--", "go on")
 
 
-def kill_somewhere(child: "subprocess.Popen[str]", chance: random.Random) -> bytes:
+def kill_somewhere(child: "Piped | subprocess.Popen[str]", chance: random.Random) -> bytes:
     """What the child said before it was killed: anywhere between its start and its end."""
     assert child.stdout is not None
     out = child.stdout.fileno()

@@ -20,7 +20,7 @@ from tests.agent_loop.strict import faults
 from tests.crash.power import Disk
 from tests.security.sizes import count, size
 
-MOMENTS = size(80, 20_000)
+MOMENTS = size(40, 20_000)
 
 
 def store_in(base: Path) -> Store:

@@ -3,6 +3,7 @@ import subprocess
 import threading
 
 from dirge_py.session.journal import read_journal
+from tests.apart import Piped
 from tests.headless.product import Held, Product, finish
 from tests.providers.server import Say
 from tests.security.sizes import count, size
@@ -42,11 +43,11 @@ def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> N
     count("crash: starts on one session at once", STARTS, 0, "second writers")
 
 
-def start(product: Product, number: int) -> "subprocess.Popen[str]":
-    return product.start_fresh("-p", "--session", "s", f"start {number}")
+def start(product: Product, number: int) -> Piped:
+    return product.start("-p", "--session", "s", f"start {number}")
 
 
-def wait_for_one(started: "list[subprocess.Popen[str]]") -> int:
+def wait_for_one(started: list[Piped]) -> int:
     """Take one that has ended out of the list, told that the session is busy; returns 1."""
     while True:
         for process in started:

@@ -23,3 +23,22 @@ def test_an_unknown_flag_of_the_demo_is_wrong_usage(product: Product) -> None:
 
     assert ran.exit_code == 2
     assert "--print" in ran.stderr
+
+
+def test_the_plan_of_the_demo_is_verified_in_its_second_cycle(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+
+    ran = product.run_apart("demo", "--plan", "--print", env={"TMPDIR": str(product.base)})
+
+    assert ran.exit_code == 0, ran
+    assert ran.stderr == ""
+    phases = [line for line in ran.stdout.splitlines() if line.startswith("── ")]
+    assert [line.split()[1] + line.split()[3].rstrip("(") for line in phases] == [
+        *("explore1", "plan1", "implement1", "review1", "implement2", "review2"),
+    ]
+    first, second = ran.stdout.split("── implement, cycle 2")
+    assert "FAILED (failures=1)" in first and "NEEDS_FIX" in first
+    assert "FAILED" not in second
+    assert "### Verified" in second and "### Not verified" not in second
+    assert "The tests passed." in second
+    assert sorted(path.name for path in product.base.iterdir()) == ["config", "home", "project"]

@@ -17,6 +17,7 @@ import pytest
 from tests.apart import Piped, dirge, run_forked
 from tests.headless.in_process import run_here
 from tests.providers.server import FakeService, Raw, Say, Seen
+from tests.repository import new_repository
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-canary-4f1d9b7a2c8e"
@@ -102,7 +103,7 @@ class Product:
         self.state_dir = base / "state"
         for folder in (self.home, self.project, self.config_dir):
             folder.mkdir()
-        subprocess.run(["git", "init", "-q", str(self.project)], check=True)
+        new_repository(self.project)
         self.environment = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),

@@ -1,6 +1,7 @@
 """The program's source as the house tests read it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,8 +13,15 @@ TESTS = ROOT / "tests"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def modules(folder: Path = PACKAGE) -> list[Path]:
     return sorted(folder.rglob("*.py"))
+
+
+def mentioning(words: str, folder: Path = PACKAGE) -> Iterator[Path]:
+    """The modules in whose text the pattern `words` is found: the others need not be parsed."""
+    pattern = re.compile(words)
+    return (module for module in modules(folder) if pattern.search(text_of(module)))
 
 
 def name_of(module: Path, folder: Path = PACKAGE) -> str:
@@ -21,8 +29,13 @@ def name_of(module: Path, folder: Path = PACKAGE) -> str:
 
 
 @cache
+def text_of(module: Path) -> str:
+    return module.read_text(encoding="utf-8")
+
+
+@cache
 def tree_of(module: Path) -> ast.Module:
-    return ast.parse(module.read_text(encoding="utf-8"))
+    return ast.parse(text_of(module))
 
 
 @cache
@@ -34,6 +47,8 @@ def walked(tree: ast.AST) -> list[ast.AST]:
 def functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Function]]:
     """Every function with its qualified name: `Class.method`, `function.inner`."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, Function):
             yield inside + node.name, node
         if isinstance(node, Function | ast.ClassDef):

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from tests.house.source import PACKAGE, TESTS, functions, tree_of, walked
+from tests.house.source import PACKAGE, TESTS, text_of, tree_of, walked
 
 PAST, PEERS = (
     tomllib.loads((TESTS / "house" / name).read_text(encoding="utf-8"))
@@ -31,20 +31,26 @@ _TEST = re.compile(r"(?P<module>[\w/]+)::(?P<name>test_\w+)(?:\[(?P<id>.+)\])?")
 
 
 @cache
-def names_in(module: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Its tests, and every text in it: what the cases of a test are called is one of them."""
-    tree = tree_of(TESTS / f"{module}.py")
-    texts = {node.value for node in walked(tree) if isinstance(node, ast.Constant)}
-    tests = {name for name, _ in functions(tree) if name.startswith("test_")}
-    return frozenset(tests), frozenset(text for text in texts if isinstance(text, str))
+def names_in(module: str) -> frozenset[str]:
+    text = text_of(TESTS / f"{module}.py")
+    return frozenset(re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE))
+
+
+@cache
+def texts_in(module: str) -> frozenset[str]:
+    """Every text in it: what the cases of a test are called is one of them."""
+    nodes = walked(tree_of(TESTS / f"{module}.py"))
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return frozenset(text for text in texts if isinstance(text, str))
 
 
 def is_collected(test: str) -> bool:
     found = _TEST.fullmatch(test)
     if not found or not (TESTS / f"{found['module']}.py").is_file():
         return False
-    tests, texts = names_in(found["module"])
-    return found["name"] in tests and (found["id"] is None or found["id"] in texts)
+    if found["name"] not in names_in(found["module"]):
+        return False
+    return found["id"] is None or found["id"] in texts_in(found["module"])
 
 
 @pytest.mark.parametrize("failure", FAILURES)

@@ -10,6 +10,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, Rule, parse_rule
+from tests.repository import new_repository
 
 QUIET_GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
@@ -25,7 +26,7 @@ class Project:
         self.state.mkdir(parents=True)
         for name in ("README.md", "a", "b", "f", "x", "src/a.py", ".env", "notes.txt", "-o"):
             self.root.joinpath(name).write_text(f"{name}\n")
-        self.git("init", "-q", ".")
+        new_repository(self.root)
         self.workspace = Workspace([self.root], self.root)
 
     def git(self, *arguments: str, cwd: Path | None = None) -> str:

@@ -99,7 +99,7 @@ def test_what_a_plugin_prints_does_not_reach_the_output(product: Product, output
         ''',
     )
     product.will(Say(calls=[("shout", {})]), Say(text="done"))
-    ran = product.run_apart("-p", "--output-format", output, "x")
+    ran = product.run_forked("-p", "--output-format", output, "x")
     assert ran.exit_code == 0
     assert ran.lines[-1]["result"] == "done"
     for word in ("importing", "registering", "hooked", "shouting", "watching"):

@@ -206,7 +206,7 @@ def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
         Say(text="done"),
     )
 
-    ran = product.run_apart("-p", "--yolo", "--output-format", "json", "x")
+    ran = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
 
     told = [message["content"] for message in product.sent() if message["role"] == "tool"]
     assert ran.json["result"] == "done"
@@ -223,7 +223,7 @@ def test_which_commands_ended_with_the_session_is_told_behind_the_result(
     product.will(Say(calls=[call]), Say(text="It runs."))
 
     formats = ("--output-format", "stream-json", "--event-format", events)
-    ran = product.run_apart("-p", "--yolo", *formats, "x")
+    ran = product.run_forked("-p", "--yolo", *formats, "x")
 
     assert ran.lines[-1]["result"] == "It runs."
     assert ran.stderr == "dirge: Ended with the session: sh1 (`sleep 100`).\n"

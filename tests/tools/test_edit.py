@@ -256,16 +256,16 @@ async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody
     bench.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
     await bench.text("read", path="a", limit=1)
 
-    runs = [
-        await with_longest_pause(
+    # One of three: other programs of the machine can make any one pause longer.
+    for old, new in (("and x\n", "and y\n"), ("and y\n", "and z\n"), ("and z\n", "or x\n")):
+        took, longest = await with_longest_pause(
             bench.text("edit", path="a", old_text=old, new_text=new, replace_all=True)
         )
-        for old, new in (("and x\n", "and y\n"), ("and y\n", "and z\n"), ("and z\n", "or x\n"))
-    ]
+        if took < 3 and longest < 0.5:
+            break
 
-    # The best of three: other programs of the machine can make any one pause longer.
-    assert min(took for took, _ in runs) < 3
-    assert min(longest for _, longest in runs) < 0.5
+    assert took < 3
+    assert longest < 0.5
 
 
 async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(bench):

@@ -11,6 +11,7 @@ from dirge_py.agent_loop.guards.judge import DIFF_BYTES
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.wiring.working_tree import WorkingTree
+from tests.repository import new_repository
 
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
@@ -56,7 +57,7 @@ class Repository:
 @pytest.fixture
 def repository(tmp_path):
     made = Repository(tmp_path / "repo")
-    made.git("init", "-q", ".")
+    new_repository(made.root)
     made.put("a.py", "one\ntwo\n")
     made.put("sub/b.py", "b\n")
     made.put("uv.lock", "1\n")
@@ -159,7 +160,7 @@ async def test_in_a_folder_of_the_repository_only_that_is_seen(repository):
 
 async def test_before_the_first_commit_everything_is_new(tmp_path):
     made = Repository(tmp_path / "fresh")
-    made.git("init", "-q", ".")
+    new_repository(made.root)
     made.put("a.py", "staged\n")
     made.git("add", "a.py")
     made.put("b.py", "untracked\n")

@@ -3,11 +3,12 @@
 import os
 import socket
 
+from tests.repository import new_repository
 from tests.session.snapshots.conftest import LIMIT, held, restore_all
 
 
 async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):
-    project.git("init", "-q")
+    new_repository(project.root)
     (home / ".config" / "git").mkdir(parents=True)
     (home / ".config" / "git" / "ignore").write_text("everywhere\n")
     project.put(".gitignore", "listed\nd/\n!kept\n")
@@ -32,7 +33,7 @@ async def test_the_file_of_ignored_names_that_the_person_chose_counts(project, h
 
 
 async def test_an_ignored_file_that_the_project_tracks_is_held(project):
-    project.git("init", "-q")
+    new_repository(project.root)
     project.put(".gitignore", "*.out\n")
     project.put("tracked.out", "one\n")
     project.put("other.out", "one\n")
@@ -62,7 +63,7 @@ async def test_a_held_file_that_is_ignored_later_stays_held(project):
 
 
 async def test_git_folders_and_ours_are_never_held(project):
-    project.git("init", "-q")
+    new_repository(project.root)
     project.put(".dirge/config.toml")
     project.put(".dirge/plugins/p.py")
     project.put("d/.GIT/config")
@@ -158,7 +159,7 @@ async def test_what_changed_since_the_last_snapshot_is_not_overwritten(project):
 
 
 async def test_repositories_in_the_project_are_named_once_and_left_alone(project):
-    project.git("init", "-q")
+    new_repository(project.root)
     inner = project.root / "inner"
     inner.mkdir()
     project.git("init", "-q", cwd=inner)

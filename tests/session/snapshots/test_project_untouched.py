@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.repository import new_repository
 from tests.session.snapshots.conftest import held, restore_all
 
 HOSTILE_CONFIG = """
@@ -52,7 +53,7 @@ async def take_and_go_back(project):
 
 
 async def test_index_hooks_settings_and_head_stay_byte_for_byte(project):
-    project.git("init", "-q")
+    new_repository(project.root)
     project.put("f.txt", "one\n")
     project.put("g.txt", "one\n")
     project.git("add", "f.txt")
@@ -71,7 +72,7 @@ async def test_no_program_that_settings_or_attributes_name_is_run(project, home,
     for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit"):
         (hooks / name).write_text(f"#!/bin/sh\ntouch {marker}\n")
         (hooks / name).chmod(0o755)
-    project.git("init", "-q")
+    new_repository(project.root)
     settings = HOSTILE_CONFIG.format(marker=marker, hooks=hooks)
     config = project.root / ".git" / "config"
     config.write_text(config.read_text() + settings)
@@ -132,7 +133,7 @@ async def test_a_folder_without_git_of_its_own_has_snapshots(project):
 
 
 async def test_the_linked_work_tree_of_a_project_is_a_project_of_its_own(project):
-    project.git("init", "-q")
+    new_repository(project.root)
     project.put("f.txt")
     project.git("add", ".")
     project.git("commit", "-qm", "x")
