@@ -3,42 +3,76 @@ copy. Nothing that acts is taken along: no hooks, no settings that name programs
 """
 
 import os
+import re
 import shutil
 import stat
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from dirge_py.files.regular_file import read_regular
+from dirge_py.lib.lean_dataclass import dataclass
 
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
 _MOST_REFS = 50_000
 
 
-def make_git_folder(
-    target: Path, git_dir: Path, common: Path, *, settings: Mapping[str, str]
-) -> None:
-    """Make `target`, which must not exist, from the folder of a work tree.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitPlaces:
+    """The git folder of a work tree, and what its work trees share; they may be the same.
 
-    `common` is what its work trees share, `git_dir` itself where there is but one. `settings` are
-    those of ours (`core.eol`); their values must not be longer than a line. Objects stay where they
-    are, and are only ever read there. Blocks.
+    `settings` are those to go by (`core.eol`), each value of one line.
+    """
+
+    git_dir: Path
+    common: Path
+    settings: Mapping[str, str]
+
+
+@contextmanager
+def scratch_git(places: GitPlaces) -> Iterator[Path]:
+    """A temporary folder for files about a repository; `git` in it is a git folder, without refs.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    with tempfile.TemporaryDirectory(prefix="dirge-list-") as name:
+        _make(Path(name, "git"), places)
+        yield Path(name)
+
+
+def make_git_folder(target: Path, places: GitPlaces, *, ignored: Sequence[str] = ()) -> None:
+    """Make `target`, which must not exist, for a work tree that is a copy of another.
+
+    Objects stay where they are, and are only ever read there. `ignored` are paths that are ignored
+    besides. Blocks.
 
     Raises:
         OSError: it cannot be made, or the other cannot be read.
     """
+    _make(target, places)
+    for name in ("packed-refs", "shallow"):
+        _copy(places.common / name, target / name)
+    _copy_refs(places.common / "refs", target / "refs")
+    with open(target / "info/exclude", "ab") as stream:
+        stream.writelines(b"\n/" + os.fsencode(_escaped(path)) for path in ignored)
+
+
+def _make(target: Path, places: GitPlaces) -> None:
+    git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
         (target / folder).mkdir(parents=True)
     head = read_regular(git_dir / "HEAD", _SMALL_BYTES)
     (target / "HEAD").write_bytes(head)
-    (target / "config").write_text(_config(settings), encoding="utf-8")
+    (target / "config").write_text(_config(places.settings), encoding="utf-8")
     (target / "objects/info/alternates").write_bytes(_quoted(common / "objects") + b"\n")
     _copy(git_dir / "index", target / "index")
     for shared in _names(git_dir, "sharedindex."):
         _copy(git_dir / shared, target / shared)
-    for name in ("packed-refs", "shallow", "info/exclude", "info/attributes"):
+    for name in ("info/exclude", "info/attributes"):
         _copy(common / name, target / name)
-    _copy_refs(common / "refs", target / "refs")
 
 
 def _config(settings: Mapping[str, str]) -> str:
@@ -90,6 +124,11 @@ def _copy_refs(source: Path, target: Path) -> None:
 
 def _names(folder: Path, prefix: str) -> list[str]:
     return [name for name in os.listdir(folder) if name.startswith(prefix)]
+
+
+def _escaped(path: str) -> str:
+    """A path as a line of rules that means just that."""
+    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
 
 
 def _quoted(path: Path) -> bytes:

@@ -80,6 +80,11 @@ class WorkingCopy:
             with contextlib.suppress(FileExistsError):
                 os.symlink(f"{self._source}/{path}", f"{self._target}/{path}")
 
+    def make_folders(self, folders: Iterable[str]) -> None:
+        """Have these folders in the copy, empty or not. Raises OSError."""
+        for path in folders:
+            os.makedirs(os.path.join(self._target, path), exist_ok=True)
+
     def _check_room(self, paths: Sequence[str]) -> None:
         needed = 0
         for path in paths:

@@ -33,17 +33,17 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectCopy:
-    """`top` is what the project's root is in the copy, `paths` are the files that were copied."""
+    """`top` is what the project's root is in the copy, `paths` are the files that were copied.
+
+    `cwd` and `roots` are what the folders of the workspace are there.
+    """
 
     project: Project
     top: str
+    cwd: str
+    roots: Sequence[str]
     paths: Sequence[str]
     hashes: TreeHash
-
-    def place_of(self, folder: str) -> str:
-        """The same place in the copy of a physical folder of the project."""
-        inner = os.path.relpath(folder, self.project.root)
-        return self.top if inner == "." else os.path.join(self.top, inner)
 
     async def tree(self) -> TreeState:
         """What was copied, as it is now. Raises FileError where it cannot be read."""
@@ -51,29 +51,42 @@ class ProjectCopy:
 
 
 async def copied(
-    project: Project, undo: AsyncExitStack, notify: Callable[[str], None]
+    project: Project,
+    roots: Sequence[str],
+    undo: AsyncExitStack,
+    notify: Callable[[str], None],
 ) -> ProjectCopy:
     """Copy the project as it is now; `undo` removes the copy. `notify` hears what is not in it.
+
+    `roots` are the folders of the workspace; those elsewhere are not copied.
 
     Raises:
         FileError: it cannot be copied.
     """
+    inner = [os.path.relpath(one, project.root) for one in (project.cwd, *roots)]
+    inner = [one for one in inner if one.split("/")[0] != ".."]
     listed = await project.files(dependencies=True)
     try:
         place = place_for_copies([project.root])
         await asyncio.to_thread(remove_leftovers, place)
         folder = CopyFolder(place, os.path.basename(project.root))
         undo.push_async_callback(_remove, folder, notify)
-        made = await in_thread(partial(_fill, project.root, folder.top, listed))
+        made = await in_thread(partial(_fill, project.root, folder.top, listed, inner))
     except OSError as error:
         raise FileError(
             f"The project cannot be copied: {reason_of(error)}.",
             hint="Make room in the folder for temporary files, or set TMPDIR to another.",
         ) from error
-    await _copy_git(project, folder.top, notify)
+    await _copy_git(project, folder.top, listed.dependencies, notify)
     _tell_left_out(made, listed, notify)
+    places = [os.path.normpath(os.path.join(folder.top, one)) for one in inner]
     return ProjectCopy(
-        project=project, top=folder.top, paths=made.paths, hashes=TreeHash(folder.top)
+        project=project,
+        top=folder.top,
+        cwd=places[0],
+        roots=places,
+        paths=made.paths,
+        hashes=TreeHash(folder.top),
     )
 
 
@@ -110,23 +123,30 @@ def gate_for_copy(
     )
 
 
-def _fill(source: str, target: str, listed: Listed, is_stopped: Callable[[], bool]) -> Copied:
+def _fill(
+    source: str,
+    target: str,
+    listed: Listed,
+    folders: Sequence[str],
+    is_stopped: Callable[[], bool],
+) -> Copied:
     working_copy = WorkingCopy(source, target)
     made = working_copy.copy(listed.files, is_stopped)
     working_copy.link(listed.dependencies)
+    working_copy.make_folders(folders)
     return made
 
 
-async def _copy_git(project: Project, top: str, notify: Callable[[str], None]) -> None:
+async def _copy_git(
+    project: Project, top: str, linked: Sequence[str], notify: Callable[[str], None]
+) -> None:
     """Have git work in the copy as it does in the project, as far as it does there."""
     places = await asyncio.to_thread(project.git_places)
     if places is None or not project.git.program:
         return
     own = Path(top, ".git")
     try:
-        await asyncio.to_thread(
-            make_git_folder, own, places.git_dir, places.common, settings=places.settings
-        )
+        await asyncio.to_thread(make_git_folder, own, places, ignored=linked)
     except OSError as error:
         await asyncio.to_thread(remove_tree, str(own))
         notify(f"Git does not work in the copy of the project: {reason_of(error)}.")

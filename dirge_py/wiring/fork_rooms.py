@@ -1,14 +1,12 @@
 """The rooms that forks work in: the project's own folder to look at, or a copy of it to work in."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
 from dirge_py.parts import ForkParts
 from dirge_py.permission.room_gate import RoomGate
@@ -92,13 +90,8 @@ class Rooms:
 
     async def _to_work(self, undo: AsyncExitStack) -> Furnishing:
         parent, project = self._parent, self._tree.project
-        copy = await copied(project, undo, parent.notify)
-        roots = [root for root in parent.gate.folders if is_beneath(root, [project.root])]
-        places = [copy.place_of(root) for root in roots]
-        for place in places:
-            await asyncio.to_thread(os.makedirs, place, exist_ok=True)
-        cwd = copy.place_of(project.cwd)
-        workspace = Workspace(places, cwd)
+        copy = await copied(project, parent.gate.folders, undo, parent.notify)
+        workspace = Workspace(copy.roots, copy.cwd)
         undo.callback(workspace.close)
         sandbox = await self._sandbox([copy.top], undo)
         gate = gate_for_copy(
@@ -109,12 +102,12 @@ class Rooms:
             is_sandboxed=isinstance(sandbox, Sandbox),
         )
         return Furnishing(
-            cwd=Path(cwd),
+            cwd=Path(copy.cwd),
             workspace=workspace,
             gate=gate,
             sandbox=sandbox,
             shut_in=_of_copy(sandbox),
-            prompt=parent.prompt.at(Path(cwd)),
+            prompt=parent.prompt.at(Path(copy.cwd)),
             tree=copy.tree,
         )
 

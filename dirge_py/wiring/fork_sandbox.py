@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
@@ -38,12 +39,21 @@ def open_fork_sandbox(
     """A sandbox without a network in which only `writable` and temporary folders can be changed.
 
     The roots of `workspace` and `project` are seen, and all that the settings show to commands.
-    Blocks. Close it at the end.
+    Where the parent's commands are shut in, those of a fork always are. Blocks. Close it at the
+    end.
+
+    Raises:
+        ConfigError: a sandbox is required, and none works.
     """
-    if config.plan.sandbox == "off":
+    mode = config.sandbox.mode
+    if config.plan.sandbox == "off" and mode == "off":
         return Unconfined('`[plan] sandbox` is "off"')
     found = find_sandbox(_room(config, workspace, project=project, writable=writable))
-    return Unconfined("no sandbox works here") if isinstance(found, NoSandbox) else found
+    if not isinstance(found, NoSandbox):
+        return found
+    if mode == "required":
+        raise ConfigError(f"No sandbox works here: {found.reason}.", hint=found.fix)
+    return Unconfined("no sandbox works here")
 
 
 def _room(

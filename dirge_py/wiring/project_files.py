@@ -3,9 +3,8 @@
 import asyncio
 import os
 import re
-import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +12,7 @@ from typing import TypeVar
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.errors import FileError
-from dirge_py.files.git_copy import make_git_folder
+from dirge_py.files.git_copy import GitPlaces, scratch_git
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_dependency_folder, list_unignored
 from dirge_py.lib.lean_dataclass import dataclass
@@ -36,18 +35,6 @@ _PLAIN_SETTINGS = (
 )  # fmt: skip
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitPlaces:
-    """The git folder of a work tree, and what its work trees share; they may be the same.
-
-    `settings` are those of its settings that run nothing and say how files are written.
-    """
-
-    git_dir: Path
-    common: Path
-    settings: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,23 +135,15 @@ class Project:
         places = await asyncio.to_thread(self.git_places)
         if places is None or not self.git.program:
             return None
-        with tempfile.TemporaryDirectory(prefix="dirge-list-") as name:
-            scratch = Path(name)
-            try:
-                await asyncio.to_thread(
-                    make_git_folder,
-                    scratch / "git",
-                    places.git_dir,
-                    places.common,
-                    settings=places.settings,
-                )
+        try:
+            with scratch_git(places) as scratch:
                 held, others, ignored = await self._ask_git(places, scratch, dependencies)
-            except GitFailed as error:
-                if not error.timed_out:
-                    return None
-                raise FileError(f"Listing the files of {self.root} took too long.") from error
-            except OSError:
+        except GitFailed as error:
+            if not error.timed_out:
                 return None
+            raise FileError(f"Listing the files of {self.root} took too long.") from error
+        except OSError:
+            return None
         return await in_thread(lambda stopped: self._sorted_out(held, others, ignored, stopped))
 
     async def _ask_git(
