@@ -102,8 +102,9 @@ class Opening:
         repl = self._repl
         repl.adopt(conversation)
         facts = f"model {conversation.model}, mode {conversation.mode}"
-        if conversation.messages:
-            repl.story.tell(conversation.messages, told_besides(conversation))
+        besides = told_besides(conversation)
+        if conversation.messages or besides:
+            repl.story.tell(conversation.messages, besides)
             repl.say(f"Back in this session, with {facts}.")
         else:
             repl.say(f"dirge {__version__}: {facts}, in {conversation.cwd}.")

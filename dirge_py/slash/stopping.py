@@ -15,11 +15,14 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
         raise UsageError("/stop takes no words.", hint="A prompt during a run steers it.")
     if conversation.is_compacting:
         front.show("A compaction has no boundaries: wait for its end, or interrupt it.")
-    elif not conversation.is_running:
-        front.show("Nothing runs.")
-    else:
+    elif conversation.is_running:
         conversation.interject()
         front.show("The run stops when the calls of this turn are done.")
+    elif conversation.occupant is not None:
+        conversation.occupant.interrupt("user")
+        front.show("The plan is being stopped.")
+    else:
+        front.show("Nothing runs.")
 
 
 COMMANDS = (

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from dirge_py.errors import DirgeError
+from dirge_py.events import AgentEnd
 from dirge_py.messages import TextBlock, UserMessage
 from dirge_py.outcomes import Cancelled
+from dirge_py.plan_events import ForkEvent
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, Typed, as_prompt
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.events import Sink
+    from dirge_py.events import LoopEvent, Sink
     from dirge_py.runs import Run
 
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
@@ -117,7 +119,7 @@ class Talk:
         self._typed.clear()
         unsubscribe = [
             # First, so that it counts as running when the screen hears of it.
-            conversation.subscribe(lambda event: self._watch_what_began(conversation)),
+            conversation.subscribe(lambda event: self._hear(conversation, event)),
             conversation.subscribe(sink),
         ]
         self._unsubscribe = lambda: [undo() for undo in unsubscribe]
@@ -203,6 +205,13 @@ class Talk:
             self._watch(conversation, late)
 
     # -- runs
+
+    def _hear(self, conversation: "Conversation", event: "LoopEvent") -> None:
+        self._watch_what_began(conversation)
+        match event:
+            case ForkEvent(event=AgentEnd(outcome=Cancelled())):
+                # However that was asked for, it ends what the fork was made for.
+                self._is_interrupting = True
 
     def _watch_what_began(self, conversation: "Conversation") -> None:
         """See to a run that was not started here: a command may have done so, or an occupant."""

@@ -47,7 +47,7 @@ class QuestionDock:
         self._app = app
         self._guard_s = guard_s
         self._before: Widget | None = None
-        self._has_left_end = False
+        self._is_about_plan = False
 
     def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
         return PermissionDialog(requests, self._edit_file, **self._look)
@@ -70,6 +70,7 @@ class QuestionDock:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
         app.proposer.close()
+        app.catch_up()  # What is asked about has been told, and is shown above.
         self._before = app.focused
         app.talk.is_asking = True
         await app.mount(panel, before=app.queue)
@@ -93,16 +94,17 @@ class QuestionDock:
         """A plan that is asked about is read from its beginning, however little room is left."""
         app = self._app
         plan, page = app.chronicle.phases.to_read, app.transcript
+        self._is_about_plan = plan is not None
         if plan is None or not page.sticks:
             return
         row = page.layout_of_blocks.rows.of(plan)
         if page.layout_of_blocks.top(row) < page.first_line:
             page.go_to(Place(row, row.gap))
-            self._has_left_end = True
 
     def _leave_plan(self) -> None:
-        if self._has_left_end:
-            self._has_left_end = False
+        """Whoever has read and decided wants to see what comes of it."""
+        if self._is_about_plan:
+            self._is_about_plan = False
             self._app.transcript.go_to_end()
 
     def _give_focus_back(self) -> None:

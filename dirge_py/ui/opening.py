@@ -236,8 +236,9 @@ class Opening:
     def _take_up(self, conversation: "Conversation") -> None:
         app = self._app
         app.adopt(conversation)
-        if conversation.messages:
-            app.chronicle.tell(conversation.messages, told_besides(conversation))
+        besides = told_besides(conversation)
+        if conversation.messages or besides:
+            app.chronicle.tell(conversation.messages, besides)
             app.say(f"Back in this session, with {conversation.model}, mode {conversation.mode}.")
         else:
             app.transcript.add(
