@@ -1,0 +1,105 @@
+"""A project whose tests fail, a scripted model, and somebody who decides about plans."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dirge_py.conversation import Conversation
+from dirge_py.events import LoopEvent
+from dirge_py.plan.desk import Accept, PlanAnswer
+from dirge_py.plan.document import PlanDocument
+from dirge_py.plan.runner import PlanResult, start
+from dirge_py.plan.state import NAME, PlanState, load_state
+from dirge_py.plan_events import EvidenceTaken, PhaseName, PlanPhase
+from tests.conversation.room import Room
+
+CHECK = "sh check.sh"
+REQUEST = "Write `yes` into answer.txt."
+PLAN = f"""\
+## Name
+Answer yes
+
+## Context
+The answer is missing.
+
+## Files
+- answer.txt (new)
+
+## Steps
+1. Write `yes` into answer.txt.
+2. Verify: run `{CHECK}`.
+
+## Verify
+```sh
+{CHECK}
+```
+"""
+
+
+def verdict(
+    word: str = "DONE", *, missing: object = "", cited: Sequence[str] = (CHECK,), **item: object
+) -> str:
+    """A reviewer's last words."""
+    one = {"requirement": "answer.txt says yes", "status": "verified", "evidence": list(cited)}
+    block = {"verdict": word, "checklist": [{**one, **item}], "missing": missing}
+    return f"I looked at it.\n\n```json\n{json.dumps(block)}\n```"
+
+
+@dataclass
+class Desk:
+    """Gives these answers, one after the other, then accepts."""
+
+    answers: list[PlanAnswer] = field(default_factory=list)
+    shown: list[tuple[PlanDocument, Sequence[str]]] = field(default_factory=list)
+
+    async def decide(self, plan: PlanDocument, grants: Sequence[str]) -> PlanAnswer:
+        self.shown.append((plan, grants))
+        return self.answers.pop(0) if self.answers else Accept(plan.text)
+
+
+class Workroom(Room):
+    """A room whose project has a check that wants `yes` in answer.txt."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__(base)
+        (self.project / "check.sh").write_text("grep -qx yes answer.txt\n")
+        self.desk = Desk()
+        self.events: list[LoopEvent] = []
+
+    def configure(self, more: str = "", *, alias: str = "fake") -> None:
+        # The model of these tests ticks nothing off, and is not to be reminded of it.
+        quiet = "" if "[loop.gates]" in more else "[loop.gates]\ntodo = 0\nverifier = 0\n"
+        super().configure(f"{more}{quiet}", alias=alias)
+
+    def will_look(self, plan: str = PLAN) -> None:
+        """Explore and plan, at once."""
+        self.model.will_say("check.sh:1 wants `yes` in answer.txt").will_say(plan)
+
+    def will_write(self, answer: str) -> None:
+        """Implement: write an answer, and say so."""
+        # The file may be there already, of an earlier cycle.
+        self.model.will_call("bash", command=f"echo {answer} > answer.txt").will_say("Written.")
+
+    def will_review(self, words: str, command: str = CHECK) -> None:
+        self.model.will_call("bash", command=command).will_say(words)
+
+    async def plan(self, talk: Conversation, request: str = REQUEST) -> PlanResult:
+        talk.subscribe(self.events.append)
+        return await start(request, talk, self.desk)
+
+    @property
+    def phases(self) -> list[tuple[PhaseName, int, str]]:
+        """Those that were told of."""
+        return [(e.phase, e.step, e.state) for e in self.events if isinstance(e, PlanPhase)]
+
+    @property
+    def evidence(self) -> list[EvidenceTaken]:
+        return [event for event in self.events if isinstance(event, EvidenceTaken)]
+
+
+def kept(talk: Conversation) -> PlanState:
+    """The plan as the session keeps it."""
+    state = load_state(talk.kept.get(NAME))
+    assert state is not None
+    return state
