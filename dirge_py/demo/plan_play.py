@@ -41,8 +41,7 @@ class PlanDemo(Demo):
         state = load_state(self._conversation.kept.get(NAME))
         if state is None or state.status != "verified":
             return False
-        ledger = EvidenceLedger()
-        ledger.load(state.evidence)
+        ledger = EvidenceLedger.load(state.evidence)
         tests = [e for e in ledger.of("review", state.step) if e.command == TEST_COMMAND]
         return bool(tests) and tests[-1].has_passed
 

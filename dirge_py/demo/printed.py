@@ -14,6 +14,8 @@ from dirge_py.messages import AssistantMessage, ThinkingBlock
 from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 MOST_LINES = 14
+LAST_LINES = 3
+"""Of a long output these are shown as well: there commands say how they ended."""
 
 
 class Storyteller:
@@ -67,7 +69,8 @@ def _in_brackets(words: str) -> str:
 
 def _indented(text: str) -> str:
     lines = text.rstrip("\n").split("\n")
-    shown = lines[:MOST_LINES]
+    shown = lines
     if len(lines) > MOST_LINES:
-        shown.append(f"… {len(lines) - MOST_LINES} more lines")
+        left_out = len(lines) - MOST_LINES
+        shown = [*lines[: -LAST_LINES - left_out], f"… {left_out} more lines", *lines[-LAST_LINES:]]
     return "\n".join(f"  │ {line}" for line in shown)
