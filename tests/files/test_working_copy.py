@@ -1,0 +1,201 @@
+"""A copy is a tree of its own: what is done to it shows nowhere else, and it goes again."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dirge_py.errors import FileError
+from dirge_py.files.copy_folder import CopyFolder, remove_leftovers, remove_tree
+from dirge_py.files.tree_hash import TreeHash
+from dirge_py.files.working_copy import WorkingCopy
+from tests.files.requirement import as_nobody, require_root_tools, small_disk
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "file").write_text("one")
+    (folder / "program").write_text("#!/bin/sh\n")
+    (folder / "program").chmod(0o755)
+    os.utime(folder / "program", ns=(5, 7))
+    (folder / "inner").symlink_to("deep/er/file")
+    (folder / "outer").symlink_to("/etc/passwd")
+    return folder
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    folder = tmp_path / "target"
+    folder.mkdir()
+    return folder
+
+
+PATHS = ["deep/er/file", "program", "inner", "outer"]
+
+
+def test_a_copy_has_the_same_hash_modes_and_times(source: Path, target: Path) -> None:
+    copied = WorkingCopy(str(source), str(target)).copy(PATHS)
+
+    assert sorted(copied.paths) == sorted(PATHS) and not copied.left_out
+    assert TreeHash(str(target)).read(PATHS).files == TreeHash(str(source)).read(PATHS).files
+    assert (target / "program").stat().st_mtime_ns == 7
+    assert os.readlink(target / "outer") == "/etc/passwd"
+
+
+def test_nothing_written_to_a_copy_shows_in_what_was_copied(source: Path, target: Path) -> None:
+    WorkingCopy(str(source), str(target)).copy(PATHS)
+
+    with open(target / "deep/er/file", "r+") as stream:
+        stream.write("two")
+
+    assert (source / "deep/er/file").read_text() == "one"
+    assert (source / "deep/er/file").stat().st_nlink == 1
+
+
+def test_a_folder_that_is_a_link_by_now_is_not_entered(source: Path, target: Path) -> None:
+    elsewhere = source.parent / "elsewhere"
+    (source / "deep").rename(elsewhere)
+    (source / "deep").symlink_to(elsewhere)
+
+    copied = WorkingCopy(str(source), str(target)).copy(["deep/er/file", "deep"])
+
+    assert copied.paths == ["deep"] and (target / "deep").is_symlink()
+
+
+def test_sockets_and_pipes_are_left_out_and_told(source: Path, target: Path) -> None:
+    os.mkfifo(source / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(source / "socket"))
+        copied = WorkingCopy(str(source), str(target)).copy(["pipe", "socket", "gone", "program"])
+
+    assert copied.left_out == [("pipe", "no regular file"), ("socket", "no regular file")]
+    assert copied.paths == ["program"]
+
+
+def test_linked_folders_do_not_hide_what_was_copied(source: Path, target: Path) -> None:
+    copy = WorkingCopy(str(source), str(target))
+    copy.copy(["deep/er/file"])
+
+    copy.link(["deep", "a/node_modules"])
+
+    assert not (target / "deep").is_symlink()
+    assert os.readlink(target / "a/node_modules") == f"{source}/a/node_modules"
+
+
+def test_without_room_nothing_is_begun(source: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "size=1m") as small:
+        with pytest.raises(FileError, match="the disk is full"):
+            WorkingCopy(str(source), str(small)).copy(PATHS)
+        assert list(small.iterdir()) == []
+
+
+UNREADABLE = """
+import sys
+from dirge_py.files.working_copy import WorkingCopy
+print(WorkingCopy(sys.argv[1], sys.argv[2]).copy(["program", "deep/er/file"]).left_out)
+"""
+
+
+def test_what_may_not_be_read_is_left_out_and_told(source: Path, target: Path) -> None:
+    (source / "program").chmod(0o000)
+    for folder in (source, *source.parents[:3]):
+        folder.chmod(0o755)
+    target.chmod(0o777)
+    command = [*as_nobody(), sys.executable, "-c", UNREADABLE, str(source), str(target)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert ended.stdout.strip() == "[('program', 'permission denied')]", ended.stderr
+
+
+# --- the folder, and its end
+
+
+def test_a_folder_for_a_copy_is_nobody_elses(tmp_path: Path) -> None:
+    folder = CopyFolder(str(tmp_path), "project")
+
+    assert Path(folder.top).name == "project"
+    assert Path(folder.top).parent.stat().st_mode & 0o777 == 0o700
+    assert folder.remove() and list(tmp_path.iterdir()) == []
+
+
+ODD = """
+import os, sys
+from dirge_py.files.copy_folder import remove_tree
+os.makedirs(sys.argv[1] + "/a/b/c")
+open(sys.argv[1] + "/a/b/c/file", "w").close()
+os.symlink(sys.argv[2], sys.argv[1] + "/a/out")
+for path in ("/a/b/c", "/a/b", "/a"):
+    os.chmod(sys.argv[1] + path, 0)
+print(remove_tree(sys.argv[1]))
+"""
+
+
+def test_odd_modes_keep_no_copy_from_going(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").write_text("x")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o777)
+    copy = tmp_path / "copy"
+    command = [*as_nobody(), sys.executable, "-c", ODD, str(copy), str(kept)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert ended.stdout == "True\n", ended.stderr
+    assert not copy.exists() and (kept / "file").exists()
+
+
+HOLDING = """
+import sys
+from dirge_py.files.copy_folder import CopyFolder
+print(CopyFolder(sys.argv[1], "project").top, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_program_left_goes_and_what_is_used_stays(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDING, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    with subprocess.Popen(command, **pipes) as holder:  # type: ignore[call-overload]
+        top = Path(holder.stdout.readline().strip())
+        own = CopyFolder(str(tmp_path), "own")
+
+        remove_leftovers(str(tmp_path))
+        assert top.exists() and Path(own.top).exists()
+
+        holder.kill()
+        holder.wait()
+        remove_leftovers(str(tmp_path))
+        assert not top.parent.exists() and Path(own.top).exists()
+    own.remove()
+
+
+def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
+    young, old = tmp_path / "dirge-copy-young", tmp_path / "dirge-copy-old"
+    young.mkdir()
+    old.mkdir()
+    an_hour_ago = time.time() - 3600
+    os.utime(old, (an_hour_ago, an_hour_ago))
+
+    remove_leftovers(str(tmp_path))
+
+    assert young.exists() and not old.exists()
+
+
+def test_somebody_elses_copy_is_left_alone(tmp_path: Path) -> None:
+    require_root_tools("true")
+    other = tmp_path / "dirge-copy-other"
+    other.mkdir()
+    (other / "lock").touch()
+    os.chown(other, 65534, 65534)
+
+    remove_leftovers(str(tmp_path))
+
+    assert other.exists() and remove_tree(str(other))
