@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
+from dirge_py.files.products import is_product
 
 _CHUNK_BYTES = 1 << 20
 _RACY_NS = 2_000_000_000
@@ -50,7 +51,7 @@ class TreeHash:
 
     A file counts with its path, its content, and whether it may be executed; a link with where it
     points. It follows no link, of a folder on the way neither, and passes over all that is neither
-    file nor link.
+    file nor link, and over what builds and tests leave behind (`is_product`).
     """
 
     def __init__(self, root: str) -> None:
@@ -70,7 +71,7 @@ class TreeHash:
             for path in sorted(set(paths)):
                 if is_stopped():
                     break
-                if not folders.holds(os.path.dirname(path)):
+                if is_product(path) or not folders.holds(os.path.dirname(path)):
                     continue
                 found = self._digest(anchor, path, hashed)
                 if found is None:
