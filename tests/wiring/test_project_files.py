@@ -1,0 +1,258 @@
+"""Which files a project has: the same as git says, without running what a repository names."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.errors import FileError
+from dirge_py.files import git_copy
+from dirge_py.wiring import project_files
+from dirge_py.wiring.project_files import Listed, Project, project_around
+from tests.files.requirement import require_root_tools
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
+    ended = subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return ended.stdout
+
+
+def write(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{name}\n")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    write(folder, "a", "sub/b")
+    return folder
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return home
+
+
+def project(cwd: Path, *, state: Path | None = None) -> Project:
+    base = cwd.parent / "dirge"
+    environment = {
+        "HOME": str(base),
+        "DIRGE_CONFIG_DIR": str(base / "config"),
+        "DIRGE_STATE_DIR": str(state or base / "state"),
+    }
+    return project_around(load(environment=environment), cwd, [str(cwd)])
+
+
+def listed(cwd: Path, *, dependencies: bool = False) -> Listed:
+    return asyncio.run(project(cwd).files(dependencies=dependencies))
+
+
+def test_changed_new_and_removed_files_are_told_as_they_are(repository: Path) -> None:
+    write(repository, "new", "é x\ny", ".hidden")
+    (repository / "a").unlink()
+    (repository / "link").symlink_to("/etc")
+
+    files = listed(repository).files
+
+    # One that is gone is named, too: whoever reads it sees that it is.
+    assert sorted(files) == [".hidden", "a", "link", "new", "sub/b", "é x\ny"]
+
+
+def test_what_git_ignores_is_left_out_save_what_it_holds(repository: Path, home: Path) -> None:
+    write(repository, "held.log", "out/x")
+    git(repository, "add", "held.log")
+    write(repository, "new.log", "mine.personal", "local")
+    (repository / ".gitignore").write_text("*.log\nout/\n")
+    (repository / ".git/info/exclude").write_text("local\n")
+    (home / ".config/git").mkdir(parents=True)
+    (home / ".config/git/ignore").write_text("*.personal\n")
+
+    assert sorted(listed(repository).files) == [".gitignore", "a", "held.log", "sub/b"]
+
+
+def test_folders_of_dependencies_are_told_apart(repository: Path) -> None:
+    write(repository, "node_modules/x/i.js", "sub/node_modules/y.js", "out/z", "env/pyvenv.cfg")
+    (repository / "vendor").symlink_to("/usr/share")
+    (repository / ".gitignore").write_text("node_modules\nout\nvendor\nenv\n")
+
+    found = listed(repository, dependencies=True)
+
+    assert sorted(found.dependencies) == ["env", "node_modules", "sub/node_modules", "vendor"]
+    assert sorted(found.files) == [".gitignore", "a", "sub/b"]
+
+
+def test_without_git_the_files_of_rules_count_all_the_same(folder: Path) -> None:
+    write(folder, "x.log", "node_modules/x", "venv/pyvenv.cfg", "venv/y", ".hidden", "sub/keep.log")
+    (folder / ".gitignore").write_text("*.log\n!keep.log\n")
+    (folder / "link").symlink_to("sub")
+
+    found = listed(folder, dependencies=True)
+
+    assert sorted(found.files) == [".gitignore", ".hidden", "a", "link", "sub/b", "sub/keep.log"]
+    assert sorted(found.dependencies) == ["node_modules", "venv"]
+
+
+def test_a_subfolder_is_part_of_the_whole_repository(repository: Path) -> None:
+    found = project(repository / "sub")
+
+    assert found.root == str(repository)
+    assert sorted(asyncio.run(found.files()).files) == ["a", "sub/b"]
+
+
+def test_whoever_works_in_an_ignored_folder_means_it(repository: Path) -> None:
+    write(repository, "out/x", "out/y.log", "out/deep/z")
+    (repository / ".gitignore").write_text("/out\n")
+    (repository / "out/.gitignore").write_text("*.log\n")
+
+    files = listed(repository / "out").files
+
+    assert sorted(files) == [".gitignore", "a", "out/.gitignore", "out/deep/z", "out/x", "sub/b"]
+
+
+def test_a_linked_work_tree_is_a_project_of_its_own(repository: Path) -> None:
+    tree = repository.parent / "tree"
+    git(repository, "worktree", "add", "-q", str(tree))
+    write(tree, "only-here")
+    git(tree, "add", "only-here")
+
+    places = project(tree).git_places()
+
+    assert sorted(listed(tree).files) == ["a", "only-here", "sub/b"]
+    assert places is not None
+    assert places.common == repository / ".git"
+    assert places.git_dir == repository / ".git/worktrees/tree"
+
+
+def test_other_repositories_in_it_are_looked_into_with_their_own_rules(repository: Path) -> None:
+    other = repository.parent / "other"
+    write(other, "c")
+    git(other, "init", "-q")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "x")
+    git(repository, "submodule", "--quiet", "add", str(other), "module")
+    git(repository, "clone", "-q", str(other), "nested")
+    write(repository, "nested/new", "nested/x.log", "module/new")
+    (repository / "nested/.gitignore").write_text("*.log\n")
+
+    assert sorted(listed(repository).files) == [
+        ".gitmodules", "a", "module/c", "module/new", "nested/.gitignore", "nested/c",
+        "nested/new", "sub/b",
+    ]  # fmt: skip
+
+
+@pytest.mark.security
+def test_nothing_that_a_repository_names_is_run(repository: Path) -> None:
+    trap = repository.parent / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {trap}.sprung\n")
+    trap.chmod(0o755)
+    hook = repository / ".git/hooks/post-index-change"
+    hook.write_text(trap.read_text())
+    hook.chmod(0o755)
+    for key in ("core.fsmonitor", "core.pager", "filter.x.clean", "filter.x.process"):
+        git(repository, "config", key, str(trap))
+    (repository / ".gitattributes").write_text("* filter=x\n")
+    write(repository, "new")
+
+    files = listed(repository, dependencies=True).files
+
+    assert sorted(files) == [".gitattributes", "a", "new", "sub/b"]
+    assert not trap.with_name("trap.sprung").exists()
+
+
+@pytest.mark.security
+def test_a_git_file_that_lies_leads_nowhere(repository: Path, tmp_path: Path) -> None:
+    liar = tmp_path / "liar"
+    write(liar, "x")
+    (liar / ".git").write_text(f"gitdir: {repository}/.git\n")
+
+    assert project(liar).git_places() is None
+    assert listed(liar).files == ["x"]
+
+
+def test_what_we_keep_ourselves_is_no_part_of_a_project(repository: Path) -> None:
+    write(repository, "state/sessions/x", ".dirge-0123456789abcdef.tmp")
+
+    found = project(repository, state=repository / "state")
+
+    assert sorted(asyncio.run(found.files()).files) == ["a", "sub/b"]
+
+
+def test_a_home_folder_is_no_project(home: Path) -> None:
+    write(home, ".bashrc", "work/a")
+    git(home, "init", "-q")
+
+    found = project(home / "work")
+
+    assert found.root == str(home / "work")
+    assert asyncio.run(found.files()).files == ["a"]
+
+
+def test_too_many_files_are_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_files, "MOST_FILES", 2)
+
+    with pytest.raises(FileError, match="more than 2 files"):
+        listed(repository)
+
+
+def test_an_index_in_two_parts_and_a_folder_of_somebody_else_are_read(repository: Path) -> None:
+    require_root_tools("chown")
+    git(repository, "update-index", "--split-index")
+    write(repository, "new")
+    git(repository, "add", "new")
+    subprocess.run(["chown", "-R", "65534", str(repository)], check=True)
+
+    assert sorted(listed(repository).files) == ["a", "new", "sub/b"]
+
+
+def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> None:
+    git(repository, "pack-refs", "--all")
+    git(repository, "tag", "v1")
+    git(repository, "config", "core.autocrlf", "false")
+    places = project(repository).git_places()
+    assert places is not None
+    copy = repository.parent / 'co"py'
+    copy.mkdir()
+
+    git_copy.make_git_folder(copy / ".git", places, ignored=["a b!"])
+    write(copy, "a", "sub/b", "a b!")
+
+    assert git(copy, "log", "--format=%H %D") == git(repository, "log", "--format=%H %D")
+    assert git(copy, "status", "--short") == ""
+    git(copy, "commit", "--allow-empty", "-qm", "second")
+    assert git(repository, "log", "--format=%s") == "first\n"
+    assert not os.path.exists(copy / ".git/hooks")
+
+
+def test_objects_are_found_behind_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / '"quo\\ted" #1'
+    write(folder, "a")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    places = project(folder).git_places()
+    assert places is not None
+
+    git_copy.make_git_folder(tmp_path / "copy.git", places)
+
+    assert git(tmp_path, "--git-dir=copy.git", "show", "--format=", "HEAD:a") == "a\n"
