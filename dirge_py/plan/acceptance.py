@@ -43,7 +43,7 @@ def take_up(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]
         conversation.add_grant(rule)
         told.append(f"Allowed for this session, as the plan verifies with it: {rule}")
     if conversation.todo is not None and plan.steps:
-        conversation.todo.put(
+        conversation.todo.give(
             [TodoItem(id=str(at), text=step) for at, step in enumerate(plan.steps, start=1)]
         )
     return told

@@ -190,3 +190,13 @@ def test_anything_stored_can_be_loaded(stored):
     again.load(todo.stored())
     assert again.items == todo.items
     assert len({each.id for each in todo.items}) == len(todo.items)
+
+
+def test_a_list_that_was_given_is_nothing_the_model_left_open_until_it_takes_it_up() -> None:
+    todo = TodoList()
+    item = TodoItem(id="1", text="a")
+    todo.give([item])
+    assert (todo.as_text(), todo.open_items()) == ("[ ] a", [])
+
+    todo.put([item])
+    assert todo.open_items() == ["a"]

@@ -30,13 +30,19 @@ class TodoList:
     def __init__(self, on_change: Callable[[StoredItems], None] | None = None) -> None:
         self.on_change = on_change
         self._items: tuple[TodoItem, ...] = ()
+        self._is_given = False
 
     @property
     def items(self) -> tuple[TodoItem, ...]:
         return self._items
 
     def open_items(self) -> list[str]:
-        """The texts of what is not done, what is in progress first."""
+        """The texts of what is not done, what is in progress first.
+
+        Of a list that was given and not taken up yet, nothing: the model promised none of it.
+        """
+        if self._is_given:
+            return []
         waiting = [item for item in self._items if item.status != "done"]
         return [item.text for item in sorted(waiting, key=lambda item: item.status == "pending")]
 
@@ -46,11 +52,17 @@ class TodoList:
 
     def put(self, items: Sequence[TodoItem]) -> None:
         """Replace the whole list. Nothing is told when nothing changed."""
+        self._is_given = False
         if self._items == tuple(items):
             return
         self._items = tuple(items)
         if self.on_change is not None:
             self.on_change(self.stored())
+
+    def give(self, items: Sequence[TodoItem]) -> None:
+        """The same, for a list that is not of the model's own making."""
+        self.put(items)
+        self._is_given = True
 
     def stored(self) -> list[dict[str, str]]:
         """The items as JSON values."""
