@@ -60,6 +60,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
+        self._is_tight = False
         self._lines: list[tuple[int, int]] = []
         self._body = Sheet(self._paint_body, ink)
         self._menu = Sheet(self._paint_menu, ink)
@@ -82,8 +83,10 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         self.set_class(is_flat, "flat")
         menu = len(self._paint_menu(width))
         self._menu.styles.height = menu
-        needed = len(self._paint_body(width)) + menu + (not is_flat) + self.has_class("writing")
-        taken = min(needed, rows)
+        rest = menu + (not is_flat) + self.has_class("writing")
+        self._is_tight = False
+        self._is_tight = len(self._paint_body(width)) + rest > rows // 2
+        taken = min(len(self._paint_body(width)) + rest, rows)
         self.styles.height = taken
         self._repaint()
         return taken
@@ -125,11 +128,14 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         if now.question.is_multiple:
             head.append(("[✓] " if at in now.ticked else "[ ] ", ink.good))
         rest: Line = [(" " * sum(len(text) for text, _ in head), ink.text)]
-        strips = wrap([(clean(option.label), style)], width, first=head, rest=rest)
-        if option.description:
-            detail = [(clean(option.description), ink.dim)]
-            strips += wrap(detail, width, first=rest, rest=rest)
-        return strips
+        label, about = clean(option.label), clean(option.description)
+        if self._is_tight and about:
+            beside = [(label, style), (f"  {about}", ink.dim)]
+            strips = wrap(beside, width, first=head, rest=rest)
+            if len(strips) == 1:
+                return strips
+        strips = wrap([(label, style)], width, first=head, rest=rest)
+        return strips + (wrap([(about, ink.dim)], width, first=rest, rest=rest) if about else [])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         def key(action: str) -> str:
