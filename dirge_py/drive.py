@@ -261,6 +261,7 @@ class Drive:
                 is_recorded=parts.recorder is not None,
                 single_turn=order.single_turn,
                 is_continued=order.prompts is None,
+                is_reviewed=self._choices.occupant is not None,
                 further=order.bundles,
             )
         )

@@ -98,7 +98,7 @@ class RunSettings:
     conversation itself sees to; gates have nothing to say in it. `chosen_model` tells what is
     chosen now, which may change while the run goes on. `further` are hooks for this run alone: they
     stand behind all others, but before those that take secrets out and judge calls. `is_continued`:
-    no prompt opened it.
+    no prompt opened it. `is_reviewed`: whoever has the conversation sees to what comes of it.
     """
 
     model: str
@@ -109,6 +109,7 @@ class RunSettings:
     is_recorded: bool = True
     single_turn: bool = False
     is_continued: bool = False
+    is_reviewed: bool = False
     further: Sequence[Bundle] = ()
 
 

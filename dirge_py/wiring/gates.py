@@ -45,25 +45,31 @@ class GateServices:
     should_defer: Callable[[], bool] | None = None
 
 
-def gates(config: Gates, services: GateServices, *, is_fork: bool = False) -> Sequence[Bundle]:
+def gates(
+    config: Gates, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
+) -> Sequence[Bundle]:
     """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
 
-    A fork gets none: it answers to whoever forked it. What may add follow-ups comes before these.
+    A fork gets none: it answers to whoever forked it. Where the work is reviewed afterwards, nobody
+    else judges it: the first three only. What may add follow-ups comes before these.
     """
     if is_fork:
         return ()
     voice = _Voice()
     verification = Verification()
-    bundles = [
+    while_working = [
         depth(services.depth or DepthTracker(), config.depth),
         *([failures(config.failures)] if config.failures else []),
         tracking(verification),
         voice.bundle(),
         resume_after_failure(config.resume),
+    ]
+    at_the_end = [
         verifier(verification, config.verifier),
         *_judged(config, services, verification, voice),
         *([todo(services.open_items, config.todo)] if services.open_items else []),
     ]
+    bundles = while_working if is_reviewed else [*while_working, *at_the_end]
     if services.should_defer is None:
         return bundles
     return [unless(services.should_defer, bundle) for bundle in bundles]

@@ -154,7 +154,7 @@ class Guards:
             escalate(self._escalation_model, self._escalations, home=run.chosen_model),
             *parts.plugins.bundles(),
             # A gate stays silent when anybody before it has something to say.
-            *gates(loop.gates, services, is_fork=is_silent),
+            *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
             parts.checks.bundle(),
             *run.further,
             *parts.last,

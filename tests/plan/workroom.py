@@ -67,11 +67,6 @@ class Workroom(Room):
         self.desk = Desk()
         self.events: list[LoopEvent] = []
 
-    def configure(self, more: str = "", *, alias: str = "fake") -> None:
-        # The model of these tests ticks nothing off, and is not to be reminded of it.
-        quiet = "" if "[loop.gates]" in more else "[loop.gates]\ntodo = 0\nverifier = 0\n"
-        super().configure(f"{more}{quiet}", alias=alias)
-
     def will_look(self, plan: str = PLAN) -> None:
         """Explore and plan, at once."""
         self.model.will_say("check.sh:1 wants `yes` in answer.txt").will_say(plan)
