@@ -120,7 +120,7 @@ async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room:
 
 
 async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
-    unsent = []
+    unsent: list[str] = []
     async with at_work(room) as (front, worker, conversation):
 
         def stop() -> None:
