@@ -20,6 +20,12 @@ _CARRY_ON = (
 )
 
 
+_LOCKED = (
+    "The mode is plan, in which nothing can be changed: the implementation will be denied what it "
+    "needs. /mode standard lets it work."
+)
+
+
 def grants_for(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]:
     """The rules that would let the plan's verifications run: exactly those commands, no others.
 
@@ -38,7 +44,7 @@ def grants_for(plan: "PlanDocument", conversation: "Conversation") -> Sequence[s
 
 def take_up(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]:
     """Make the plan's steps the todo list and grant its verifications; returns what to tell."""
-    told = []
+    told = [_LOCKED] if conversation.mode == "plan" else []
     for rule in grants_for(plan, conversation):
         conversation.add_grant(rule)
         told.append(f"Allowed for this session, as the plan verifies with it: {rule}")

@@ -1,7 +1,7 @@
 """A phase of a plan in a fork: it is asked, everything it says is told, and it leaves no trace."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo
 from dirge_py.errors import DirgeError
 from dirge_py.events import LoopEvent, UsageReported
 from dirge_py.messages import AssistantMessage, Message, UserMessage, user_text
-from dirge_py.outcomes import Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
+from dirge_py.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
 from dirge_py.parts import ChildSpec
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
@@ -31,12 +31,20 @@ class PhaseFork:
     """One fork of `parent`, from its first word until it is closed."""
 
     def __init__(
-        self, parent: "Conversation", spec: ChildSpec, *, phase: PhaseName, step: int
+        self,
+        parent: "Conversation",
+        spec: ChildSpec,
+        *,
+        phase: PhaseName,
+        step: int,
+        check: Callable[[], None],
     ) -> None:
+        """`check` is called before each question, and raises where there is to be none."""
         self._parent = parent
         self._spec = spec
         self._phase: PhaseName = phase
         self._step = step
+        self._check = check
         self._began = time.monotonic()
         self.run: Run | None = None
         self.conversation: Conversation | None = None
@@ -100,6 +108,21 @@ class PhaseFork:
             raise PhaseEnded(outcome)
         return _last_words(said)
 
+    async def ask_again(
+        self, prompt: UserMessage, *, bundles: Sequence[Bundle] = (), can_act: bool = True
+    ) -> str:
+        """As `ask`; "" where no answer comes, and the one that there is has to do.
+
+        Raises:
+            PhaseEnded: it was stopped from outside.
+        """
+        try:
+            return await self.ask(prompt, bundles=bundles, can_act=can_act)
+        except PhaseEnded as ended:
+            if isinstance(ended.outcome, Cancelled):
+                raise
+            return ""
+
     def ended(self, summary: str, text: str = "") -> PlanPhase:
         """The event for its end."""
         self.has_ended = True
@@ -118,6 +141,7 @@ class PhaseFork:
     async def _ask(
         self, prompt: UserMessage, bundles: Sequence[Bundle], *, can_act: bool
     ) -> tuple[Outcome, Sequence[Message]]:
+        self._check()
         fork = self.opened
         before = len(fork.messages)
         more = bundles if can_act else [*bundles, _without_tools()]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
@@ -15,6 +16,7 @@ from dirge_py.plan.verdict import Verdict, parse_verdict
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.plan.evidence import EvidenceLedger
+    from dirge_py.plan.forked import PhaseFork
     from dirge_py.plan.state import PlanState
     from dirge_py.plan.untouched import Touched
 
@@ -65,14 +67,27 @@ class Reviewer:
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
-    def asks_for_verdict(self, text: str) -> UserMessage | None:
+    async def ask(self, fork: "PhaseFork", prompt: UserMessage, recording: Bundle) -> str:
+        """The reviewer's last words; it is asked again where they are no verdict, or unproved.
+
+        Raises:
+            PhaseEnded: it gave none.
+        """
+        text = await fork.ask(prompt, bundles=[recording])
+        if again := self._asks_for_verdict(text):
+            text = await fork.ask_again(again, can_act=False) or text
+        if proof := self._asks_for_proof(text, await fork.tree()):
+            text = await fork.ask_again(proof, bundles=[recording]) or text
+        return text
+
+    def _asks_for_verdict(self, text: str) -> UserMessage | None:
         """What to ask a reviewer whose verdict cannot be read; None where it can."""
         verdict = parse_verdict(text)
         if not isinstance(verdict, str):
             return None
         return user_text(verdict_again_prompt(verdict), "harness")
 
-    def asks_for_proof(self, text: str, tree: str) -> UserMessage | None:
+    def _asks_for_proof(self, text: str, tree: str) -> UserMessage | None:
         """What to ask a reviewer who says that all is done and has not shown it; else None."""
         verdict = parse_verdict(text)
         if not isinstance(verdict, Verdict) or not verdict.is_done:

@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.errors import DirgeError
 from dirge_py.events import SystemNotice
 from dirge_py.lib.clean import clean
@@ -221,7 +220,7 @@ class PlanRun:
             max_turns=self._terms.max_turns,
         )
         async with self._opened(spec) as fork:
-            text = await self._asked(fork, UserMessage(content=self._with_attached(prompt)))
+            text = await fork.ask(UserMessage(content=self._with_attached(prompt)))
             self._note(await self._interruption.wait(watch.compare(can_be_its_own=False)))
             self._tell(fork.ended(_in_a_line(phase, text), text))
         if not text:
@@ -295,7 +294,7 @@ class PlanRun:
             recording = self._recording(fork.opened, "review")
             fork.opened.subscribe(recording.sink)
             prompt = await self._interruption.wait(reviewer.prompt(self._attached))
-            text = await self._reviewed(fork, reviewer, prompt, recording.bundle())
+            text = await reviewer.ask(fork, prompt, recording.bundle())
             ran = any(not taken.is_look for taken in self._ledger.of("review", state.step))
             is_confined = bool(fork.opened.sandbox)
             touched = await self._interruption.wait(
@@ -306,18 +305,6 @@ class PlanRun:
             self._keep(evidence=self._ledger.stored(), report=review.report, why=review.summary)
             self._tell(fork.ended(review.summary, review.report))
         return review
-
-    async def _reviewed(
-        self, fork: PhaseFork, reviewer: Reviewer, prompt: UserMessage, recording: Bundle
-    ) -> str:
-        """The reviewer's last words; it is asked again where they are no verdict, or unproved."""
-        text = await self._asked(fork, prompt, bundles=[recording])
-        if again := reviewer.asks_for_verdict(text):
-            text = await self._asked(fork, again, can_act=False) or text
-        tree = await self._interruption.wait(fork.tree())
-        if proof := reviewer.asks_for_proof(text, tree):
-            text = await self._asked(fork, proof, bundles=[recording]) or text
-        return text
 
     # -- small steps
 
@@ -331,7 +318,9 @@ class PlanRun:
     @asynccontextmanager
     async def _opened(self, spec: ChildSpec) -> AsyncIterator[PhaseFork]:
         phase, step = self._state.phase, self._state.step
-        fork = PhaseFork(self._conversation, spec, phase=phase, step=step)
+        fork = PhaseFork(
+            self._conversation, spec, phase=phase, step=step, check=self._interruption.check
+        )
         await self._interruption.wait(fork.open())
         self._fork = fork
         try:
@@ -341,17 +330,6 @@ class PlanRun:
             if not fork.has_ended:
                 self._tell(fork.ended("It did not come to its end."))
             await fork.close()
-
-    async def _asked(
-        self,
-        fork: PhaseFork,
-        prompt: UserMessage,
-        *,
-        bundles: Sequence[Bundle] = (),
-        can_act: bool = True,
-    ) -> str:
-        self._interruption.check()
-        return await fork.ask(prompt, bundles=bundles, can_act=can_act)
 
     def _recording(self, of: "Conversation", phase: PhaseName) -> Recording:
         return Recording(of, self._ledger, phase=phase, step=self._state.step, tell=self._tell)

@@ -269,3 +269,15 @@ async def test_resuming_after_a_kill_goes_on_where_it_was(room: Workroom) -> Non
         assert (await go_on(talk, room.desk)).outcome == Done()
 
     assert "What was found." in " ".join(room.heard(0)), "it was not explored again"
+
+
+async def test_a_reviewer_that_cannot_be_asked_again_has_not_approved(room: Workroom) -> None:
+    room.configure(NO_CYCLES)
+    room.will_look()
+    room.will_write("yes")
+    room.model.will_say(verdict())  # nothing was run, and the script ends here
+
+    async with room.open() as talk:
+        result = await room.plan(talk)
+
+    assert isinstance(result.outcome, NotVerified)
