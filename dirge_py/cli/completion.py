@@ -80,7 +80,11 @@ def _config(name: str) -> Iterator[Place]:
 
 
 def _demo(name: str) -> Iterator[Place]:
-    yield Place(name=name, flags=(Flag(names=("--print", "-p"), help="without the screen"),))
+    flags = (
+        Flag(names=("--print", "-p"), help="without the screen"),
+        Flag(names=("--plan",), help="a request in four phases"),
+    )
+    yield Place(name=name, flags=flags)
 
 
 def _why(name: str) -> Iterator[Place]:

@@ -104,6 +104,28 @@ def test_the_turns_example_goes_on_in_three_processes(examples: Examples) -> Non
     assert examples.run(title, replies=[Say(text="A and A.")]) == ["Done"]
 
 
+def test_the_plan_example_is_verified(examples: Examples) -> None:
+    (examples.folder / "check.py").write_text("assert open('page.txt').read()\n")
+    check = "python3 check.py"
+    item = {"requirement": "there is paging", "status": "verified", "evidence": check}
+    verdict = json.dumps({"verdict": "DONE", "checklist": [item], "missing": ""})
+
+    told = examples.run(
+        "Plans",
+        replies=[
+            Say(text="Nothing pages yet."),
+            Say(text=f"## Name\nPaging\n\n## Steps\n1. Write it.\n2. Verify: `{check}`"),
+            Say(calls=[("write", {"path": "page.txt", "content": "1"})]),
+            Say(text="Written."),
+            Say(calls=[("bash", {"command": check})]),
+            Say(text=f"```json\n{verdict}\n```"),
+        ],
+    )
+
+    assert told[0] == f"Paging in 2 steps, verified by ('{check}',)"
+    assert told[-1] == "verified"
+
+
 @pytest.mark.parametrize(
     ("word", "answer"), [("yes", "deployed to staging"), ("no", "Rejected: not on a Friday")]
 )
