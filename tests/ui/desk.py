@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from textual.pilot import Pilot
-
 from dirge_py.conversation import Conversation
 from dirge_py.errors import DirgeError
 from dirge_py.messages import UserMessage
@@ -21,10 +19,12 @@ from dirge_py.ui.start import TuiStart
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.ui import style_sheets
+from tests.ui.quick_pilot import QuickPilot, draw_late
 
 _MOST_LOOKS = 1000
 
 style_sheets.share()
+draw_late()
 
 HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
 """A command that shows a line and goes on once there is a file `go`."""
@@ -33,7 +33,7 @@ HELD = "echo cc a.c; until test -e go; do sleep 0.01; done; echo built"
 class Desk:
     """An app under test, and the conversations it has opened."""
 
-    pilot: Pilot[int]
+    pilot: QuickPilot
     asker: Asker
 
     def __init__(
@@ -90,7 +90,11 @@ class Desk:
     def text(self) -> str:
         """The whole transcript as it would be drawn."""
         layout = self.app.transcript.layout_of_blocks
+        guessed = layout.height
         layout.settle(0, 1_000_000)
+        if layout.height != guessed:
+            # Drawing what is out of sight must not move what is seen.
+            self.app.transcript.redraw()
         return "\n".join(line.rstrip() for line in layout.texts(0, layout.height))
 
     @property
@@ -108,6 +112,12 @@ class Desk:
         """The question that is docked, whatever its kind."""
         return next(iter(self.app.query(DockedPanel)), None)
 
+    @property
+    def knows_git(self) -> bool:
+        """Is there no panel that still waits for what git says?"""
+        asking = self.app.surroundings._asking_git
+        return asking is None or asking.is_finished
+
     def ask(self, *requests: PermissionRequest) -> "asyncio.Task[Sequence[PermissionAnswer]]":
         """Put questions as the engine does."""
         return asyncio.ensure_future(self.asker.permission(requests))
@@ -117,12 +127,11 @@ class Desk:
         (self.room.project / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
-        await self.pilot.pause()
         never = asyncio.get_running_loop().create_future()
         for _ in range(_MOST_LOOKS):
+            await self.pilot.pause()
             if holds():
                 return
-            # A pause of the pilot asks every widget, which would be half of all work there is.
             await asyncio.wait([never], timeout=0.01)
         raise AssertionError(f"never came true; on the screen:\n{self.screen}")
 
@@ -139,8 +148,15 @@ class Desk:
 
     async def idle(self) -> None:
         """Until nothing runs, and the screen has been told what there was to tell."""
-        await self.until(lambda: self.app.talk.state == "ready")
+        await self.until(lambda: self.app.talk.state == "ready" and not self._is_being_read)
         await self.pilot.pause()
+
+    @property
+    def _is_being_read(self) -> bool:
+        """Is there a line that was sent, and not yet all of what it asked for begun?"""
+        return any(
+            each.name == "on_composer_sent" and not each.is_finished for each in self.app.workers
+        )
 
     async def asked(self) -> None:
         """Until there is a question that can be answered."""
@@ -155,8 +171,8 @@ async def desk(
     made = Desk(room, **more)
     for _ in range(3):
         room.model.will_say("Nothing more to do.")
-    async with made.app.run_test(size=size) as pilot:
-        made.pilot = pilot
+    async with made.app.run_test(size=size):
+        made.pilot = QuickPilot(made.app)
         if opens:
             await made.until(lambda: made.app.talk.conversation)
         yield made

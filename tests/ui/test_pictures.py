@@ -172,8 +172,11 @@ async def resumes(d: Desk) -> None:
 async def finds(d: Desk) -> None:
     await finished(d)
     await d.pilot.press("ctrl+f")
-    await d.type("total")
-    await d.until(lambda: "of" in d.screen)
+    for letter in "total":
+        await d.type(letter)
+        # Where a search begins depends on where the one before it has led.
+        await d.until(lambda: all(w.is_finished for w in d.app.workers if w.node is d.app.find_bar))
+    assert "2 of 4" in d.screen
 
 
 STATES = {
@@ -210,7 +213,7 @@ async def shots(d: Desk, theme: str) -> Iterator[tuple[str, str]]:
     found = []
     for width, height in SIZES:
         await d.pilot.resize_terminal(width, height)
-        await d.pilot.pause()
+        await d.until(lambda: d.knows_git)
         found.append((f"{theme} {width}x{height}", d.app.export_screenshot(title="dirge")))
     return iter(found)
 

@@ -335,7 +335,7 @@ async def test_any_size_of_terminal_is_usable(room: Room, size: tuple[int, int])
     async with desk(room, mode="yolo", size=size) as d:
         await d.type("go")
         await d.pilot.press("enter")
-        await d.until(lambda: d.app.talk.is_running)
+        await d.until(lambda: d.app.has_calls_running)
         await d.send("more")
         await d.until(lambda: d.talk.queued())
         d.let_go()
