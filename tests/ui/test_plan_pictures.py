@@ -1,0 +1,139 @@
+"""How a plan looks, from exploring to a report: as text in three sizes, in colour in the smallest.
+
+Update on purpose only: `pytest tests/ui/test_plan_pictures.py --snapshot-update`; look at them.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from pytest_textual_snapshot import SVGImageExtension
+from syrupy.assertion import SnapshotAssertion
+
+from dirge_py.events import LoopEvent, ToolExecutionStart
+from dirge_py.messages import Usage
+from dirge_py.questions import Question, QuestionOption
+from dirge_py.ui import opening
+from dirge_py.ui.transcript import tool_block
+from tests.conversation.room import Room
+from tests.talk.worker import Worker
+from tests.ui.desk import Desk, desk
+from tests.ui.test_form import pose, posed
+from tests.ui.test_pictures import SIZES, still
+from tests.ui.test_plan_blocks import CALL, EXPLORED, EXPLORING, ended, forked, started, taken
+
+SHUT_IN = "read-only: bubblewrap"
+COPY = "a copy, without a network: bubblewrap"
+USED = Usage(input=45_300, output=1_200, cache_read=30_000)
+PLAN = """\
+## Name
+Count the items
+
+## Context
+Totals ignore how many of an item are bought.
+
+## Files
+* modified: `shop.py`
+
+## Steps
+1. Multiply the price by `item["count"]` in `total`.
+2. An item without a count counts once.
+
+## Verify
+```sh
+python -m pytest -q
+```
+"""
+REPORT = """\
+**Not verified: 1 of 2 requirements.**
+
+### Verified
+
+* counts: `python -m pytest -q` (E5): exit code 0
+
+### Not verified
+
+* an item without a count counts once: `python check.py` (E6): exit code 1
+"""
+SHALL_IT = Question(
+    header="Plan",
+    question="Shall this plan (Count the items) be carried out?\n"
+    "Accepting it also allows, for this session:\n  execute:python -m pytest -q",
+    options=(
+        QuestionOption(label="accept", description="carry it out now"),
+        QuestionOption(label="edit", description="change it in your editor first"),
+        QuestionOption(label="comment", description="say what to plan otherwise"),
+        QuestionOption(label="drop", description="give it up; nothing was changed"),
+    ),
+)
+
+
+def told(d: Desk, *events: LoopEvent) -> None:
+    for event in events:
+        d.talk.report(event)
+    d.app.catch_up()
+
+
+async def explores(d: Desk) -> None:
+    told(d, started(shut_in=SHUT_IN), *EXPLORING)
+
+
+async def shows_all(d: Desk) -> None:
+    await d.pilot.press("ctrl+o")
+
+
+async def asks(d: Desk) -> None:
+    await d.pilot.press("ctrl+o")
+    end = ended(summary="Nothing counts yet.", duration_ms=34_000, usage=USED, cost_usd=0.0312)
+    told(d, *EXPLORED, end, started("plan", shut_in=SHUT_IN))
+    told(d, ended("plan", text=PLAN, duration_ms=21_000, usage=USED, cost_usd=0.0298))
+    pose(d, SHALL_IT)
+    await posed(d)
+
+
+async def reviews(d: Desk) -> None:
+    await d.pilot.press("1")
+    await d.until(lambda: not d.panel)
+    told(d, started("implement"), ended("implement", duration_ms=65_000, usage=USED))
+    told(d, started("review", shut_in=COPY), taken(5, command="python -m pytest -q"))
+    told(d, taken(6, "failed", command="python check.py"), taken(7, "denied", command="curl x"))
+    told(d, *forked(ToolExecutionStart(args={"pattern": "total"}, **CALL), phase="review"))
+
+
+async def reports(d: Desk) -> None:
+    told(d, ended("review", summary="Not verified: 1 of 2 requirements.", text=REPORT))
+    d.talk.occupant = None
+    words = "The plan ended not verified. 1 of 2 requirements. /plan resume goes on."
+    d.app.front.show(words, tone="warning")
+
+
+STATES: dict[str, Callable[[Desk], Awaitable[None]]] = {
+    "exploring": explores,
+    "its fork": shows_all,
+    "the question": asks,
+    "reviewing": reviews,
+    "the report": reports,
+}
+
+
+async def test_the_way_of_a_plan(
+    snapshot: SnapshotAssertion, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_block, "TOLD_FROM_MS", 1_000_000)
+    monkeypatch.setattr(opening, "__version__", "1.2.3")
+    monkeypatch.setenv("HOME", str(room.project.parent))
+    pictures = snapshot.use_extension(SVGImageExtension)
+    differing = []
+    async with desk(room, size=SIZES[0], clock=lambda: 0.0, prepare=still) as d:
+        d.app.transcript.clear()
+        d.talk.occupant = Worker()
+        for name, act in STATES.items():
+            await act(d)
+            for width, height in SIZES[::-1]:
+                await d.pilot.resize_terminal(width, height)
+                await d.pilot.pause()
+                if snapshot(name=f"{name} {width}x{height}") != d.screen:
+                    differing.append(f"{name} {width}x{height}")
+            if pictures(name=name) != d.app.export_screenshot(title="dirge"):
+                differing.append(name)
+
+    assert differing == []
