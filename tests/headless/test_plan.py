@@ -285,3 +285,13 @@ def test_a_folder_without_git_is_planned_in_as_well(product: Product, tmp_path: 
 
     assert ran.exit_code == 0, ran
     assert (folder / "total.txt").read_text() == "42\n"
+
+
+def test_a_call_of_the_review_cannot_wait_and_says_what_to_do(product: Product) -> None:
+    asks = Say(calls=[("bash", {"command": "curl http://example.org"})])
+    product.will(*LOOKED, SAYS_SO, asks)
+
+    ran = product.ask("--on-ask", "defer", "/plan make the total 42")
+
+    assert (ran.exit_code, ran.json["pending_calls"], ran.json["continuation"]) == (11, [], None)
+    assert "--allow" in ran.stderr and "/plan resume" in ran.stderr
