@@ -59,7 +59,7 @@ class PhaseLines:
                     id=event.tool_call_id, name=event.tool_name, arguments=event.args
                 )
                 self._say(f"  ● {title_of_call(call)}")
-            case ToolExecutionEnd(is_error=True, deferred=False):
+            case ToolExecutionEnd(is_error=True, deferred=False) if not _was_denied(event):
                 line = next((x for x in event.result.text.splitlines() if x.strip()), "failed")
                 self._say(f"    {clean(line)}")
             case PermissionAnswered(effect="deny") if event.policy != "answer":
@@ -68,3 +68,8 @@ class PhaseLines:
                 self._say(f"  Try {event.attempt + 1}: {event.error}")
             case SystemNotice(content=content):
                 self._say(f"  {content}")
+
+
+def _was_denied(event: ToolExecutionEnd) -> bool:
+    """Of which has been told already."""
+    return event.result.details.get("outcome") == "denied"

@@ -1,0 +1,109 @@
+"""The phases of plans, as they are found again in a session."""
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.messages import Usage
+from dirge_py.plan_events import EvidenceTaken, PlanPhase
+from dirge_py.session.phases import phases_in
+from dirge_py.session.record import Record
+from tests.conversation.room import Room
+
+
+def records(*told: tuple[str, Any]) -> list[Record]:
+    return [
+        Record(seq=n, ts="", type=kind, id=str(n), parent=str(n - 1) if n else None, data=data)
+        for n, (kind, data) in enumerate(told)
+    ]
+
+
+def phase(name: str, step: int = 1) -> tuple[str, dict[str, Any]]:
+    return "phase", {"phase": name, "step": step}
+
+
+MESSAGE = ("message", {"role": "user", "content": []})
+
+
+def test_an_implementation_stands_before_its_messages_and_a_review_behind_them() -> None:
+    found = phases_in(
+        records(
+            MESSAGE,
+            phase("explore"),
+            phase("plan"),
+            MESSAGE,
+            MESSAGE,
+            phase("implement"),
+            phase("review"),
+            MESSAGE,
+            phase("implement", 2),
+            phase("review", 2),
+        )
+    )
+    assert [(at, told.phase, told.step) for at, told in found] == [
+        (1, "explore", 1),
+        (1, "plan", 1),
+        (1, "implement", 1),
+        (3, "review", 1),
+        (3, "implement", 2),
+        (4, "review", 2),
+    ]
+
+
+async def test_what_was_told_is_found_as_it_was_told(home: Path) -> None:
+    room = Room(home)
+    ended = PlanPhase(
+        phase="review",
+        step=2,
+        state="ended",
+        summary="Two are missing.",
+        text="**Two** are missing.",
+        shut_in="a copy",
+        duration_ms=1500,
+        usage=Usage(input=10, output=2, cache_read=4),
+        cost_usd=None,
+    )
+    taken = EvidenceTaken(
+        id="E3",
+        phase="review",
+        step=2,
+        command="make",
+        outcome="timeout",
+        exit_code=None,
+        output_sha256="ab",
+        tree="cd",
+    )
+    room.model.will_say("Yes.")
+    async with room.open() as talk:
+        await talk.send("Count.")
+        started = PlanPhase(phase="review", step=2, state="started")
+        for event in (started, taken, ended):
+            talk.report(event)
+        assert phases_in(talk.timeline.records()) == [(2, taken), (2, ended)]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.floats(),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["phase", "step", "outcome", "usage", "cost_usd", "exit_code", "messages"]
+            ),
+            inner | st.sampled_from(["review", "implement", "passed"]),
+            max_size=6,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["phase", "evidence", "context", "message"]), JSON)))
+def test_a_damaged_record_is_left_out_and_the_places_only_go_on(told: list[Any]) -> None:
+    found = phases_in(records(*told))
+    places = [at for at, _ in found]
+    assert places == sorted(places)
+    assert all(at >= 0 for at in places)
+    assert all(each.phase in ("explore", "plan", "implement", "review") for _, each in found)
