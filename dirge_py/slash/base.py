@@ -105,7 +105,7 @@ class TakesOutcome(Protocol):
     """A front end that leaves with what one command came to: `dirge -p`."""
 
     def take_outcome(self, outcome: "Outcome", text: str) -> None:
-        """How the command ended, and the text to print; `show` says it for no such front end."""
+        """How the command ended, and the text to print. Others are told by `show`."""
 
 
 def settings_of(front: FrontEnd) -> "Config | None":

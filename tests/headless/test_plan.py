@@ -21,7 +21,8 @@ The total
 2. Verify: `{CHECK}`
 """
 ALLOWED = ("--allow", f"execute:{CHECK}")
-NO_GATES = "[loop.gates]\ntodo = 0\nverifier = 0\n"
+NO_REMINDERS = "[loop.gates]\ntodo = 0\n"
+"""What goes on after a plan was stopped is an ordinary run, with a todo list that is open."""
 FINDINGS = Say(text="`check.py:1` reads `total.txt`.")
 PLANNED = Say(text=PLAN)
 SAYS_SO = Say(text="It is written.")
@@ -46,7 +47,6 @@ VERIFIED = (*LOOKED, writes("42"), SAYS_SO, RUNS, DONE)
 
 @pytest.fixture
 def product(product: Product) -> Product:
-    product.configure(NO_GATES)
     product.file("check.py", "assert open('total.txt').read() == '42\\n'\n")
     return product
 
@@ -95,7 +95,7 @@ def test_the_flag_makes_a_plan_of_the_words_and_of_what_is_piped_in(product: Pro
 
 
 def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> None:
-    product.configure(f"{NO_GATES}[plan]\nmax_review_cycles = 1\n")
+    product.configure("[plan]\nmax_review_cycles = 1\n")
     round_of = (writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
     product.will(*LOOKED, *round_of, *round_of)
 
@@ -114,7 +114,7 @@ def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> No
 
 
 def test_without_a_session_no_way_on_is_promised(product: Product) -> None:
-    product.configure(f"{NO_GATES}[plan]\nmax_review_cycles = 0\n")
+    product.configure("[plan]\nmax_review_cycles = 0\n")
     product.will(*LOOKED, writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
 
     ran = product.ask("--no-session", "/plan make the total 42")
@@ -144,7 +144,7 @@ def test_a_plan_of_nothing_is_wrong_usage(product: Product, words: tuple[str, ..
 
 
 def test_a_plan_that_nobody_accepts_waits_and_is_carried_out_later(product: Product) -> None:
-    product.configure(f"{NO_GATES}[plan]\nauto_accept = false\n")
+    product.configure("[plan]\nauto_accept = false\n")
     before = files(product)
     product.will(*LOOKED)
 
@@ -224,6 +224,7 @@ def test_a_question_in_a_phase_that_looks_aborts_where_it_should(product: Produc
 def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
     product: Product,
 ) -> None:
+    product.configure(NO_REMINDERS)
     product.will(*LOOKED, writes("42"))
 
     cut = product.ask("--max-turns", "1", "/plan make the total 42")
@@ -243,6 +244,7 @@ def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
 
 
 def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product) -> None:
+    product.configure(NO_REMINDERS)
     product.will(*LOOKED, Say(calls=[("bash", {"command": "echo 42 > total.txt"})]))
 
     waits = product.ask("--on-ask", "defer", "/plan make the total 42")
