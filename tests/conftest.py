@@ -5,12 +5,13 @@ import itertools
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
@@ -41,9 +42,12 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         _usual = signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL
         signal.signal(_number, _usual)
 
-# A quarter of hypothesis' own number in every run; the long runs try more.
-settings.register_profile("every run", max_examples=25)
-settings.register_profile("long run", max_examples=300)
+# A quarter of hypothesis' own number in every run; the long runs try more. How long an example
+# takes says something about the machine, and what else it does, and nothing about the program.
+settings.register_profile(
+    "every run", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long run", settings.get_profile("every run"), max_examples=300)
 settings.load_profile("long run" if os.environ.get("SECURITY_SIZE") else "every run")
 
 
@@ -108,15 +112,23 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def open_tmp_path(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`tmp_path`, with the way to it open to every user of the machine."""
-    base = tmp_path_factory.getbasetemp()
-    # pytest keeps its folders to their owner; a worker of xdist has one level more of them.
-    above = (base, base.parent, base.parent.parent)
-    private = [folder for folder in above if folder.name.startswith(("pytest-", "popen-"))]
-    for folder in (tmp_path, *private):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    return tmp_path
+def open_tmp_path() -> Iterator[Path]:
+    """A `tmp_path` that every user of the machine can reach, which it then is for all fixtures.
+
+    Those of pytest lie in a folder that is closed to others, again with every run that starts.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if "open_tmp_path" not in request.fixturenames:
+        return tmp_path
+    folder: Path = request.getfixturevalue("open_tmp_path")
+    return folder
 
 
 # -- a test that lacks something is counted, and fails where everything is required

@@ -24,6 +24,7 @@ from dirge_py.messages import (
     user_text,
 )
 from tests.agent_loop.strict import faults
+from tests.security.sizes import size
 
 
 def call(call_id: str, name: str = "read") -> ToolCallBlock:
@@ -92,7 +93,7 @@ def test_a_valid_history_comes_back_as_the_same_object(messages: tuple[Message, 
         assert heal(messages).messages is messages
 
 
-@settings(max_examples=60)
+@settings(max_examples=size(25, 60))
 @given(HISTORIES, st.data())
 def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st.DataObject):
     healer = Healer()

@@ -34,6 +34,7 @@ from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from tests.agent_loop.kit import Tool, a_breath, boom
+from tests.security.sizes import size
 
 BAD = ["raise", "stop", "finalize", "garbage", "abort", "interject", "hang"]
 SLOW_S = 3.0
@@ -163,7 +164,7 @@ plans = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(50, 150), deadline=None)
 @given(
     plan=plans,
     script=st.lists(replies, max_size=6),

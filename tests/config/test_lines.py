@@ -4,6 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.lines import dotted, key_lines, line_of
+from tests.security.sizes import size
 
 
 def test_every_key_has_its_line():
@@ -48,7 +49,7 @@ def test_paths_are_written_as_in_the_file():
     assert dotted(("permission", "rule", 1, "op")) == "permission.rule[1].op"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @example('"\\1"=')
 @given(st.text(alphabet="ab.=[]{}\"'#\n \\1,", max_size=60))
 def test_any_text_ends(text):

@@ -18,6 +18,7 @@ from dirge_py.messages import (
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.wiring.context_view import relay_to
 from tests.context.kit import said
+from tests.security.sizes import size
 
 
 def batch(*sizes: int, letter: str = "x") -> list[Message]:
@@ -84,7 +85,7 @@ def test_pictures_stay():
     assert kept(sent[1]) == 100
 
 
-@settings(max_examples=60)
+@settings(max_examples=size(25, 60))
 @given(st.lists(st.lists(st.integers(0, 400), max_size=4), max_size=6), st.data())
 def test_what_was_cut_once_is_cut_the_same_ever_after(sizes: list[list[int]], data: st.DataObject):
     messages: tuple[Message, ...] = (user_text("go"),)

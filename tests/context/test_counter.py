@@ -15,6 +15,7 @@ from dirge_py.messages import (
     user_text,
 )
 from dirge_py.streams import ToolSpec
+from tests.security.sizes import size
 
 
 def test_text_counts_by_its_bytes():
@@ -54,7 +55,7 @@ def test_what_no_model_sees_costs_nothing():
     assert estimate_tokens([CustomMessage(kind="x", payload="y" * 999), AssistantMessage()]) == 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 @given(st.text(st.characters()), st.text(st.characters()))
 def test_more_text_never_costs_less(one, two):
     assert estimate_tokens([user_text(one + two)]) >= estimate_tokens([user_text(one)])

@@ -26,6 +26,7 @@ from dirge_py.outcomes import Cancelled, Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
 from tests.conversation.room import Room
+from tests.security.sizes import size
 
 TEXT = "".join(f"{number} " for number in range(2000))
 
@@ -308,7 +309,7 @@ UPDATES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(25, 60), deadline=None)
 @given(UPDATES, st.lists(st.booleans(), max_size=60))
 async def test_merging_changes_neither_order_nor_text(events: list[Any], reads: list[bool]) -> None:
     boxes = Mailboxes()

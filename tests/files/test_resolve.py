@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dirge_py.errors import FileError
 from dirge_py.files.resolve import absolute, is_beneath, resolve
+from tests.security.sizes import size
 
 
 def test_dot_dot_after_a_link_is_the_parent_of_its_target(tmp_path: Path):
@@ -69,7 +70,7 @@ targets = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(50, 150), deadline=None)
 @given(
     links=st.lists(st.tuples(names, names, targets), max_size=6),
     asked=st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_size=6).map(

@@ -36,7 +36,7 @@ def played(story: Story) -> Stage:
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(stories)
 def test_a_conversation_holds_together(story: Story) -> None:

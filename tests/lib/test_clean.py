@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.lib.clean import clean, visible
+from tests.security.sizes import size
 
 NASTY = st.text(
     alphabet=st.sampled_from(
@@ -75,7 +76,7 @@ def test_hiding_blinking_and_broken_styles_are_not_kept(sequence):
     assert clean(sequence + "x", keep_sgr=True) == "x"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
 def test_the_only_controls_left_are_newline_and_tab(text):
     left = {char for char in clean(text) if ord(char) < 32 or 127 <= ord(char) < 160}
@@ -83,13 +84,13 @@ def test_the_only_controls_left_are_newline_and_tab(text):
     assert left <= {"\n", "\t"}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
 def test_cleaning_twice_changes_nothing_more(text):
     assert clean(clean(text)) == clean(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
 def test_what_is_visible_has_no_controls_and_can_be_written(text):
     shown = visible(text)

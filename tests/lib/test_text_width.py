@@ -5,6 +5,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.lib.text_width import cell_width, cut, cut_middle, wrap
+from tests.security.sizes import size
 
 TEXT = st.text(alphabet=st.sampled_from("ab  漢é👩\u200d\u0301🇩🇪x-"), max_size=60)
 
@@ -41,7 +42,7 @@ def test_wrapping_keeps_the_indentation():
     assert wrap("    abc defghi", 8) == ["    abc", "defghi"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(TEXT, st.integers(2, 20))
 @example("\u0301 a漢", 2)
 def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
@@ -51,7 +52,7 @@ def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(TEXT, st.integers(0, 20))
 def test_what_is_cut_fits(text, width):
     assert cell_width(cut(text, width)) <= width

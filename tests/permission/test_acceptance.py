@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.permission.rules import Effect
+from tests.security.sizes import size
 
 from .conftest import Project, allow, deny
 
@@ -87,7 +88,9 @@ SHAPES = [
     "f() {{ {}; }}; f", "for i in a; do {}; done", "case a in a) {};; esac", "{} &", "time {}",
 ]  # fmt: skip
 quiet = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=size(40, 120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

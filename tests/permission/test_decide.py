@@ -8,6 +8,7 @@ from dirge_py.claims import Claim, Operation
 from dirge_py.permission.decision import explain
 from dirge_py.permission.gate import suggest
 from dirge_py.permission.rules import Effect, Mode, Rule
+from tests.security.sizes import size
 
 from .conftest import Project, allow, ask, deny
 
@@ -381,7 +382,9 @@ RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=size(66, 200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.lists(rules, max_size=5), rules, st.integers(0, 5), st.lists(rules, max_size=2), actions,

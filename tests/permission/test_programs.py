@@ -4,6 +4,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.security.sizes import size
+
 from .conftest import Project
 
 ALLOWED = [
@@ -154,7 +156,9 @@ STAYING = PARTS.filter(lambda part: not part.startswith("cd") and "cd " not in p
 
 
 @settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=size(66, 200),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(STAYING, min_size=1, max_size=5), st.lists(JOINTS, min_size=5, max_size=5))
 def test_a_line_is_never_allowed_with_a_part_that_is_not(

@@ -13,6 +13,7 @@ from dirge_py.messages import (
     user_text,
 )
 from dirge_py.providers.history import NO_RESULT, sendable
+from tests.security.sizes import size
 
 CALL_IDS = st.sampled_from(["a", "b", "c|odd id", ""])
 TEXTS = st.sampled_from(["", " ", "x"])
@@ -45,7 +46,7 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=size(66, 200))
 @given(st.lists(MESSAGES, max_size=10))
 def test_every_call_has_its_one_result_right_behind_it(messages):
     open_ids: list[str] = []

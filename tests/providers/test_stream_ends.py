@@ -20,6 +20,7 @@ from dirge_py.providers.sse import SseDecoder
 from dirge_py.streams import StreamError, TextDelta
 from tests.providers.asking import done_of, text_of
 from tests.providers.server import Hang, Raw, Say, anthropic_events, openai_events
+from tests.security.sizes import size
 
 LONG = Say(text="word " * 500, delta_chars=5, gap_s=0.02)
 
@@ -174,7 +175,7 @@ def translated(kind, stream, cuts):
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-@settings(max_examples=100)
+@settings(max_examples=size(33, 100))
 @given(data=st.data())
 def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
     events = openai_events(SAID) if kind == "openai" else anthropic_events(SAID)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import dirge_py
 from dirge_py.semantic.grammars import _GRAMMARS, grammar_of, load
 from dirge_py.semantic.syntax import check_syntax
+from tests.security.sizes import size
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=size(50, 150))
 @given(
     st.sampled_from(sorted(_GRAMMARS)), st.lists(PIECES, max_size=30), st.lists(PIECES, max_size=9)
 )

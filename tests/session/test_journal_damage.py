@@ -20,6 +20,7 @@ from dirge_py.session.codec import encode_message
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
 from tests.agent_loop.strict import faults
+from tests.security.sizes import size
 
 
 def conversation(path):
@@ -89,9 +90,9 @@ def damaged(whole, script):
 
 
 @settings(
-    max_examples=100,
+    max_examples=size(33, 100),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(damages)
 def test_any_damage_costs_only_the_records_it_hit(whole, tmp_path, script):
@@ -111,9 +112,9 @@ def test_any_damage_costs_only_the_records_it_hit(whole, tmp_path, script):
 
 
 @settings(
-    max_examples=60,
+    max_examples=size(25, 60),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(damages)
 def test_a_damaged_session_is_the_same_each_time_and_told_once(whole, tmp_path, script):

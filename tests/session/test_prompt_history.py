@@ -83,7 +83,7 @@ def test_a_prompt_behind_a_torn_line_is_kept(path: Path):
     assert history.load() == ["one", "two"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=30), max_size=5))
 def test_no_damage_hides_the_other_prompts(path: Path, junk: list[bytes]):
     history = PromptHistory(path)

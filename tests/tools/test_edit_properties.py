@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 from dirge_py.errors import FileError
 from dirge_py.tools.editing.document import Document, Replacement
 from dirge_py.tools.editing.plan import OneEdit, plan_edits
+from tests.security.sizes import size
 
 
 def plan_edit(content, old, new, *, replace_all=False):
@@ -24,7 +25,7 @@ def lf(content: bytes) -> bytes:
     return content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 @given(mark, lines, st.data())
 def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
     content = mark + "".join(lines).encode()
@@ -43,7 +44,7 @@ def test_bytes_outside_of_the_replaced_stretch_stay(mark, lines, data):
     assert lf(changed) == document.view[:start] + b"<NEW>" + document.view[end:]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 @given(mark, plain_lines, plain_lines, st.data())
 def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, new, data):
     content = mark + "".join(lines).encode()
@@ -65,7 +66,7 @@ def test_an_exact_edit_is_the_replacement_of_one_text_by_another(mark, lines, ne
     assert bool(plan.diff.text) == (plan.diff.added + plan.diff.removed > 0)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 @given(st.binary(max_size=60), st.text(max_size=5), st.text(max_size=5))
 def test_any_bytes_are_edited_or_refused_with_words(content, old, new):
     try:
@@ -80,7 +81,7 @@ blanks = st.sampled_from(["", "", " ", "\t "])
 line_ends = st.sampled_from(["\n", "\n", "\r\n"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(50, 150), deadline=None)
 @given(st.lists(st.tuples(indents, bodies, blanks, line_ends), min_size=3, max_size=12), st.data())
 def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched(parts, data):
     content = "".join(map("".join, parts)).encode()
@@ -108,7 +109,7 @@ def test_f1_lines_an_edit_does_not_change_keep_every_byte_however_it_was_matched
     assert after[changed].rstrip(b"\r").strip() == parts[changed][1].encode() + b"!"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8), st.data())
 def test_several_edits_are_the_same_as_one_after_the_other(letters, data):
     content = "\n".join(letters).encode()

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from dirge_py.tools.editing.operations import Hunk, HunkLine, Operation
 from dirge_py.tools.editing.patch_text import parse_patch
+from tests.security.sizes import size
 
 PLAIN = """*** Begin Patch
 *** Add File: new.py
@@ -165,7 +166,7 @@ def written(operation: Operation) -> str:
     return "\n".join(lines)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(50, 150), deadline=None)
 @given(st.lists(operations, min_size=1, max_size=4))
 def test_what_was_written_down_is_read_back(operations):
     text = "\n".join(["*** Begin Patch", *map(written, operations), "*** End Patch"])
@@ -199,7 +200,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 @given(st.one_of(st.text(max_size=80), st.lists(pieces | st.text(max_size=6)).map("\n".join)))
 def test_any_text_is_a_patch_or_refused_with_words(text):
     try:

@@ -11,6 +11,7 @@ from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 from dirge_py.tools.todo import TOOL
 from dirge_py.tools.toolbox import Toolbox
+from tests.security.sizes import size
 
 
 class Desk:
@@ -179,7 +180,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=size(33, 100))
 @given(JSON)
 def test_anything_stored_can_be_loaded(stored):
     told = []

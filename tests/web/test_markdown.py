@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from dirge_py.web.markdown import MAX_CHARS, MAX_ELEMENTS, as_markdown
 from dirge_py.web.url import parse_url
+from tests.security.sizes import size
 
 SOURCE = parse_url("https://a.example/docs/page")
 
@@ -107,7 +108,7 @@ PIECES = """<table>,<tr>,<td>,</table>,<a href=/x>,</a>,<p>,<div hidden>,</div>,
 HTML = st.lists(st.sampled_from(PIECES.split(",")), max_size=40)
 
 
-@settings(max_examples=100)
+@settings(max_examples=size(33, 100))
 @given(HTML.map(" ".join) | st.text(max_size=80))
 def test_any_page_becomes_text(page: str) -> None:
     text = text_of(page)

@@ -8,6 +8,7 @@ from dirge_py.agent_loop.argument_errors import cut_json, explain, pointer, valu
 from dirge_py.calls import ArgumentProblem
 from tests.agent_loop.arguments.kit import INTEGER, STRICT, STRING, prepared, shaped
 from tests.agent_loop.kit import Tool
+from tests.security.sizes import size
 
 ITEM = shaped(["path", "mode"], path=STRING, mode={"enum": ["write", "append", "read"]})
 SCHEMA = {"type": "object", "properties": {"edits": {"type": "array", "items": ITEM}}}
@@ -82,7 +83,7 @@ def test_case_86_what_was_got_is_cut_to_200_bytes():
 
 
 @given(st.text(min_size=150, max_size=400), st.integers(8, 300))
-@settings(max_examples=100)
+@settings(max_examples=size(33, 100))
 def test_case_86_a_cut_never_splits_a_character(text, most):
     shown = cut_json({"a": text}, most)
     assert len(shown.encode()) <= most

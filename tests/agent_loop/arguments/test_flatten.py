@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from dirge_py.agent_loop.flatten import nested, told_schema
 from tests.agent_loop.arguments.kit import CHECKED, INTEGER, STRING, asking, shaped
 from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
 
 LIST = {"type": "array", "items": STRING}
 
@@ -157,7 +158,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(NAMES, TREES, min_size=1).map(lambda named: an_object(named, **named)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=size(50, 150), deadline=None)
 def test_case_90_what_was_told_flat_comes_back_nested(schema):
     def value_of(part, name):
         if "properties" not in part:

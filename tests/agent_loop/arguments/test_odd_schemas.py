@@ -11,6 +11,7 @@ from dirge_py.agent_loop.repair import repair
 from dirge_py.calls import ArgumentProblem, InvalidArguments
 from tests.agent_loop.arguments.kit import asking, prepared
 from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
 
 TYPES = ["type", "enum", "const", "format", "object", "string", "array"]
 PLACES = ["properties", "items", "prefixItems", "required", "additionalProperties", "path", "a"]
@@ -26,7 +27,7 @@ ARGUMENTS = st.dictionaries(WORDS, ODD, max_size=3)
 
 
 @given(SCHEMAS, ARGUMENTS | st.text(max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=size(33, 100), deadline=None)
 def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
     told_schema(schema)
     nested(schema, arguments)
@@ -35,7 +36,7 @@ def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
 
 
 @given(SCHEMAS, ARGUMENTS, st.lists(WORDS | st.integers(0, 2), max_size=3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(26, 80), deadline=None)
 def test_an_error_is_explained_whatever_the_schema_is(schema, arguments, path):
     for kind in ("missing", "type", "enum", "extra", "other"):
         problem = ArgumentProblem(path=tuple(path), kind=kind, message="no")
@@ -44,7 +45,7 @@ def test_an_error_is_explained_whatever_the_schema_is(schema, arguments, path):
 
 
 @given(SCHEMAS, ARGUMENTS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(26, 80), deadline=None)
 def test_what_is_mended_by_an_odd_schema_is_validated_once_more(schema, arguments):
     asked = []
 

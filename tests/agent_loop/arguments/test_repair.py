@@ -31,6 +31,7 @@ from tests.agent_loop.arguments.kit import (
     shaped,
 )
 from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
 
 LIST = {"type": "array", "items": STRING}
 EDIT = shaped(["path"], path=STRING, line=INTEGER)
@@ -467,7 +468,7 @@ ARGUMENTS = st.dictionaries(st.sampled_from(["path", "a", "b", "limit", "argumen
 
 
 @given(OBJECTS, ARGUMENTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(25, 60), deadline=None)
 def test_case_80_arguments_that_fit_come_back_unchanged_and_none_is_written_to(schema, arguments):
     tool = Tool("read", parameters=schema)
     before = copy.deepcopy(arguments)

@@ -12,6 +12,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from tests.agent_loop.arguments.kit import INTEGER, STRICT, Claiming, by_schema, shaped
 from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
 
 SHAPES = {
     "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',
@@ -230,7 +231,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=size(66, 200), deadline=None)
 def test_the_search_never_raises_and_finds_only_known_tools(text):
     for each in (text, without_quotations(text)):
         assert {call.name for call in find_calls(each, {"read"})} <= {"read"}

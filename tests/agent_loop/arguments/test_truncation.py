@@ -22,6 +22,7 @@ from tests.agent_loop.arguments.kit import (
     shaped,
 )
 from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -99,14 +100,14 @@ def test_without_closing_half_is_broken():
 
 
 @given(st.text(alphabet='{}[]",:\\u12ea \n', max_size=40) | st.text(max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=size(100, 300), deadline=None)
 def test_the_closer_never_raises_and_its_result_is_json(raw):
     closed = closed_json(raw)
     assert closed is None or json.loads(json.dumps(closed)) == closed
 
 
 @given(st.dictionaries(st.text(max_size=4), JSON, min_size=1, max_size=3), st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=size(26, 80), deadline=None)
 def test_every_beginning_of_json_is_closed_or_refused(value, data):
     whole = json.dumps(value, ensure_ascii=data.draw(st.booleans()))
     cut = whole[: data.draw(st.integers(1, len(whole) - 1))]

@@ -9,6 +9,7 @@ from dirge_py.agent_loop.guards.failures import FailureTracker, failures
 from dirge_py.messages import UserMessage
 from dirge_py.testing import ScriptedModel, assert_balanced
 from tests.agent_loop.guards.workshop import guarded, nudges, result
+from tests.security.sizes import size
 
 
 def told(*results, threshold=3):
@@ -99,7 +100,7 @@ def test_what_no_tool_gave_does_not_count(outcome):
     assert counts(result(), result(), result("ok", synthetic="storm"), result()) == [0, 0, 0, 1]
 
 
-@settings(max_examples=60)
+@settings(max_examples=size(25, 60))
 @given(
     st.lists(
         st.sampled_from(["ok", "error", "denied", "timeout", "failed_command", "suppressed", "?"])

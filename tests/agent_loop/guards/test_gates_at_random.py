@@ -16,6 +16,7 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from tests.agent_loop.guards.test_gates import WORDS, every_gate
 from tests.agent_loop.guards.test_judge import Panel
 from tests.agent_loop.guards.workshop import guarded
+from tests.security.sizes import size
 
 CALLS = st.sampled_from(
     [
@@ -38,7 +39,7 @@ ANSWERS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(25, 60), deadline=None)
 @given(
     st.lists(REPLIES, max_size=8),
     st.lists(ANSWERS, max_size=6),

@@ -17,6 +17,7 @@ from dirge_py.outcomes import Done, Failed, LimitExceeded, MaxTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from tests.agent_loop.kit import Ran, Tool, ran
+from tests.security.sizes import size
 
 MOST_REQUESTS, MOST_TURNS = 25, 15
 
@@ -65,7 +66,7 @@ async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> Ran:
     return run
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(25, 60), deadline=None)
 @given(
     st.lists(REPLIES, max_size=40).map(lambda script: [*script, Reply(text="end")]),
     st.lists(st.booleans(), max_size=4),

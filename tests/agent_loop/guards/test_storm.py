@@ -17,6 +17,7 @@ from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from tests.agent_loop.kit import Tool, boom, ran
+from tests.security.sizes import size
 
 
 @dataclass
@@ -533,7 +534,7 @@ asked = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=size(25, 60), deadline=None)
 @given(
     script=st.lists(asked, max_size=8),
     for_ever=st.sampled_from(["read", "edit", "bash", "boom", "nope"]),

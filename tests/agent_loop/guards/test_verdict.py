@@ -11,6 +11,7 @@ from dirge_py.agent_loop.guards.verdict import (
     parse_goal,
     parse_verdict,
 )
+from tests.security.sizes import size
 
 
 def kind(answer):
@@ -150,7 +151,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=200)
+@settings(max_examples=size(66, 200))
 @given(st.one_of(st.lists(st.sampled_from(PIECES)).map("".join), st.text()))
 def test_case_107_any_answer_has_a_verdict(answer):
     verdict = parse_verdict(answer)
@@ -162,7 +163,7 @@ def test_case_107_any_answer_has_a_verdict(answer):
     assert remaining is None or remaining.strip()
 
 
-@settings(max_examples=100)
+@settings(max_examples=size(33, 100))
 @given(
     st.lists(st.tuples(st.sampled_from(SEVERITIES), st.from_regex(r"[a-z]{1,9}", fullmatch=True)))
 )

@@ -14,6 +14,7 @@ from dirge_py.agent_loop.guards.verifier import verifier
 from dirge_py.calls import ToolCall
 from dirge_py.testing import ScriptedModel
 from tests.agent_loop.guards.workshop import bash, call, edit, guarded, nudges, patch, read
+from tests.security.sizes import size
 
 
 async def said(model, *, most=1):
@@ -180,7 +181,7 @@ SHELL = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=size(66, 200))
 @given(st.one_of(SHELL, st.text()))
 def test_case_105_any_text_is_judged_and_a_check_in_a_line_of_its_own_is_seen(text):
     assert isinstance(is_verification(text), bool)
