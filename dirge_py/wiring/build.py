@@ -13,7 +13,7 @@ from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.durable.seams import durable_interceptor, durable_stream
-from dirge_py.events import Sink
+from dirge_py.events import Sink, SystemNotice
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import Parts, PromptCheck, Relay
@@ -293,7 +293,7 @@ class _Site:
                 guards=guards,
                 authorizer=authorizer,
                 asker=self.asker,
-                notify=self.late_notices.append,
+                notify=lambda text: self.relay(SystemNotice(text)),
             )
         )
 

@@ -125,5 +125,9 @@ class Rooms:
 def _of_copy(sandbox: Sandbox | Unconfined) -> str:
     if isinstance(sandbox, Unconfined):
         return f"a copy; {sandbox.reason}: commands ask as always"
-    limits = ", where modes of other files can be changed" if sandbox.kind == "landlock" else ""
+    limits = (
+        ", where modes and times of other files can be changed"
+        if sandbox.kind == "landlock"
+        else ""
+    )
     return f"a copy, without a network: {sandbox.kind}{limits}"

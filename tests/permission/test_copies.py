@@ -1,0 +1,92 @@
+"""What rules say of a folder holds in a copy of it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.claims import Claim, Command
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.facts import PathFact, Place
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.room_gate import RoomGate
+from dirge_py.permission.rules import Anchors, PolicySet, Rule, forbids, permits
+
+HERE = Anchors(folders=("/home/u/p",), home="/home/u")
+THERE = Anchors(folders=("/home/u/p",), home="/home/u", copies=(("/tmp/c/p", "/home/u/p"),))
+
+PATTERNS = st.sampled_from(
+    ["a", "a/**", "**/b", "*", "/home/u/p/a/*", "/home/*/p/**", "~/p/a", "/tmp/**", "/home/u/q/*"]
+)
+INNER = st.sampled_from(["", "/a", "/a/b", "/b", "/a/b/c", "2/a"])
+
+
+def fact(path: str) -> PathFact:
+    return PathFact("read", Place(asked=path, real=path, inside=True))
+
+
+@settings(max_examples=60, deadline=None)
+@given(pattern=PATTERNS, inner=INNER)
+def test_a_rule_says_of_a_copied_path_what_it_says_of_the_path(pattern: str, inner: str) -> None:
+    rule = Rule("read", pattern, "deny")
+    original, copy = fact(f"/home/u/p{inner}"), fact(f"/tmp/c/p{inner}")
+
+    for says in (permits, forbids):
+        as_any_path = bool(says(rule, copy, HERE))
+        as_copy = bool(says(rule, original, HERE)) and not inner.startswith("2")
+        assert bool(says(rule, copy, THERE)) == (as_any_path or as_copy)
+
+
+@pytest.fixture
+def gates(tmp_path: Path) -> tuple[Gate, RoomGate, Path]:
+    """The gate of a project, that of its copy, and the folder of the copy."""
+    project, copy = tmp_path / "project", tmp_path / "copy"
+    for folder in (project, copy):
+        (folder / "private").mkdir(parents=True)
+        (folder / "private/x").touch()
+    rules = (Rule("read", f"{tmp_path}/proj*/private/**", "deny"),)
+    parent = Gate(Workspace([project], project), PolicySet(rules=rules))
+    anchors = Anchors(copies=((str(copy), str(project)),))
+    own = RoomGate(
+        Workspace([copy], copy),
+        PolicySet(anchors=anchors),
+        parent=parent,
+        granted=[],
+        only_looks=False,
+    )
+    return parent, own, copy
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("command", ["grep -r x .", "cat private/x", "head -n1 priv*/x"])
+def test_commands_find_nothing_there_that_a_rule_keeps(
+    gates: tuple[Gate, RoomGate, Path], command: str
+) -> None:
+    _, own, copy = gates
+    claim = Claim("execute", Command(command, str(copy)))
+
+    assert own.decide([claim], str(copy)).effect == "deny"
+
+
+def test_what_is_allowed_there_is_not_allowed_for_the_project(
+    gates: tuple[Gate, RoomGate, Path],
+) -> None:
+    parent, own, copy = gates
+    own.add_grant("execute:make")
+    claims = [Claim("execute", Command("make", str(copy)))]
+
+    assert own.decide(claims, str(copy)).effect == "allow"
+    assert parent.grants == () and parent.decide(claims).effect == "ask"
+    parent.mode = "plan"
+    assert own.decide(claims, str(copy)).effect == "deny"
+
+
+def test_a_tool_switched_off_meanwhile_is_off_there(gates: tuple[Gate, RoomGate, Path]) -> None:
+    parent, own, copy = gates
+    claims = [Claim("read", "a")]
+    assert own.decide(claims, str(copy), tool="read").effect == "allow"
+
+    parent.denied_tools = {"read": "prompt x"}
+
+    assert own.decide(claims, str(copy), tool="read").effect == "deny"

@@ -1,0 +1,100 @@
+"""Projects for forks to work in, and what shows that nothing in them changed."""
+
+import os
+import stat
+import subprocess
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dirge_py.conversation import Conversation
+from dirge_py.messages import ToolResultMessage
+from dirge_py.parts import ChildSpec
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.wiring import fork_sandbox
+from tests.conversation.room import Room
+from tests.files.requirement import lacking
+
+KINDS = ["bubblewrap", "landlock"]
+LOOK = ChildSpec(history="empty", room="read_only")
+WORK = ChildSpec(history="empty", room="copy")
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    return subprocess.run(
+        ["git", *identity, *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+def committed(folder: Path) -> None:
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+
+
+def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Have forks work in a sandbox of this kind; "" for none."""
+    if not kind:
+        none = NoSandbox("none is wanted here", "")
+        monkeypatch.setattr(fork_sandbox, "find_sandbox", lambda room: none)
+        return
+    find = find_sandbox if kind == "bubblewrap" else partial(find_sandbox, programs=())
+    found = find(SandboxRoom(roots=(), home="/"))
+    if isinstance(found, NoSandbox) or found.kind != kind:
+        lacking(f"a working sandbox made with {kind}")
+    found.close()
+    monkeypatch.setattr(fork_sandbox, "find_sandbox", find)
+
+
+def everything(folder: Path, *, undated: str = "") -> dict[str, tuple[object, ...]]:
+    """All that can be seen of a tree, the ignored and `.git` with it.
+
+    But for the times of what is below `undated`.
+    """
+    found: dict[str, tuple[object, ...]] = {}
+    for path in sorted([folder, *folder.rglob("*")]):
+        status = path.lstat()
+        kind = stat.S_IFMT(status.st_mode)
+        content: object = None
+        if stat.S_ISREG(status.st_mode):
+            content = path.read_bytes()
+        elif stat.S_ISLNK(status.st_mode):
+            content = os.readlink(path)
+        name = str(path.relative_to(folder))
+        has_times = kind != stat.S_IFDIR and not (undated and name.startswith(undated))
+        times = (status.st_mtime_ns,) if has_times else ()
+        found[name] = (status.st_mode, status.st_uid, status.st_ino, content, *times)
+    return found
+
+
+async def ran(room: Room, fork: Conversation, commands: Sequence[str]) -> list[ToolResultMessage]:
+    """What became of commands that a model asks for, one after the other."""
+    before = len(fork.messages)
+    for command in commands:
+        room.model.will_call("bash", command=command)
+    room.model.will_say("ok")
+    await fork.send("x")
+    return [m for m in fork.messages[before:] if isinstance(m, ToolResultMessage)]
+
+
+async def unjudged(fork: Conversation, command: str) -> str:
+    """What a command says that nobody judged: only what it is shut into holds it back."""
+    assert fork.shells is not None
+    ended = await fork.shells.run(command, cwd=str(fork.cwd), timeout_s=20)
+    assert not hasattr(ended, "state")
+    return (ended.output.head + ended.output.tail).decode(errors="replace")
+
+
+def text(result: ToolResultMessage) -> str:
+    return "".join(block.text for block in result.content if hasattr(block, "text"))

@@ -1,0 +1,484 @@
+"""Forks in rooms of their own: what they may do there, and what they leave."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from dirge_py.conversation import Conversation
+from dirge_py.errors import ConfigError
+from dirge_py.events import LoopEvent, SystemNotice
+from dirge_py.parts import ChildSpec
+from dirge_py.questions import PermissionAnswer
+from tests.conversation.room import Room
+from tests.wiring.rooms import (
+    LOOK,
+    WORK,
+    committed,
+    everything,
+    git,
+    in_sandbox,
+    ran,
+    text,
+    unjudged,
+    write,
+)
+
+ALLOWING = PermissionAnswer(effect="allow")
+IN_SESSION = PermissionAnswer(effect="allow", remember="session")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def room(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    room = Room(tmp_path)
+    write(room.project, {"a": "one\n", "sub/b": "two\n", ".gitignore": "node_modules\n*.log\n"})
+    monkeypatch.chdir(room.project)
+    return room
+
+
+@pytest.fixture(params=["bubblewrap", ""], ids=["bubblewrap", "no sandbox"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    in_sandbox(monkeypatch, request.param)
+    return str(request.param)
+
+
+def copies(temporary: Path) -> list[Path]:
+    return list(temporary.glob("dirge-copy-*"))
+
+
+# --- a room to look in
+
+
+async def test_only_commands_that_look_are_run(room: Room, kind: str) -> None:
+    room.configure('[permission]\nmode = "yolo"\n', alias="fake")
+    committed(room.project)
+    commands = [
+        "cat a | wc -l",
+        "git log --format=%s",
+        "echo x > a",
+        "python3 -c \"open('a', 'w')\"",
+        "rm -r sub",
+        "git commit --allow-empty -m x",
+        "sed -i s/one/two/ a",
+    ]
+
+    async with room.open(allow=("execute:python3 *", "execute:rm *", "edit:**")) as talk:
+        talk.add_grant("execute:sed *")
+        before = everything(room.project)
+        fork = await talk.fork(LOOK)
+        results = await ran(room, fork, commands)
+        await fork.close()
+
+    assert [result.is_error for result in results] == [False] * 2 + [True] * 5
+    assert [text(result).strip() for result in results[:2]] == ["1", "first"]
+    assert all("only commands that look" in text(result) for result in results[2:])
+    assert room.person.asked == [] and everything(room.project) == before
+
+
+async def test_what_a_person_would_be_asked_about_is_denied_for_a_command(room: Room) -> None:
+    rules = '[[permission.rule]]\nop = "execute"\nmatch = "git log*"\neffect = "ask"\n'
+    room.configure(rules + '[[permission.rule]]\nop = "read"\nmatch = "sub/**"\neffect = "deny"\n')
+    room.person.answer = ALLOWING
+
+    async with room.open() as talk:
+        fork = await talk.fork(LOOK)
+        results = await ran(room, fork, ["git log", "cat /etc/hostname", "cat sub/b", "cat a"])
+        await fork.close()
+
+    assert [result.is_error for result in results] == [True, True, True, False]
+    assert room.person.asked == []
+
+
+async def test_tools_that_change_files_are_denied_too(room: Room) -> None:
+    room.model.will_call("write", path="a", content="x").will_call("read", path="a").will_say("ok")
+
+    async with room.open() as talk:
+        talk.set_mode("yolo")
+        fork = await talk.fork(LOOK)
+        await fork.send("x")
+        await fork.close()
+
+    assert (room.project / "a").read_text() == "one\n"
+
+
+async def test_what_a_fork_reads_its_parent_has_not_read(room: Room) -> None:
+    room.model.will_call("read", path="a").will_say("ok")
+    room.model.will_call("edit", path="a", edits=[{"old": "one", "new": "two"}]).will_say("ok")
+
+    async with room.open() as talk:
+        talk.set_mode("yolo")
+        fork = await talk.fork(LOOK)
+        await fork.send("x")
+        assert fork.shut_in
+        await fork.close()
+        await talk.send("y")
+
+    assert (room.project / "a").read_text() == "one\n"
+
+
+async def test_it_says_what_keeps_commands_from_changing_things(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def shut_in(spec: ChildSpec) -> tuple[str, str]:
+        async with room.open() as talk:
+            fork = await talk.fork(spec)
+            await fork.close()
+            return fork.shut_in, fork.sandbox
+
+    in_sandbox(monkeypatch, "bubblewrap")
+    assert await shut_in(LOOK) == ("read-only: bubblewrap", "bubblewrap")
+    assert await shut_in(WORK) == ("a copy, without a network: bubblewrap", "bubblewrap")
+    room.configure('[plan]\nsandbox = "off"\n')
+    words = '`[plan] sandbox` is "off"'
+    assert await shut_in(LOOK) == (f"{words}: only commands that look", "")
+    # Never less shut in than the conversation it comes from.
+    room.configure('[plan]\nsandbox = "off"\n[sandbox]\nmode = "preferred"\n')
+    assert await shut_in(LOOK) == ("read-only: bubblewrap", "bubblewrap")
+    in_sandbox(monkeypatch, "")
+    assert await shut_in(LOOK) == ("no sandbox works here: only commands that look", "")
+    assert await shut_in(WORK) == ("a copy; no sandbox works here: commands ask as always", "")
+
+
+# --- a copy to work in
+
+
+async def test_an_untouched_copy_has_the_hash_of_the_project(room: Room, temporary: Path) -> None:
+    committed(room.project)
+    write(room.project, {"new": "x", "a": "changed", "x.log": "ignored"})
+    (room.project / "link").symlink_to("sub/b")
+    (room.project / "sub/b").chmod(0o755)
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        project, copy = await talk.read_tree(), await fork.read_tree()
+
+        assert copy == project
+        assert sorted(project.files) == [".gitignore", "a", "link", "new", "sub/b"]
+        assert sorted(os.listdir(fork.cwd)) == [".git", ".gitignore", "a", "link", "new", "sub"]
+
+        (fork.cwd / "made").write_text("by a build")
+        assert await fork.read_tree() == project
+        (fork.cwd / "sub/b").write_text("TWO\n")
+        assert (await fork.read_tree()).sha256 != project.sha256
+        assert await talk.read_tree() == project
+        assert len(copies(temporary)) == 1
+        await fork.close()
+        assert copies(temporary) == []
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+async def test_tests_and_builds_run_unasked_where_a_sandbox_works(
+    room: Room, monkeypatch: pytest.MonkeyPatch, has_git: bool
+) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
+    write(room.project, {"Makefile": "test:\n\techo ran > made && cat made\n"})
+    if has_git:
+        committed(room.project)
+
+    async with room.open() as talk:
+        before = everything(room.project)
+        fork = await talk.fork(WORK)
+        [made] = await ran(room, fork, ["make -s test"])
+        await fork.close()
+
+    assert text(made).strip() == "ran" and room.person.asked == []
+    assert everything(room.project) == before
+
+
+async def test_without_a_sandbox_they_ask(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_sandbox(monkeypatch, "")
+    write(room.project, {"Makefile": "test:\n\techo ran > made\n"})
+    room.person.answer = ALLOWING
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        await ran(room, fork, ["make -s test"])
+        assert (fork.cwd / "made").exists()
+        await fork.close()
+
+    assert [request.tool_name for request in room.person.asked] == ["bash"]
+    assert not (room.project / "made").exists()
+
+
+async def test_git_works_there_and_stays_there(room: Room, kind: str) -> None:
+    committed(room.project)
+    write(room.project, {"a": "changed\n", "staged": "x\n"})
+    git(room.project, "add", "staged")
+    room.person.answer = ALLOWING
+    identity = "git -c user.name=a -c user.email=a@b"
+
+    async with room.open() as talk:
+        before = everything(room.project, undated="" if kind else ".git/objects")
+        fork = await talk.fork(WORK)
+        commands = ["git status --short", "git log --format=%s", "git diff --stat"]
+        results = await ran(room, fork, [*commands, f"{identity} commit -qam second", "git log"])
+        await fork.close()
+
+    said = [text(result).strip() for result in results]
+    assert said[0].split("\n") == ["M a", "A  staged"] and said[1] == "first"
+    assert "a | 2 +-" in said[2] and "second" in said[4]
+    # Git dates anew what it would have written again, wherever that is; a sandbox keeps it from it.
+    spared = "" if kind else ".git/objects"
+    assert everything(room.project, undated=spared) == before
+
+
+async def test_dependencies_are_there_to_be_read(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
+    committed(room.project)
+    write(room.project, {"node_modules/x/i.js": "1\n"})
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        read, status = await ran(room, fork, ["cat node_modules/x/i.js", "git status --short"])
+        said = await unjudged(fork, "echo 2 > node_modules/x/i.js; touch node_modules/y; echo end")
+        await fork.close()
+
+    assert text(read).strip() == "1" and text(status).strip() == "(no output)"
+    assert said.count("Read-only file system") == 2 and said.endswith("end\n")
+    assert (room.project / "node_modules/x/i.js").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("inner", ["sub", "node_modules/x"])
+async def test_it_begins_at_the_same_place(
+    room: Room, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
+    committed(room.project)
+    write(room.project, {"node_modules/x/own": "1"})
+    monkeypatch.chdir(room.project / inner)
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        [listed] = await ran(room, fork, ["ls"])
+        assert fork.cwd.relative_to(fork.cwd.parents[inner.count("/")]).as_posix() == inner
+        assert await fork.read_tree() == await talk.read_tree()
+        await fork.close()
+
+    assert text(listed).strip() in ("b", "own")
+
+
+async def test_a_linked_work_tree_has_its_own_history_there(
+    room: Room, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed(room.project)
+    tree = room.project.parent / "tree"
+    git(room.project, "worktree", "add", "-q", "-b", "other", str(tree))
+    git(tree, "commit", "--allow-empty", "-qm", "there")
+    monkeypatch.chdir(tree)
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        log, branch = await ran(room, fork, ["git log --format=%s", "git status -sb"])
+        await fork.close()
+
+    assert text(log).split() == ["there", "first"] and text(branch).strip() == "## other"
+
+
+async def test_what_cannot_be_copied_is_told(room: Room) -> None:
+    events: list[LoopEvent] = []
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+        async with room.open() as talk:
+            talk.subscribe(events.append)
+            fork = await talk.fork(WORK)
+            await fork.close()
+
+    assert [event.content for event in events if isinstance(event, SystemNotice)] == [
+        "Not in the copy of the project: socket (no regular file)."
+    ]
+
+
+# --- rules and grants
+
+
+RULES = """\
+[[permission.rule]]
+op = "read"
+match = "private/**"
+effect = "deny"
+[[permission.rule]]
+op = "execute"
+match = "git log*"
+effect = "deny"
+[[permission.rule]]
+op = "edit"
+match = "{project}/locked/**"
+effect = "deny"
+[[permission.rule]]
+op = "read"
+match = "{home}/*/sub/**"
+effect = "ask"
+"""
+
+
+@pytest.mark.security
+async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
+    room.configure(RULES.format(project=room.project, home=room.project.parent))
+    write(room.project, {"private/x": "secret\n", "locked/y": "y\n", ".env": "KEY=secret\n"})
+    tries = [
+        ("read", {"path": "private/x"}),
+        ("bash", {"command": "cat private/x"}),
+        ("bash", {"command": "grep -r secret ."}),
+        ("bash", {"command": "git log"}),
+        ("write", {"path": "locked/y", "content": "x"}),
+        ("read", {"path": "sub/b"}),
+        ("read", {"path": ".env"}),
+        ("read", {"path": str(room.project / "private/x")}),
+    ]
+    room.model.will_call_all(*tries, ("read", {"path": "a"}))
+    room.model.will_call("read", path=str(room.project / "a")).will_say("ok")
+
+    async with room.open() as talk:
+        talk.set_mode("accept")
+        fork = await talk.fork(WORK)
+        await fork.send("x")
+        results = [text(m) for m in fork.messages if m.role == "toolResult"]
+        await fork.close()
+
+    assert ["denied" in result for result in results] == [True] * len(tries) + [False] * 2
+    assert not any("secret\n" in result for result in results)
+    # An asking rule asks there, too, and so does what may hold secrets.
+    assert [request.claims[0].resource.rpartition("/")[2] for request in room.person.asked] == [
+        "b",
+        ".env",
+    ]
+
+
+async def test_what_is_granted_there_holds_in_later_copies_only(room: Room, kind: str) -> None:
+    room.person.answer = IN_SESSION
+    write(room.project, {"check.sh": "echo $((1 + 1))\n"})
+    command = "sh check.sh"
+
+    async with room.open() as talk:
+        for _ in range(2):
+            fork = await talk.fork(WORK)
+            [result] = await ran(room, fork, [command])
+            assert text(result).strip() == "2"
+            await fork.close()
+
+        assert len(room.person.asked) == 1
+        assert talk.grants == ()
+
+
+async def test_it_may_never_do_more_than_its_parent_may_now(room: Room) -> None:
+    write(room.project, {"Makefile": "test:\n\techo ran\n"})
+
+    async with room.open() as talk:
+        talk.set_mode("yolo")
+        talk.add_grant("execute:true")
+        fork = await talk.fork(WORK)
+        first = await ran(room, fork, ["make -s test"])
+        talk.set_mode("plan")
+        second = await ran(room, fork, ["make -s test"])
+        talk.set_mode("standard")
+        third = await ran(room, fork, ["true"])
+        talk.remove_grant(0)
+        fourth = await ran(room, fork, ["python3 -c pass"])
+        await fork.close()
+
+    assert [one.is_error for [one] in (first, second, third, fourth)] == [False, True, False, True]
+
+
+@pytest.mark.security
+async def test_there_is_no_network_whatever_the_mode(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
+    reach = "import socket; socket.create_connection(('127.0.0.1', {}), 2); print('reached')"
+
+    async with room.open(allow=("network:*",)) as talk:
+        talk.set_mode("yolo")
+        fork = await talk.fork(WORK)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            code = reach.format(server.getsockname()[1])
+            [result] = await ran(room, fork, [f'python3 -c "{code}"'])
+        await fork.close()
+
+    assert "ConnectionRefusedError" in text(result)
+
+
+# --- their end
+
+
+async def test_a_copy_goes_whatever_was_done_to_it(room: Room, temporary: Path, kind: str) -> None:
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        await unjudged(fork, "mkdir -p x/y && touch x/y/z && chmod 0 x/y x sub; ln -s / root")
+        await fork.close()
+
+    assert copies(temporary) == [] and (room.project / "sub/b").exists()
+
+
+async def test_the_end_of_a_conversation_is_that_of_its_forks(room: Room, temporary: Path) -> None:
+    forks: list[Conversation] = []
+    async with room.open() as talk:
+        forks += [await talk.fork(WORK), await talk.fork(LOOK)]
+        assert len(copies(temporary)) == 1
+
+    assert copies(temporary) == []
+    for fork in forks:
+        await fork.close()
+
+
+async def test_a_room_that_cannot_be_made_leaves_nothing(
+    room: Room, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
+    room.configure('[sandbox]\nmode = "required"\n')
+    descriptors = Path("/proc/self/fd")
+    async with room.open() as talk:
+        await talk.read_tree()
+        before = len(list(descriptors.iterdir()))
+        in_sandbox(monkeypatch, "")
+        for spec in (LOOK, WORK):
+            with pytest.raises(ConfigError, match="No sandbox works here"):
+                await talk.fork(spec)
+
+        assert copies(temporary) == []
+        assert len(list(descriptors.iterdir())) == before
+
+
+async def test_a_copy_that_is_cancelled_is_taken_back(room: Room, temporary: Path) -> None:
+    write(room.project, {f"many/{number}": "x" for number in range(300)})
+
+    async with room.open() as talk:
+        making = asyncio.ensure_future(talk.fork(WORK))
+        async with asyncio.timeout(10):
+            while not copies(temporary):  # noqa: ASYNC110 - a thread sets no event of ours
+                await asyncio.sleep(0)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+
+        assert copies(temporary) == []
+
+
+async def test_what_runs_in_the_background_ends_with_its_fork(room: Room, kind: str) -> None:
+    mark = room.project / "mark"
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        seen = fork.cwd / "seen"
+        script = f"(setsid sh -c 'touch seen; sleep 5; touch {mark}' &) ; sleep 60"
+        fork.shells.start(script, cwd=str(fork.cwd), timeout_s=60)
+        async with asyncio.timeout(10):
+            while not seen.exists():  # noqa: ASYNC110 - another process sets no event of ours
+                await asyncio.sleep(0)
+        await fork.close()
+        left = await asyncio.to_thread(
+            subprocess.run, ["pgrep", "-f", str(mark)], capture_output=True, text=True
+        )
+
+    assert left.stdout == "" and not mark.exists()

@@ -1,0 +1,172 @@
+"""Nothing that runs in a fork's room can write to the project: what is seen from outside."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dirge_py.parts import ChildSpec
+from tests.conversation.room import Room
+from tests.files.requirement import lacking
+from tests.wiring.hostile import hostile
+from tests.wiring.rooms import (
+    KINDS,
+    LOOK,
+    WORK,
+    committed,
+    everything,
+    in_sandbox,
+    ran,
+    text,
+    unjudged,
+    write,
+)
+
+pytestmark = pytest.mark.security
+
+PROGRAM = '#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n'
+MAKEFILE = "test: program\n\t./program\n\nprogram: program.c\n\tcc -o program program.c\n"
+TESTS = "def test_writing(tmp_path):\n    (tmp_path / 'x').write_text('x')\n    open('made', 'w')\n"
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    room = Room(tmp_path)
+    write(
+        room.project,
+        {
+            "a": "one\n",
+            "sub/b": "two\n",
+            "ignored": "three\n",
+            "node_modules/x": "four\n",
+            ".gitignore": "ignored\nnode_modules\n",
+        },
+    )
+    monkeypatch.chdir(room.project)
+    return room
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("spec", [LOOK, WORK], ids=["look", "copy"])
+async def test_commands_that_nobody_judged_change_nothing(
+    room: Room, monkeypatch: pytest.MonkeyPatch, spec: ChildSpec, kind: str
+) -> None:
+    in_sandbox(monkeypatch, kind)
+    committed(room.project)
+    # Landlock knows no right to change modes and times, which is said.
+    commands = hostile(room.project, with_marks=kind == "bubblewrap")
+    commands += [f"echo x > {room.project}/{name}" for name in ("ignored", "node_modules/x", "n")]
+
+    async with room.open() as talk:
+        before = everything(room.project)
+        fork = await talk.fork(spec)
+        said = await unjudged(fork, "\n".join([*commands, "echo all tried"]))
+        scratch = await unjudged(fork, 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"')
+        await fork.close()
+
+    assert everything(room.project) == before
+    refusals = len(re.findall("Read-only file system|Permission denied", said))
+    assert said.endswith("all tried\n") and refusals > len(commands) / 2
+    assert scratch == "x\n"
+
+
+async def test_without_a_sandbox_such_commands_are_not_run(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "")
+    committed(room.project)
+
+    async with room.open(allow=("execute:*",)) as talk:
+        talk.set_mode("yolo")
+        before = everything(room.project)
+        fork = await talk.fork(LOOK)
+        results = await ran(room, fork, hostile(room.project))
+        await fork.close()
+
+    assert all(result.details["outcome"] == "denied" for result in results)
+    assert everything(room.project) == before
+
+
+async def test_tests_and_a_compiled_program_run_in_a_copy(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        lacking("cc and make")
+    in_sandbox(monkeypatch, "bubblewrap")
+    # Some Python that has pytest, under the name that it is judged by.
+    folders = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
+    monkeypatch.setenv("PATH", folders)
+    write(room.project, {"program.c": PROGRAM, "Makefile": MAKEFILE, "test_it.py": TESTS})
+    committed(room.project)
+
+    async with room.open() as talk:
+        before = everything(room.project)
+        fork = await talk.fork(WORK)
+        tests, built = await ran(room, fork, ["python3 -m pytest -q", "make -s test"])
+        assert (fork.cwd / "program").exists() and (fork.cwd / "made").exists()
+        assert await fork.read_tree() == await talk.read_tree()
+        await fork.close()
+
+    assert "1 passed" in text(tests) and text(built).strip() == "built"
+    assert room.person.asked == []
+    assert everything(room.project) == before
+
+
+# --- seen by the kernel
+
+_CHANGES = (
+    "open,openat,openat2,creat,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,"
+    "linkat,symlink,symlinkat,truncate,ftruncate,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,"
+    "utime,utimes,utimensat,futimesat,setxattr,lsetxattr,fsetxattr,removexattr,mknod,mknodat"
+)
+_CALL = re.compile(r"(\w+)\((.*)\) = \d+(?:<([^>]*)>)?$")
+_NAMED = re.compile(r'(?:\w+<([^>]*)>(?:, )?)?(?:"([^"]*)")?')
+_WRITING = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
+
+
+def changed_in(log: str) -> Iterator[str]:
+    """The paths that calls in a log of strace have changed."""
+    for line in log.splitlines():
+        call = _CALL.search(line)
+        if call is None:
+            continue
+        name, arguments, opened = call.groups()
+        if name.startswith(("open", "creat")):
+            if opened and _WRITING.search(arguments):
+                yield opened
+            continue
+        places = [os.path.join(*map(str, found)) for found in _NAMED.findall(arguments)]
+        # What a link points at is not changed by that.
+        yield from filter(None, places[1:] if name.startswith("symlink") else places)
+
+
+def test_the_kernel_sees_no_write_to_the_project(tmp_path: Path) -> None:
+    log, base = tmp_path / "log", tmp_path / "base"
+    base.mkdir()
+    watched = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", "signal=none"]
+    watched += ["-e", f"trace={_CHANGES},write", "-o", str(log)]
+    if shutil.which("strace") is None or subprocess.run([*watched, "true"]).returncode:
+        lacking("strace")
+    program = [sys.executable, "-m", "tests.wiring.traced_forks", str(base)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    root = Path(__file__).parents[2]
+    ended = subprocess.run(
+        [*watched, *program], cwd=root, env=environment, capture_output=True, text=True
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    since = log.read_text(errors="replace").partition('"BEGIN')[2]
+    project, copies = f"{base}/project", re.compile(f"{tmp_path}/dirge-copy-[^/]*/project/")
+    changed = list(changed_in(since))
+    assert [path for path in changed if path == project or path.startswith(f"{project}/")] == []
+    # It does see what is written.
+    assert any(copies.match(path) and path.endswith("/made") for path in changed)
+    assert ended.stdout.count("Read-only file system") > 30

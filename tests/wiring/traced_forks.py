@@ -1,0 +1,51 @@
+"""A program to watch from outside: forks whose commands try to write to the project BASE/project.
+
+`python -m tests.wiring.traced_forks BASE`. It prints what they said.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from dirge_py.processes.sandbox.room import NoSandbox
+from dirge_py.wiring import fork_sandbox
+from tests.conversation.room import Room
+from tests.wiring.hostile import hostile
+from tests.wiring.rooms import LOOK, WORK, committed, ran, text, unjudged, write
+
+
+def tell(*lines: str) -> None:
+    sys.stdout.write("\n".join([*lines, ""]))
+    sys.stdout.flush()
+
+
+async def main(base: Path) -> None:
+    room = Room(base)
+    write(room.project, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
+    committed(room.project)
+    os.chdir(room.project)
+    find, none = fork_sandbox.find_sandbox, NoSandbox("none is wanted", "")
+    async with room.open() as talk:
+        talk.set_mode("yolo")
+        tell("BEGIN")
+        for spec, finds, is_judged in (
+            (LOOK, lambda room: none, True),
+            (LOOK, find, False),
+            (WORK, find, False),
+        ):
+            fork_sandbox.find_sandbox = finds
+            await talk.read_tree()
+            fork = await talk.fork(spec)
+            commands = hostile(room.project)
+            if is_judged:
+                tell(*map(text, await ran(room, fork, commands)))
+            else:
+                tell(await unjudged(fork, "\n".join(commands)))
+            if spec is WORK:
+                tell(*map(text, await ran(room, fork, ["make -s test", "git status --short"])))
+            await fork.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
