@@ -11,6 +11,7 @@ from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.calls import LoopTool
 from dirge_py.contributions import Plugins
 from dirge_py.durable.base import DurableContext
+from dirge_py.errors import DirgeError
 from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
@@ -286,6 +287,8 @@ class Parts:
         if spec.model is not None:
             model, asked = self.models.resolve(spec.model)
             level = asked or level
+        if self.for_fork is None and spec.room != "shared":
+            raise DirgeError("this conversation has no other room that a fork could work in.")
         own = (
             await self.for_fork(spec, model)
             if self.for_fork

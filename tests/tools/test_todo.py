@@ -198,6 +198,9 @@ def test_a_list_that_was_given_is_nothing_the_model_left_open_until_it_takes_it_
     item = TodoItem(id="1", text="a")
     todo.give([item])
     assert (todo.as_text(), todo.open_items()) == ("[ ] a", [])
+    again = TodoList()
+    again.load(todo.stored())
+    assert again.open_items() == []
 
     todo.put([item])
     assert todo.open_items() == ["a"]

@@ -52,27 +52,30 @@ class TodoList:
 
     def put(self, items: Sequence[TodoItem]) -> None:
         """Replace the whole list. Nothing is told when nothing changed."""
-        self._is_given = False
-        if self._items == tuple(items):
-            return
-        self._items = tuple(items)
-        if self.on_change is not None:
-            self.on_change(self.stored())
+        self._replace(items, is_given=False)
 
     def give(self, items: Sequence[TodoItem]) -> None:
         """The same, for a list that is not of the model's own making."""
-        self.put(items)
-        self._is_given = True
+        self._replace(items, is_given=True)
 
     def stored(self) -> list[dict[str, str]]:
         """The items as JSON values."""
-        return [item.stored() for item in self._items]
+        given = {"given": "yes"} if self._is_given else {}
+        return [{**item.stored(), **given} for item in self._items]
 
     def load(self, stored: Any) -> None:
         """Take up what `stored` gave once. What is not an item is left out; nothing is told."""
         entries = stored if isinstance(stored, Sequence) and not isinstance(stored, str) else ()
         items = [item for item in map(_loaded, entries) if item is not None]
         self._items = tuple({item.id: item for item in items}.values())
+        self._is_given = any(isinstance(e, Mapping) and e.get("given") == "yes" for e in entries)
+
+    def _replace(self, items: Sequence[TodoItem], *, is_given: bool) -> None:
+        if (self._items, self._is_given) == (tuple(items), is_given):
+            return
+        self._items, self._is_given = tuple(items), is_given
+        if self.on_change is not None:
+            self.on_change(self.stored())
 
 
 def _loaded(entry: Any) -> TodoItem | None:
