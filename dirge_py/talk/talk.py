@@ -25,9 +25,6 @@ _logger = logging.getLogger(__name__)
 
 _TYPED = ("steering", "follow_up")
 
-_LEAVES_WITHIN_S = 5.0
-"""How long commands that are told to leave are waited for at the end."""
-
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -69,7 +66,6 @@ class Talk:
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
         self._command: asyncio.Task[None] | None = None
-        self._commands: set[asyncio.Task[None]] = set()
         self._has_held = False
 
     @property
@@ -169,8 +165,6 @@ class Talk:
 
     async def _run_command(self, typed: Typed, conversation: "Conversation") -> None:
         command = asyncio.ensure_future(self._registry.run(typed, conversation, self._front))
-        self._commands.add(command)
-        command.add_done_callback(self._commands.discard)
         if self._command is None:
             self._command = command
         try:
@@ -297,19 +291,9 @@ class Talk:
         """Stop what runs and close the conversation."""
         conversation, self.conversation = self.conversation, None
         if conversation is not None:
-            await self._let_leave(conversation)
             await conversation.close()
         for task in list(self._tasks):
             task.cancel()
-
-    async def _let_leave(self, conversation: "Conversation") -> None:
-        """Wait for commands that end: what they have made for the time being goes with them."""
-        occupant = conversation.occupant
-        if occupant is not None:
-            occupant.interrupt("closed")
-        leaving = {task for task in self._commands if occupant is not None or task.cancelling()}
-        if leaving:
-            await asyncio.wait(leaving, timeout=_LEAVES_WITHIN_S)
 
 
 def typed_text(message: UserMessage) -> str:
