@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,16 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
         heard += [os.fsdecode(arg) for arg in args if isinstance(arg, str | bytes | os.PathLike)]
 
 
-sys.addaudithook(_hear)
+@cache
+def _listen() -> None:
+    """Nothing takes a hook away again, and it costs time whatever the process does."""
+    sys.addaudithook(_hear)
 
 
 @contextmanager
 def touched() -> Iterator[list[str]]:
     """Every path that the interpreter was asked to open, list or run meanwhile."""
+    _listen()
     heard: list[str] = []
     _listening.append(heard)
     try:
