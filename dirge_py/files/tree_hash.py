@@ -32,7 +32,7 @@ class Hashed:
 
 
 class RealFolders:
-    """Tells, for one pass over many paths, whether the way to a folder leads over no link."""
+    """Tells, for one pass over many paths, whether they lead on to a folder, and over no link."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -41,8 +41,9 @@ class RealFolders:
     def holds(self, folder: str) -> bool:
         """Whether the relative path `folder` is a folder below the root itself."""
         if folder not in self._known:
-            above = self.holds(os.path.dirname(folder))
-            self._known[folder] = above and _is_folder(f"{self._root}/{folder}")
+            above, name = os.path.split(folder)
+            leads_on = name not in ("", ".", "..") and self.holds(above)
+            self._known[folder] = leads_on and _is_folder(f"{self._root}/{folder}")
         return self._known[folder]
 
 

@@ -29,6 +29,7 @@ _LIST_S = 60.0
 
 _OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|old)")
 _LINK = "160000"
+_NO_NAMES = frozenset(("", ".", "..", ".git"))
 _PLAIN_SETTINGS = (
     "core.autocrlf", "core.eol", "core.filemode", "core.ignorecase", "core.symlinks",
     "core.precomposeunicode", "extensions.objectformat", "user.name", "user.email",
@@ -207,7 +208,8 @@ class Project:
         return (name.endswith("/") or os.path.islink(full)) and is_dependency_folder(full)
 
     def _is_of_it(self, path: str) -> bool:
-        if _OUR_FILES.fullmatch(path):
+        # An index may have been made by hand, with names that git never puts in.
+        if _OUR_FILES.fullmatch(path) or not _NO_NAMES.isdisjoint(path.lower().split("/")):
             return False
         return not self.own or not is_beneath(os.path.join(self.root, path), self.own)
 

@@ -29,7 +29,7 @@ def hostile(project: Path, *, with_marks: bool = True) -> list[str]:
         f"git -C {p} -c user.name=a -c user.email=a@b commit -q --allow-empty -m x",
         f"git -C {p} config a.b c",
         f"git -C {p} checkout -q -b other",
-        f"git -C {p} gc -q",
+        f"git -C {p} pack-refs --all",
         f"echo x > /proc/self/root{p}/a",
         f"cd {p} && echo x > a && echo x > new",
         f"(setsid sh -c 'echo x > {p}/a; sleep 0.05; echo x > {p}/late' > /dev/null 2>&1 &)",

@@ -61,7 +61,8 @@ def copies(temporary: Path) -> list[Path]:
 # --- a room to look in
 
 
-async def test_only_commands_that_look_are_run(room: Room, kind: str) -> None:
+async def test_only_commands_that_look_are_run(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
     room.configure('[permission]\nmode = "yolo"\n', alias="fake")
     committed(room.project)
     commands = [
@@ -178,14 +179,11 @@ async def test_an_untouched_copy_has_the_hash_of_the_project(room: Room, tempora
         assert copies(temporary) == []
 
 
-@pytest.mark.parametrize("has_git", [True, False])
-async def test_tests_and_builds_run_unasked_where_a_sandbox_works(
-    room: Room, monkeypatch: pytest.MonkeyPatch, has_git: bool
+async def test_builds_run_unasked_where_a_sandbox_works_without_git_too(
+    room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
     write(room.project, {"Makefile": "test:\n\techo ran > made && cat made\n"})
-    if has_git:
-        committed(room.project)
 
     async with room.open() as talk:
         before = everything(room.project)
@@ -271,8 +269,9 @@ async def test_it_begins_at_the_same_place(
 
 
 async def test_a_linked_work_tree_has_its_own_history_there(
-    room: Room, kind: str, monkeypatch: pytest.MonkeyPatch
+    room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
     committed(room.project)
     tree = room.project.parent / "tree"
     git(room.project, "worktree", "add", "-q", "-b", "other", str(tree))
@@ -357,7 +356,10 @@ async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
     ]
 
 
-async def test_what_is_granted_there_holds_in_later_copies_only(room: Room, kind: str) -> None:
+async def test_what_is_granted_there_holds_in_later_copies_only(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "")
     room.person.answer = IN_SESSION
     write(room.project, {"check.sh": "echo $((1 + 1))\n"})
     command = "sh check.sh"
@@ -413,7 +415,10 @@ async def test_there_is_no_network_whatever_the_mode(
 # --- their end
 
 
-async def test_a_copy_goes_whatever_was_done_to_it(room: Room, temporary: Path, kind: str) -> None:
+async def test_a_copy_goes_whatever_was_done_to_it(
+    room: Room, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "")
     async with room.open() as talk:
         fork = await talk.fork(WORK)
         await unjudged(fork, "mkdir -p x/y && touch x/y/z && chmod 0 x/y x sub; ln -s / root")
@@ -466,7 +471,10 @@ async def test_a_copy_that_is_cancelled_is_taken_back(room: Room, temporary: Pat
         assert copies(temporary) == []
 
 
-async def test_what_runs_in_the_background_ends_with_its_fork(room: Room, kind: str) -> None:
+async def test_what_runs_in_the_background_ends_with_its_fork(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "")
     mark = room.project / "mark"
     async with room.open() as talk:
         fork = await talk.fork(WORK)

@@ -1,6 +1,7 @@
 """Which files a project has: the same as git says, without running what a repository names."""
 
 import asyncio
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.errors import FileError
 from dirge_py.files import git_copy
+from dirge_py.files.tree_hash import RealFolders
 from dirge_py.wiring import project_files
 from dirge_py.wiring.project_files import Listed, Project, project_around
 from tests.files.requirement import require_root_tools
@@ -188,6 +190,24 @@ def test_a_git_file_that_lies_leads_nowhere(repository: Path, tmp_path: Path) ->
 
     assert project(liar).git_places() is None
     assert listed(liar).files == ["x"]
+
+
+@pytest.mark.security
+def test_names_in_an_index_made_by_hand_lead_nowhere(repository: Path) -> None:
+    write(repository, "xx/y", ".xyz/config")
+    git(repository, "add", ".")
+    index = repository / ".git/index"
+    content = index.read_bytes()[:-20].replace(b"xx/y", b"../y").replace(b".xyz/c", b".git/c")
+    index.write_bytes(content + hashlib.sha1(content).digest())
+    write(repository.parent, "y")
+
+    files = listed(repository).files
+
+    assert sorted(files) == [".xyz/config", "a", "sub/b", "xx/y"]
+    folders = RealFolders(str(repository))
+    assert [folders.holds(name) for name in ("sub", "..", "sub/..", "/etc", "sub/.", "")] == [
+        True, False, False, False, False, True
+    ]  # fmt: skip
 
 
 def test_what_we_keep_ourselves_is_no_part_of_a_project(repository: Path) -> None:
