@@ -38,7 +38,7 @@ async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> 
     stored = list(conversation.sessions())
     match verb, rest.strip():
         case ("list", "") | ("", ""):
-            if verb or conversation.is_running:
+            if verb or conversation.is_running or conversation.occupant is not None:
                 front.show("\n".join(_listed(stored, conversation)))
                 return
         case "current", "":
