@@ -1,0 +1,29 @@
+"""What of a plan outlives the context it was made in."""
+
+import pytest
+
+from dirge_py.plan.state import PlanState, Status
+from dirge_py.session.kept import Kept
+from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.wiring.plan import stands
+
+
+def told(**members: object) -> str:
+    """What a model whose context was folded is told of this plan, and of one item to do."""
+    todo, kept = TodoList(), Kept()
+    todo.give([TodoItem(id="1", text="write it")])
+    kept.put("plan", PlanState(request="x", plan="1. Write it.", **members).stored())  # type: ignore[arg-type]
+    return stands(todo, kept)
+
+
+def test_a_plan_that_is_carried_out_outlives_the_context() -> None:
+    assert told(is_accepted=True) == ("The plan that was accepted:\n\n1. Write it.\n\n[ ] write it")
+
+
+@pytest.mark.parametrize("status", ["verified", "not_verified", "dropped"])
+def test_one_that_is_over_does_not(status: Status) -> None:
+    assert told(is_accepted=True, status=status) == "[ ] write it"
+
+
+def test_nor_does_one_that_nobody_accepted() -> None:
+    assert told(status="waiting") == "[ ] write it"
