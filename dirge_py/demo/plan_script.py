@@ -23,11 +23,14 @@ QUICK_CHECK = f"{TEST_COMMAND} -k counts"
 
 _USAGE = Usage(input=2400, output=120, cache_read=1100)
 _CASE = "case does not matter"
+_README = "the README names it"
+_README_CHECK = "grep -q top_words README.md"
 _REQUIREMENTS = (
     "`top_words(text, n)` gives the n most frequent words with their counts",
     _CASE,
     "of equally frequent words the first in the text comes first",
     "the tests of before still pass",
+    _README,
 )
 
 _FINDINGS = """\
@@ -205,6 +208,7 @@ def _reviewing() -> Sequence[Reply | ReplyMaker]:
             text="What was asked for, and does it hold? The tests of the project, all of them.",
             calls=[
                 ("read", {"path": "textstats.py"}),
+                ("bash", {"command": _README_CHECK}),
                 ("bash", {"command": TEST_COMMAND}),
             ],
             usage=_USAGE,
@@ -237,7 +241,11 @@ def _verdict(context: LlmContext) -> Reply:
 
 def _judged(words: str, statuses: Mapping[str, str], *, missing: str = "") -> Reply:
     checklist = [
-        {"requirement": requirement, "status": status, "evidence": TEST_COMMAND}
+        {
+            "requirement": requirement,
+            "status": status,
+            "evidence": _README_CHECK if requirement == _README else TEST_COMMAND,
+        }
         for requirement, status in statuses.items()
     ]
     verdict = {
