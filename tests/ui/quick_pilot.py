@@ -31,8 +31,7 @@ class QuickPilot(Pilot[int]):
 
     async def pause(self, delay: float | None = None) -> None:
         """Until nothing is left to do that takes neither time nor anybody else."""
-        if delay is not None:
-            await asyncio.sleep(delay)
+        assert delay is None, "there is something to wait for"
         end = time.monotonic() + _LIMIT_S
         while time.monotonic() < end:
             await _until_quiet()
