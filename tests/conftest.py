@@ -1,5 +1,6 @@
 """What holds for every test: a home of its own, no keys, and no skip that nobody counts."""
 
+import functools
 import gc
 import itertools
 import os
@@ -109,6 +110,23 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
     }
     for name, place in places.items():
         patch.setenv(name, str(place))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _once() -> Iterator[None]:
+    """What is the same for all conversations of a process, and half of what a short one costs.
+
+    These are the schemas of tools' arguments, and what the installed packages declare.
+    """
+    from dirge_py.tools import toolbox
+    from dirge_py.wiring import plugins
+
+    find = plugins.find_installed
+    found = functools.lru_cache(8)(lambda _path: find())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(toolbox, "parameters_of", functools.lru_cache(256)(toolbox.parameters_of))
+        patch.setattr(plugins, "find_installed", lambda: found(tuple(sys.path)))
+        yield
 
 
 @pytest.fixture
