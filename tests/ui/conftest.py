@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.conversation.room import Room
+from tests.ui import entry_points
+
+entry_points.share()
 
 
 @pytest.fixture
