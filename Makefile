@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-XDIST ?= -n 3
+XDIST ?= -n 4 --dist worksteal
 SECURITY_SIZE ?= full
 
 .PHONY: run test check security crash bench clean

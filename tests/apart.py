@@ -127,7 +127,7 @@ class OnTerminal(Forked):
 
 
 class Piped(Forked):
-    """`dirge WORDS` with pipes that carry text.
+    """`target(*arguments)` with pipes that carry text.
 
     `stdin` is a descriptor, `PIPE` or `DEVNULL`, and `stdout` is a descriptor or `PIPE`.
     """
@@ -138,8 +138,8 @@ class Piped(Forked):
 
     def __init__(
         self,
-        words: Sequence[str],
-        *,
+        target: Callable[..., object],
+        *arguments: Any,
         environment: Mapping[str, str],
         cwd: Path,
         stdin: int = subprocess.DEVNULL,
@@ -159,7 +159,7 @@ class Piped(Forked):
         self.stderr = os.fdopen(reading, encoding="utf-8")
         with Connection(given) as first, Connection(out) as second, Connection(err) as third:
             handed = (first, second, third)
-            super().__init__(_play_piped, tuple(words), handed, dict(environment), cwd)
+            super().__init__(_play_piped, target, arguments, handed, dict(environment), cwd)
 
     def __enter__(self) -> "Piped":
         return self
@@ -240,7 +240,8 @@ def _play(
 
 
 def _play_piped(
-    words: tuple[str, ...],
+    target: Callable[..., object],
+    arguments: tuple[Any, ...],
     streams: "tuple[Connection[object, object], ...]",
     environment: dict[str, str],
     cwd: Path,
@@ -252,7 +253,7 @@ def _play_piped(
     for stream in streams:
         stream.close()
     warnings.filterwarnings("error", category=ResourceWarning)
-    dirge(*words)
+    target(*arguments)
     sys.stdout.flush()
 
 

@@ -1,15 +1,16 @@
 import os
 import resource
 import stat
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dirge_py.errors import FileError
 from dirge_py.files.rollback import Entry, Journal
 from dirge_py.files.workspace import Target, Workspace
+from tests.apart import run_forked
 from tests.files.requirement import small_disk
 
 OLD = {"a": b"old a", "b": b"old b", "linked": b"old linked", "gone": b"old gone"}
@@ -198,39 +199,39 @@ def test_without_a_place_for_the_journal_nothing_is_touched(project, tmp_path):
     assert contents(project) == OLD
 
 
-CHILD = """
-import os, sys
-from pathlib import Path
-from tests.files.test_transaction import change
-
-project, journals, last, kind = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-count = 0
-
-def at_each_step(event, arguments):
-    global count
-    if event not in ("os.rename", "os.link", "os.remove", "os.truncate", "open"):
-        return
+def stopping_change(project: Path, journals: Path, last: int, kind: str) -> None:
+    """The change, in a process of its own that is killed or fails at the step `last`."""
+    count = 0
     ours = (".dirge-", "a", "b", "gone", "linked", "made", str(journals))
-    if not str(arguments[0]).startswith(ours):
-        return
-    if event == "open" and not arguments[2] & (os.O_CREAT | os.O_WRONLY):
-        return
-    count += 1
-    if count == last:
-        if kind == "kill":
-            os._exit(9)
-        raise OSError(5, "injected")
 
-sys.addaudithook(at_each_step)
-change(project, journals)
-"""
+    def at_each_step(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event not in ("os.rename", "os.link", "os.remove", "os.truncate", "open"):
+            return
+        if not str(arguments[0]).startswith(ours):
+            return
+        if event == "open" and not arguments[2] & (os.O_CREAT | os.O_WRONLY):
+            return
+        count += 1
+        if count == last:
+            if kind == "kill":
+                os._exit(9)
+            raise OSError(5, "injected")
+
+    sys.addaudithook(at_each_step)
+    change(project, journals)
 
 
 def run_child(project: Path, journals: Path, at: int, kind: str) -> int:
-    command = [sys.executable, "-c", CHILD, str(project), str(journals), str(at), kind]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
-    assert done.returncode in (0, 9) or "injected" in done.stderr, done.stderr
-    return done.returncode
+    exit_code, _, errors = run_forked(
+        stopping_change,
+        *(project, journals, at, kind),
+        environment=os.environ,
+        cwd=project,
+        patience_s=30,
+    )
+    assert exit_code in (0, 9) or "injected" in errors, errors
+    return exit_code
 
 
 def test_a_change_cut_short_anywhere_is_done_or_taken_back_at_the_next_start(tmp_path: Path):

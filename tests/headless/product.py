@@ -146,7 +146,8 @@ class Product:
     ) -> Piped:
         """A process of its own, from one that is loaded: no different but for its start."""
         return Piped(
-            words,
+            dirge,
+            *words,
             environment={**self.environment, **(env or {})},
             cwd=cwd or self.project,
             stdin=stdin,

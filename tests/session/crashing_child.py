@@ -1,4 +1,4 @@
-"""A process to be killed: goes on with session `s` of the state folder argv[1], without end.
+"""A process to be killed: goes on with session `s` of the state folder of `base`, without end.
 
 Prints what has been committed, one line each, as soon as it has: `said TEXT`, `ran CALL`. A tool's
 effect is a line in the file `effects`, written in one go.
@@ -6,7 +6,6 @@ effect is a line in the file `effects`, written in one go.
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 from dirge_py.calls import ToolCall, text_result
@@ -28,8 +27,11 @@ def say(line):
     os.write(1, line.encode() + b"\n")
 
 
-async def main():
-    base = Path(sys.argv[1])
+def live(base):
+    asyncio.run(_live(Path(base)))
+
+
+async def _live(base):
     store = Store(base / "state", base)
     recorder = Recorder(store.open_or_create("s"))
     recorder.load()
@@ -62,6 +64,3 @@ async def main():
         )
         say(f"ran {call_id}")
         recorder.sink(AgentEnd(messages=(), outcome=Done()))
-
-
-asyncio.run(main())

@@ -6,46 +6,45 @@ import sys
 from pathlib import Path
 
 from dirge_py.agent_loop.heal import heal
+from dirge_py.errors import SessionBusy
 from dirge_py.messages import ToolResultMessage, user_text
-from dirge_py.session.journal import read_journal
+from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.store import Store
 from tests.agent_loop.strict import faults
+from tests.apart import Piped
 from tests.security.sizes import size
+from tests.session.crashing_child import live
 
 ROOT = Path(__file__).parents[2]
 KILLS = size(6, 24)
 
-WRITER = """
-import sys
-from pathlib import Path
-from dirge_py.errors import SessionBusy
-from dirge_py.session.journal import Journal
-sys.stdin.readline()
-try:
-    journal = Journal.open(Path(sys.argv[1]))
-except SessionBusy as busy:
-    print("busy", flush=True)
-    sys.exit()
-for n in range(200):
-    journal.append("line", "x" * 500)
-print("wrote", flush=True)
-sys.stdin.readline()
-"""
+
+def write(path):
+    """The body of a process that writes to one journal when it is told to."""
+    sys.stdin.readline()
+    try:
+        journal = Journal.open(path)
+    except SessionBusy:
+        os.write(1, b"busy\n")
+        return
+    for _ in range(200):
+        journal.append("line", "x" * 500)
+    os.write(1, b"wrote\n")
+    sys.stdin.readline()
 
 
-def start_child(*arguments):
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+def start_child(target, argument):
+    return Piped(target, argument, environment=os.environ, cwd=ROOT, stdin=subprocess.PIPE)
+
+
+def go(child):
+    child.stdin.write("go\n")
+    child.stdin.flush()
 
 
 def run_until_killed(base, moments):
     """The lines a child printed before it was killed, at a random moment after some of them."""
-    child = start_child(Path(__file__).with_name("crashing_child.py"), base)
+    child = start_child(live, base)
     wanted = moments.randrange(1, 60)
     heard = b""
     while heard.count(b"\n") < wanted:
@@ -54,11 +53,9 @@ def run_until_killed(base, moments):
         heard += piece
     select.select([], [], [], moments.random() * 0.002)
     child.kill()
-    child.wait()
-    heard += child.stdout.read()
-    child.stdout.close()
-    child.stdin.close()
-    return heard.decode().splitlines()
+    rest, errors = child.communicate()
+    assert errors == ""
+    return (heard.decode() + rest).splitlines()
 
 
 def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
@@ -91,13 +88,12 @@ def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
 def test_of_many_processes_exactly_one_writes(tmp_path, count=6):
     # G05
     path = tmp_path / "s.jsonl"
-    children = [start_child("-c", WRITER, path) for _ in range(count)]
+    children = [start_child(write, path) for _ in range(count)]
     for child in children:
-        child.stdin.write(b"go\n")
-        child.stdin.flush()
-    answers = [child.stdout.readline().decode().strip() for child in children]
+        go(child)
+    answers = [child.stdout.readline().strip() for child in children]
     for child in children:
-        child.communicate(b"\n")
+        child.communicate("\n")
 
     found = read_journal(path)
     assert sorted(answers) == ["busy"] * (count - 1) + ["wrote"]
@@ -108,10 +104,9 @@ def test_of_many_processes_exactly_one_writes(tmp_path, count=6):
 def test_a_killed_writer_does_not_keep_others_out(tmp_path):
     path = tmp_path / "s.jsonl"
     for _ in range(3):
-        child = start_child("-c", WRITER, path)
-        child.stdin.write(b"go\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == b"wrote\n"
+        child = start_child(write, path)
+        go(child)
+        assert child.stdout.readline() == "wrote\n"
         child.kill()
         child.communicate()
 

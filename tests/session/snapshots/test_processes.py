@@ -5,27 +5,22 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+from tests.apart import Piped
 from tests.security.sizes import size
 from tests.session.snapshots.conftest import restore_all
-from tests.session.snapshots.working_child import FILES, SIZE
+from tests.session.snapshots.working_child import FILES, SIZE, work
 
 ROOT = Path(__file__).parents[3]
 
 
 def start(project, what):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.session.snapshots.working_child", project.base, what],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-    )
+    return Piped(work, project.base, what, environment=os.environ, cwd=ROOT)
 
 
 def lines_until(child, count):
-    return [child.stdout.readline().decode().split() for _ in range(count)]
+    return [child.stdout.readline().split() for _ in range(count)]
 
 
 def kill_after(child, delay_s):
@@ -34,9 +29,8 @@ def kill_after(child, delay_s):
         child.wait(delay_s)
     except subprocess.TimeoutExpired:
         child.kill()
-    rest = child.stdout.read().decode()
-    child.stdout.close()
-    assert child.wait() == -signal.SIGKILL, rest
+    rest, errors = child.communicate()
+    assert child.returncode == -signal.SIGKILL, rest + errors
     # What was written before the kill was done; the last line may be half of one.
     return [line.split() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
 

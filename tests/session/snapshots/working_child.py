@@ -1,11 +1,10 @@
-"""A process to be killed: takes and restores snapshots of argv[1]/project, without end.
+"""A process to be killed: takes and restores snapshots of `base`/project, without end.
 
-argv[2] is what it does. Prints `at TREE` for each snapshot that it took, as soon as it has.
+`what` is what it does. Prints `at TREE` for each snapshot that it took, as soon as it has.
 """
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 from dirge_py.session.snapshots.repository import Repository
@@ -20,8 +19,11 @@ def fill(root, letter):
         (root / f"f{number}").write_bytes(letter.encode() * SIZE)
 
 
-async def main():
-    base, what = Path(sys.argv[1]), sys.argv[2]
+def work(base, what):
+    asyncio.run(_work(Path(base), what))
+
+
+async def _work(base, what):
     root = base / "project"
     repository = Repository(
         base / "state",
@@ -50,7 +52,3 @@ async def main():
             changes = await repository.changes(trees[after], trees[before])
             os.write(1, b"go\n")
             await repository.restore(trees[before], [change.path for change in changes])
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
