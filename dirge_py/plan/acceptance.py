@@ -1,24 +1,21 @@
 """What accepting a plan brings about: rules for its verifications, a todo list, and the work."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.errors import DirgeError
-from dirge_py.messages import UserMessage, user_text
+from dirge_py.messages import Message, TextBlock, UserMessage, user_text
+from dirge_py.plan.phases import carry_on_prompt
 from dirge_py.tools.planning.todo_list import TodoItem
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.occupancy import Occupant
     from dirge_py.plan.document import PlanDocument
+    from dirge_py.plan.state import PlanState
     from dirge_py.runs import Run
-
-_CARRY_ON = (
-    "Carry on with the plan where you left it. Look at the todo list and the files first: part of "
-    "it is done. Verify as its last step says."
-)
-
 
 _LOCKED = (
     "The mode is plan, in which nothing can be changed: the implementation will be denied what it "
@@ -42,12 +39,22 @@ def grants_for(plan: "PlanDocument", conversation: "Conversation") -> Sequence[s
     return tuple(dict.fromkeys(rules))
 
 
+def allow_checks(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]:
+    """Grant the plan's verifications; returns what to tell."""
+    told = []
+    for rule in grants_for(plan, conversation):
+        try:
+            conversation.add_grant(rule)
+        except DirgeError:
+            continue  # What no rule can open is asked about, as always.
+        told.append(f"Allowed for this session, as the plan verifies with it: {rule}")
+    return told
+
+
 def take_up(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]:
     """Make the plan's steps the todo list and grant its verifications; returns what to tell."""
     told = [_LOCKED] if conversation.mode == "plan" else []
-    for rule in grants_for(plan, conversation):
-        conversation.add_grant(rule)
-        told.append(f"Allowed for this session, as the plan verifies with it: {rule}")
+    told += allow_checks(plan, conversation)
     if conversation.todo is not None and plan.steps:
         conversation.todo.give(
             [TodoItem(id=str(at), text=step) for at, step in enumerate(plan.steps, start=1)]
@@ -58,17 +65,19 @@ def take_up(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]
 def carry_on(
     conversation: "Conversation",
     prompt: UserMessage,
+    state: "PlanState",
     *,
-    has_begun: bool,
     by: "Occupant",
     bundles: Sequence[Bundle],
 ) -> "Run":
-    """Begin the implement run, or go on with the one that `has_begun` and did not come to its end.
+    """Begin the implement run, or go on with one that began and did not come to its end.
+
+    It is told where it stands if its last answer is whole, or somebody talked of other things.
 
     Raises:
         DirgeError: it was cut off in the middle of calls whose fate somebody has to tell.
     """
-    if not has_begun:
+    if not state.has_begun:
         return conversation.send(prompt, by=by, bundles=bundles)
     interruption = conversation.interruption
     if interruption is not None and interruption.undecided:
@@ -76,8 +85,16 @@ def carry_on(
             "calls of the run before were cut off, and nobody knows how far they came.",
             hint="/continue asks about them and goes on; then /plan resume reviews the result.",
         )
-    try:
-        return conversation.continue_run(by=by, bundles=bundles)
-    except DirgeError:
-        # Its last answer is whole, or a person went on meanwhile.
-        return conversation.send(user_text(_CARRY_ON, "harness"), by=by, bundles=bundles)
+    if _is_about(conversation.messages, state.request):
+        with suppress(DirgeError):
+            return conversation.continue_run(by=by, bundles=bundles)
+    words = carry_on_prompt(state.request, state.plan, missing=state.feedback)
+    return conversation.send(user_text(words, "harness"), by=by, bundles=bundles)
+
+
+def _is_about(messages: Sequence[Message], request: str) -> bool:
+    """Whether what a person said last is the request, with the plan behind it."""
+    said = (m for m in reversed(messages) if isinstance(m, UserMessage) and m.origin == "user")
+    last = next(said, None)
+    blocks = last.content if last is not None else ()
+    return len(blocks) > 1 and isinstance(blocks[0], TextBlock) and blocks[0].text == request

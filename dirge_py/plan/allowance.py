@@ -1,47 +1,82 @@
 """What a plan may cost, use and take as a whole: the limits of a run hold for all of its runs."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
 from dirge_py.events import LoopEvent, UsageReported
 from dirge_py.messages import Usage
 from dirge_py.outcomes import LimitExceeded
 from dirge_py.parts import PlanTerms
 
+_BILLIONTHS = 9
+"""To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
+
 
 class Allowance:
-    """Counts what the conversation reports, its forks included."""
+    """Counts what the conversation reports, its forks included.
 
-    def __init__(self, terms: PlanTerms) -> None:
+    `stop` is called when the time is up, which runs from `begin` to `end`.
+    """
+
+    def __init__(self, terms: PlanTerms, stop: Callable[[], None]) -> None:
         self._terms = terms
+        self._stop = stop
         self._usage = Usage()
         self._cost_usd = 0.0
-        self._is_time_up = False
+        self._left_s = terms.time_s
+        self._timer: asyncio.TimerHandle | None = None
 
     def sink(self, event: LoopEvent) -> None:
         if isinstance(event, UsageReported):
             self._usage += event.usage
             self._cost_usd += event.cost_usd or 0.0
 
+    def bundle(self) -> Bundle:
+        """Ends a run before it asks the model for more than is left."""
+
+        def before_model(info: TurnInfo) -> Context:
+            limit = self.exceeded()
+            if limit is not None:
+                raise StopRun(limit)
+            return info.context
+
+        return Bundle(name="allowance", transform_context=before_model)
+
     def exceeded(self) -> LimitExceeded | None:
         """The limit that was passed, if one was."""
         terms = self._terms
-        if self._is_time_up and terms.time_s is not None:
+        if terms.time_s is not None and self._left_s is not None and self._left_s <= 0:
             return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
-        if terms.cost_usd is not None and self._cost_usd > terms.cost_usd:
-            return LimitExceeded(name="cost", used=self._cost_usd, max=terms.cost_usd)
+        cost_usd = round(self._cost_usd, _BILLIONTHS)
+        if terms.cost_usd is not None and cost_usd > terms.cost_usd:
+            return LimitExceeded(name="cost", used=cost_usd, max=terms.cost_usd)
         if terms.tokens is not None and self._usage.total > terms.tokens:
             return LimitExceeded(name="tokens", used=self._usage.total, max=terms.tokens)
         return None
 
-    def when_time_is_up(self, stop: Callable[[], None]) -> Callable[[], None]:
-        """Have `stop` called then; returns what takes that back."""
-        if self._terms.time_s is None:
-            return lambda: None
+    def begin(self) -> None:
+        if self._left_s is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._left_s, self._expire)
 
-        def expire() -> None:
-            self._is_time_up = True
-            stop()
+    def end(self) -> None:
+        if self._timer is not None and self._left_s is not None:
+            left_s = self._timer.when() - asyncio.get_running_loop().time()
+            self._left_s = min(self._left_s, max(left_s, 0.0))
+            self._timer.cancel()
+        self._timer = None
 
-        timer = asyncio.get_running_loop().call_later(self._terms.time_s, expire)
-        return timer.cancel
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While a person makes up their mind, the plan takes no time."""
+        self.end()
+        try:
+            yield
+        finally:
+            self.begin()
+
+    def _expire(self) -> None:
+        self._left_s = 0.0
+        self._timer = None
+        self._stop()

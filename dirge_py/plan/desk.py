@@ -17,6 +17,13 @@ class Accept:
 
 
 @dataclass(frozen=True, slots=True)
+class Edited:
+    """The plan is now this, and is to be decided about."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanAgain:
     """Plan once more, minding this."""
 
@@ -33,11 +40,11 @@ class Later:
     """Nobody decided; the plan is kept."""
 
 
-PlanAnswer: TypeAlias = Accept | PlanAgain | Drop | Later
+PlanAnswer: TypeAlias = Accept | Edited | PlanAgain | Drop | Later
 
 
 class PlanDesk(Protocol):
-    """Decides about plans."""
+    """Decides about plans. It is asked again after each answer that settles nothing."""
 
     async def decide(self, plan: "PlanDocument", grants: Sequence[str]) -> PlanAnswer:
         """What becomes of the plan. `grants` are rules that accepting it adds to the session."""

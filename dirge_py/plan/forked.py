@@ -11,6 +11,7 @@ from dirge_py.events import LoopEvent, UsageReported
 from dirge_py.messages import AssistantMessage, Message, UserMessage, user_text
 from dirge_py.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
 from dirge_py.parts import ChildSpec
+from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
 
@@ -38,13 +39,18 @@ class PhaseFork:
         phase: PhaseName,
         step: int,
         check: Callable[[], None],
+        bundles: Sequence[Bundle] = (),
     ) -> None:
-        """`check` is called before each question, and raises where there is to be none."""
+        """`check` is called before each question, and raises where there is to be none.
+
+        `bundles` are hooks for all of its runs.
+        """
         self._parent = parent
         self._spec = spec
         self._phase: PhaseName = phase
         self._step = step
         self._check = check
+        self._bundles = bundles
         self._began = time.monotonic()
         self.run: Run | None = None
         self.conversation: Conversation | None = None
@@ -63,8 +69,12 @@ class PhaseFork:
         )
 
     async def close(self) -> None:
-        if self.conversation is not None:
-            await self.conversation.close()
+        """Let go of it, and tell that it has ended, if nobody did. Does nothing if it never was."""
+        if self.conversation is None:
+            return
+        if not self.has_ended:
+            self._parent.report(self.ended("It did not come to its end."))
+        await self.conversation.close()
 
     async def tree(self) -> str:
         """The hash of the files that it works on; "" where they cannot be read."""
@@ -84,18 +94,19 @@ class PhaseFork:
     ) -> str:
         """The last words of the answer; "" where there were none.
 
-        One that uses up its turns is asked once for what it has found by then. Without `can_act`
-        it has no tools, and one turn.
+        One that uses up its turns, or has worked and says nothing, is asked once for what it has
+        found by then. Without `can_act` it has no tools, and one turn.
 
         Raises:
             PhaseEnded: it did not come to its end.
         """
         outcome, said = await self._ask(prompt, bundles, can_act=can_act)
-        if isinstance(outcome, MaxTurns):
+        is_silent = isinstance(outcome, Done) and not outcome.stopped_by and not _last_words(said)
+        if isinstance(outcome, MaxTurns) or (is_silent and can_act and _has_worked(said)):
             late = user_text(report_now_prompt(self._phase), "harness")
             outcome, said = await self._ask(late, bundles, can_act=False)
         if isinstance(outcome, NeedsMoreTurns):
-            return _last_words(said)  # It wanted to act although it could not.
+            return _last_words(said, acts=True)  # It wanted to act although it could not.
         if isinstance(outcome, Done) and outcome.stopped_by:
             raise PhaseEnded(
                 Failed(
@@ -144,7 +155,7 @@ class PhaseFork:
         self._check()
         fork = self.opened
         before = len(fork.messages)
-        more = bundles if can_act else [*bundles, _without_tools()]
+        more = [*self._bundles, *bundles, *(() if can_act else (_without_tools(),))]
         self.run = fork.send(prompt, bundles=more, single_turn=not can_act)
         try:
             return await self.run, fork.messages[before:]
@@ -170,6 +181,16 @@ def name_of(phase: PhaseName) -> str:
     return _NAMES[phase]
 
 
+def in_a_line(phase: PhaseName, text: str) -> str:
+    """What a phase that looked came to: the name of its plan, else how its report begins."""
+    if not text:
+        return "It produced nothing."
+    name = read_plan(text).name if phase == "plan" else ""
+    lines = (line.strip("#*- \t") for line in text.splitlines())
+    line = name or next((line for line in lines if line), "")
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
 def _without_tools() -> Bundle:
     def transform(info: TurnInfo) -> Context:
         return replace(info.context, tools=())
@@ -177,11 +198,18 @@ def _without_tools() -> Bundle:
     return Bundle(name="last words", transform_context=transform)
 
 
-def _last_words(messages: Sequence[Message]) -> str:
-    """A fork is told nothing but what it is asked, so its last words are its report."""
-    texts = (
-        message.text.strip()
-        for message in reversed(messages)
-        if isinstance(message, AssistantMessage) and message.origin == "model"
-    )
+def _last_words(messages: Sequence[Message], *, acts: bool = False) -> str:
+    """A fork is told nothing but what it is asked, so its last words are its report.
+
+    What it said before a call is no report, except where it `acts` at its very end.
+    """
+    texts = (m.text.strip() for m in reversed(_said(messages)) if acts or not m.calls)
     return next((text for text in texts if text), "")
+
+
+def _has_worked(messages: Sequence[Message]) -> bool:
+    return any(message.calls for message in _said(messages))
+
+
+def _said(messages: Sequence[Message]) -> Sequence[AssistantMessage]:
+    return [m for m in messages if isinstance(m, AssistantMessage) and m.origin == "model"]

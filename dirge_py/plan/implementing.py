@@ -2,20 +2,25 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dirge_py.agent_loop.hooks import Bundle
+from dirge_py.events import LoopEvent, MessageEnd
 from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.outcomes import Done, Outcome
 from dirge_py.plan import phases
 from dirge_py.plan.acceptance import carry_on
 from dirge_py.plan.recording import Recording
-from dirge_py.plan_events import EvidenceTaken, PlanPhase
+from dirge_py.plan_events import PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
     from dirge_py.occupancy import Occupant
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
+    from dirge_py.runs import Run
 
 
 async def implement(
@@ -25,43 +30,59 @@ async def implement(
     ledger: "EvidenceLedger",
     attached: Sequence[UserBlock],
     by: "Occupant",
+    bundles: Sequence[Bundle],
     on_begun: Callable[[], None],
 ) -> Outcome:
     """Have this step of the plan done; returns how the run ended.
 
+    `on_begun` is called once it is part of the session.
+
     Raises:
         DirgeError: it cannot begin, or go on.
     """
-    tell: Callable[[PlanPhase | EvidenceTaken], None] = conversation.report
     began = time.monotonic()
-    recording = Recording(conversation, ledger, phase="implement", step=state.step, tell=tell)
-    tell(PlanPhase(phase="implement", step=state.step, state="started"))
-    forget = conversation.subscribe(recording.sink)
+    prompt = _prompt(state, attached)
+    recording = Recording(
+        conversation, ledger, phase="implement", step=state.step, tell=conversation.report
+    )
+    conversation.report(PlanPhase(phase="implement", step=state.step, state="started"))
+    run: Run | None = None
+    outcome: Outcome | None = None
     try:
-        run = carry_on(
-            conversation,
-            _prompt(state, attached),
-            has_begun=state.has_begun,
-            by=by,
-            bundles=[recording.bundle()],
-        )
-        on_begun()
-        outcome = await run
+        with ExitStack() as heard:
+            heard.callback(conversation.subscribe(recording.sink))
+            heard.callback(conversation.subscribe(_beginning(prompt, on_begun)))
+            run = carry_on(
+                conversation,
+                prompt,
+                state,
+                by=by,
+                bundles=[recording.bundle(), *bundles],
+            )
+            outcome = await run
     finally:
-        forget()
-    is_done = isinstance(outcome, Done)
-    tell(
-        PlanPhase(
+        is_done = isinstance(outcome, Done)
+        ended = PlanPhase(
             phase="implement",
             step=state.step,
             state="ended",
             summary="" if is_done else "It did not come to its end, and is not reviewed.",
             duration_ms=round((time.monotonic() - began) * 1000),
-            usage=run.usage,
-            cost_usd=run.cost_usd,
         )
-    )
+        if run is not None:
+            ended = replace(ended, usage=run.usage, cost_usd=run.cost_usd)
+        conversation.report(ended)
     return outcome
+
+
+def _beginning(prompt: UserMessage, on_begun: Callable[[], None]) -> Callable[[LoopEvent], None]:
+    """A sink that hears of the prompt in the history: one that was held back begins nothing."""
+
+    def sink(event: LoopEvent) -> None:
+        if isinstance(event, MessageEnd) and event.message is prompt:
+            on_begun()
+
+    return sink
 
 
 def _prompt(state: "PlanState", attached: Sequence[UserBlock]) -> UserMessage:

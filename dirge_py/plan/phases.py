@@ -94,6 +94,15 @@ def implement_prompt(request: str, plan: str) -> str:
     return _prompt("implement", REQUEST=request, PLAN=quoted("plan", plan))
 
 
+def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
+    """For a run that cannot just be continued; what it was told before may be gone.
+
+    `missing` is what the last review found, if there was one.
+    """
+    words = _prompt("carry_on", REQUEST=quoted("request", request), PLAN=quoted("plan", plan))
+    return f"{words}\n\n{retry_prompt(missing)}" if missing.strip() else words
+
+
 def retry_prompt(missing: str) -> str:
     return _prompt("retry", MISSING=quoted("review", _cut(missing, _MOST_FEEDBACK)))
 

@@ -1,12 +1,14 @@
 """One review of a plan: what the reviewer is given, and what of its answer is believed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
+from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.judgement import Judgement, judge
 from dirge_py.plan.phases import review_prompt, verdict_again_prompt
 from dirge_py.plan.report import final_report
@@ -15,7 +17,6 @@ from dirge_py.plan.verdict import Verdict, parse_verdict
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.forked import PhaseFork
     from dirge_py.plan.state import PlanState
     from dirge_py.plan.untouched import Touched
@@ -25,9 +26,12 @@ _PROVE_IT = """Your verdict says DONE, but this is not shown by what you ran:
 
 {{WHY}}
 
-Run, for each of these, a command that fails where the requirement is not met, and cite it. Then \
-write your report again, with the verdict block at its end. What cannot be run here is \
-"cannot_verify"; what fails makes the verdict NEEDS_FIX."""
+Run, for each of these, a command that fails where the requirement is not met, and cite it. Files \
+of your own do not belong into the copy: as long as one is there, nothing that you run counts; \
+remove them, and write to /tmp. Then write your report again, with the verdict block at its end. \
+What cannot be run here is "cannot_verify"; what fails makes the verdict NEEDS_FIX."""
+_MOST_OF_SUMMARY = 200
+_CHANGED_IT = "a command of the review changed the project, so that nothing of it counts"
 _NO_CHANGES = "(Nothing recorded what was changed: look at the files.)"
 
 
@@ -37,7 +41,7 @@ class Review:
 
     `feedback` is for whoever implements. `is_hopeless`: nothing that the reviewer wanted to run
     could run here, so that no further cycle would show more. `is_outdated`: it did not approve, but
-    of files that somebody has changed since.
+    of files that somebody has changed since, or as it changed them itself, which is undone.
     """
 
     judgement: Judgement
@@ -56,8 +60,26 @@ class Reviewer:
         self, conversation: "Conversation", ledger: "EvidenceLedger", state: "PlanState"
     ) -> None:
         self._conversation = conversation
-        self._ledger = ledger
+        self._whole_ledger = ledger
+        self._earlier = len(ledger.items)
         self._state = state
+
+    @property
+    def _ledger(self) -> EvidenceLedger:
+        """Without what an earlier review of this step ran: this one has not seen it."""
+        mine = ("review", self._state.step)
+        return EvidenceLedger(
+            [
+                each
+                for at, each in enumerate(self._whole_ledger.items)
+                if at >= self._earlier or (each.phase, each.step) != mine
+            ]
+        )
+
+    @property
+    def has_acted(self) -> bool:
+        """Whether it ran anything that does more than look."""
+        return any(not each.is_look for each in self._ledger.of("review", self._state.step))
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
         """The request, the plan, what was changed, and what the implementer ran."""
@@ -67,17 +89,17 @@ class Reviewer:
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
-    async def ask(self, fork: "PhaseFork", prompt: UserMessage, recording: Bundle) -> str:
+    async def ask(self, fork: "PhaseFork", prompt: UserMessage, bundles: Sequence[Bundle]) -> str:
         """The reviewer's last words; it is asked again where they are no verdict, or unproved.
 
         Raises:
             PhaseEnded: it gave none.
         """
-        text = await fork.ask(prompt, bundles=[recording])
+        text = await fork.ask(prompt, bundles=bundles)
         if again := self._asks_for_verdict(text):
             text = await fork.ask_again(again, can_act=False) or text
         if proof := self._asks_for_proof(text, await fork.tree()):
-            text = await fork.ask_again(proof, bundles=[recording]) or text
+            text = await fork.ask_again(proof, bundles=bundles) or text
         return text
 
     def _asks_for_verdict(self, text: str) -> UserMessage | None:
@@ -100,6 +122,8 @@ class Reviewer:
     def judge(self, text: str, touched: "Touched", *, notes: Sequence[str]) -> Review:
         """What is believed of the reviewer's last words, given the files as they are now."""
         judgement = self._judged(parse_verdict(text), touched.tree)
+        if touched.is_its_own:
+            judgement = replace(judgement, is_approved=False, problem=_CHANGED_IT)
         summary = _summary(judgement)
         report = final_report(
             judgement,
@@ -116,7 +140,7 @@ class Reviewer:
             report=report,
             feedback=_feedback(judgement, text),
             is_hopeless=not judgement.is_approved and self._is_hopeless(),
-            is_outdated=not judgement.is_approved and bool(touched.paths),
+            is_outdated=not judgement.is_approved and bool(touched.paths) and not touched.is_left,
         )
 
     def _judged(self, verdict: Verdict | str, tree: str) -> Judgement:
@@ -180,4 +204,6 @@ def _summary(judgement: Judgement) -> str:
     if judgement.cannot:
         parts.append(f"{len(judgement.cannot)} cannot be verified here")
     told = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
+    if len(told) > _MOST_OF_SUMMARY:
+        told = f"{told[: _MOST_OF_SUMMARY - 1]}…"
     return f"Not done: {told}."

@@ -21,15 +21,16 @@ from dirge_py.outcomes import (
 from dirge_py.parts import ChildSpec
 from dirge_py.plan import acceptance, phases
 from dirge_py.plan.allowance import Allowance
-from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Later, PlanAgain, PlanDesk
+from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Edited, Later, PlanAgain, PlanDesk
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.forked import PhaseEnded, PhaseFork, name_of
+from dirge_py.plan.forked import PhaseEnded, PhaseFork, in_a_line, name_of
 from dirge_py.plan.implementing import implement
 from dirge_py.plan.interruption import Interrupted, Interruption
 from dirge_py.plan.recording import Recording
 from dirge_py.plan.reviewing import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanState, load_state
+from dirge_py.plan.strays import Strays
 from dirge_py.plan.untouched import Touched, Untouched
 from dirge_py.plan_events import EvidenceTaken, PhaseName, PlanPhase
 
@@ -45,6 +46,7 @@ _DOING: dict[PhaseName, str] = {
 
 
 _TIME = "time"
+_SELDOM = "`/plan resume` tries it again; another model may do better."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +62,10 @@ async def start(request: str, conversation: "Conversation", desk: PlanDesk) -> P
     """Work through a request. `desk` is asked about the plan before anything is changed.
 
     Raises:
-        DirgeError: the conversation is busy, or what the request attaches cannot be read.
+        DirgeError: the request is empty, or the conversation is busy.
     """
+    if not request.strip():
+        raise DirgeError("there is nothing to plan: the request is empty.")
     terms = conversation.plan_terms
     state = PlanState(request=request, cycles_left=terms.review_cycles)
     return await PlanRun(conversation, desk, state).to_its_end()
@@ -80,6 +84,8 @@ async def go_on(
         raise DirgeError("there is no plan to go on with.", hint="/plan REQUEST makes one.")
     if is_accepted and not state.plan:
         raise DirgeError("there is no plan yet to accept.", hint="/plan resume goes on with it.")
+    if is_accepted:
+        state = replace(state, comment="")
     if state.status == "not_verified":
         # Whoever goes on with one that used up its cycles means one more.
         left = max(1, state.cycles_left)
@@ -97,13 +103,13 @@ class PlanRun:
         self._desk = desk
         self._terms = conversation.plan_terms
         self._state = state
-        self._ledger = EvidenceLedger()
-        self._ledger.load(state.evidence)
+        self._ledger = EvidenceLedger.load(state.evidence)
         self._attached: Sequence[UserBlock] = ()
         self._fork: PhaseFork | None = None
         self._interruption = Interruption(self._stop_run)
-        self._allowance = Allowance(conversation.plan_terms)
+        self._allowance = Allowance(self._terms, stop=lambda: self.interrupt(_TIME))
         self._notes: list[str] = []
+        self._report = ""
 
     # -- as the occupant
 
@@ -131,8 +137,23 @@ class PlanRun:
         conversation.check_idle()
         conversation.occupant = self
         forget = conversation.subscribe(self._allowance.sink)
-        forget_time = self._allowance.when_time_is_up(lambda: self.interrupt(_TIME))
-        outcome: Outcome = Cancelled(reason="cancelled")
+        self._allowance.begin()
+        try:
+            outcome = await self._outcome()
+            if isinstance(outcome, Done | NotVerified):
+                await self._tell_model()
+        finally:
+            self._allowance.end()
+            if conversation.run is not None:
+                conversation.abort("cancelled")
+            forget()
+            self._close()
+            conversation.occupant = None
+        return PlanResult(outcome=outcome, report=self._report, plan=self._state.plan)
+
+    async def _outcome(self) -> Outcome:
+        conversation = self._conversation
+        outcome: Outcome
         try:
             conversation.kept.begin(" ".join(self._state.request.split())[:80])
             message = await self._interruption.wait(conversation.attach(self._state.request))
@@ -144,23 +165,18 @@ class PlanRun:
             outcome = ended.outcome
         except DirgeError as error:
             outcome = Failed(kind="plan", message=error.message, hint=error.hint)
-        finally:
-            forget_time()
-            if conversation.run is not None:
-                conversation.abort("cancelled")
-            forget()
-            self._close()
-            conversation.occupant = None
         if isinstance(outcome, Cancelled) and self._interruption.reason == _TIME:
-            outcome = self._allowance.exceeded() or outcome
-        await self._tell_model()
-        return PlanResult(outcome=outcome, report=self._state.report, plan=self._state.plan)
+            return self._allowance.exceeded() or outcome
+        return outcome
 
     async def _phases(self) -> Outcome:
         if not self._state.findings:
             await self._explore()
+        if self._state.is_accepted and isinstance(self._desk, AcceptsAll):
+            # What was allowed for the session has ended with the program that began it.
+            self._say(acceptance.allow_checks(read_plan(self._state.plan), self._conversation))
         while not self._state.is_accepted:
-            if not self._state.plan:
+            if not self._state.plan or self._state.comment:
                 await self._plan()
             left = await self._decide()
             if left is not None:
@@ -198,14 +214,14 @@ class PlanRun:
         findings = await self._looked("frozen", phases.EXPLORE_TOOLS, prompt)
         self._keep(findings=findings)
 
-    async def _plan(self, previous: str = "", comment: str = "") -> None:
+    async def _plan(self) -> None:
         self._enter("plan")
         state = self._state
         prompt = phases.plan_prompt(
-            state.request, state.findings, previous=previous, comment=comment
+            state.request, state.findings, previous=state.plan, comment=state.comment
         )
         plan = await self._looked("empty", phases.PLAN_TOOLS, prompt)
-        self._keep(plan=plan)
+        self._keep(plan=plan, comment="")
 
     async def _looked(self, history: str, tools: Sequence[str], prompt: str) -> str:
         """What a fork that can only look has to say. Raises PhaseEnded where that is nothing."""
@@ -221,14 +237,14 @@ class PlanRun:
         )
         async with self._opened(spec) as fork:
             text = await fork.ask(UserMessage(content=self._with_attached(prompt)))
-            self._note(await self._interruption.wait(watch.compare(can_be_its_own=False)))
-            self._tell(fork.ended(_in_a_line(phase, text), text))
+            self._note(await self._interruption.wait(watch.compare()))
+            self._tell(fork.ended(in_a_line(phase, text), text))
         if not text:
             raise PhaseEnded(
                 Failed(
                     kind="plan",
                     message=f"{name_of(phase)} produced nothing.",
-                    hint="`/plan resume` tries it again; another model may do better.",
+                    hint=_SELDOM,
                 )
             )
         return text
@@ -238,14 +254,17 @@ class PlanRun:
         plan = read_plan(self._state.plan)
         grants = acceptance.grants_for(plan, self._conversation)
         self._keep(status="waiting")
-        answer = await self._interruption.wait(self._desk.decide(plan, grants))
-        self._keep(status="active")
+        with self._allowance.paused():
+            answer = await self._interruption.wait(self._desk.decide(plan, grants))
         match answer:
+            case Accept(text=text) | Edited(text=text) if not text.strip():
+                raise DirgeError("an empty plan cannot be carried out.", hint="/plan drop ends it.")
             case Accept(text=text):
-                self._keep(plan=text, is_accepted=True)
-                await self._interruption.wait(self._accept())
+                await self._interruption.wait(self._accept(text))
+            case Edited(text=text):
+                self._keep(plan=text)
             case PlanAgain(comment=comment):
-                await self._plan(previous=self._state.plan, comment=comment)
+                self._keep(status="active", comment=comment)
             case Drop():
                 self._keep(status="dropped", why="It was dropped before anything was changed.")
                 return Cancelled(reason="dropped")
@@ -254,13 +273,12 @@ class PlanRun:
                 return AwaitingConfirmation(call_ids=(), description="The plan waits for a yes.")
         return None
 
-    async def _accept(self) -> None:
-        words = acceptance.take_up(read_plan(self._state.plan), self._conversation)
-        for line in words:
-            self._conversation.report(SystemNotice(line))
+    async def _accept(self, text: str) -> None:
         snapshots = self._conversation.snapshots
         taken = await snapshots.take() if snapshots is not None else None
-        self._keep(base_tree=taken.tree if taken is not None else "")
+        self._say(acceptance.take_up(read_plan(text), self._conversation))
+        base = taken.tree if taken is not None else ""
+        self._keep(status="active", plan=text, is_accepted=True, base_tree=base)
 
     async def _implement(self) -> Outcome | None:
         """Have it done; an outcome where that came to no good end."""
@@ -271,6 +289,7 @@ class PlanRun:
             ledger=self._ledger,
             attached=self._attached,
             by=self,
+            bundles=[self._allowance.bundle()],
             on_begun=lambda: self._keep(has_begun=True),
         )
         self._keep(evidence=self._ledger.stored(), is_implemented=isinstance(outcome, Done))
@@ -278,9 +297,8 @@ class PlanRun:
 
     async def _review(self) -> Review:
         self._enter("review")
-        state = self._state
         watch = Untouched(self._conversation)
-        reviewer = Reviewer(self._conversation, self._ledger, state)
+        reviewer = Reviewer(self._conversation, self._ledger, self._state)
         # Which sandbox there is, if any, is known only once the fork is there.
         await self._interruption.wait(watch.look(needs_way_back=True))
         spec = ChildSpec(
@@ -291,17 +309,22 @@ class PlanRun:
             max_turns=self._terms.max_turns,
         )
         async with self._opened(spec) as fork:
-            recording = self._recording(fork.opened, "review")
+            recording = self._recording(fork.opened)
             fork.opened.subscribe(recording.sink)
+            bundles = [recording.bundle()]
+            if not fork.opened.sandbox:
+                bundles.append(watch.bundle())
             prompt = await self._interruption.wait(reviewer.prompt(self._attached))
-            text = await reviewer.ask(fork, prompt, recording.bundle())
-            ran = any(not taken.is_look for taken in self._ledger.of("review", state.step))
-            is_confined = bool(fork.opened.sandbox)
-            touched = await self._interruption.wait(
-                watch.compare(can_be_its_own=ran and not is_confined)
-            )
+            try:
+                text = await reviewer.ask(fork, prompt, bundles)
+            except (PhaseEnded, Interrupted):
+                if not fork.opened.sandbox and reviewer.has_acted:
+                    self._note(await watch.compare())
+                raise
+            touched = await self._interruption.wait(watch.compare())
             self._note(touched)
             review = reviewer.judge(text, touched, notes=self._notes)
+            self._report = review.report
             self._keep(evidence=self._ledger.stored(), report=review.report, why=review.summary)
             self._tell(fork.ended(review.summary, review.report))
         return review
@@ -319,20 +342,30 @@ class PlanRun:
     async def _opened(self, spec: ChildSpec) -> AsyncIterator[PhaseFork]:
         phase, step = self._state.phase, self._state.step
         fork = PhaseFork(
-            self._conversation, spec, phase=phase, step=step, check=self._interruption.check
+            self._conversation,
+            spec,
+            phase=phase,
+            step=step,
+            check=self._interruption.check,
+            bundles=[self._allowance.bundle()],
         )
-        await self._interruption.wait(fork.open())
-        self._fork = fork
         try:
+            await self._interruption.wait(fork.open())
+            self._fork = fork
             yield fork
         finally:
             self._fork = None
-            if not fork.has_ended:
-                self._tell(fork.ended("It did not come to its end."))
             await fork.close()
 
-    def _recording(self, of: "Conversation", phase: PhaseName) -> Recording:
-        return Recording(of, self._ledger, phase=phase, step=self._state.step, tell=self._tell)
+    def _recording(self, of: "Conversation") -> Recording:
+        return Recording(
+            of,
+            self._ledger,
+            phase="review",
+            step=self._state.step,
+            tell=self._tell,
+            strays=Strays(of.cwd),
+        )
 
     def _with_attached(self, prompt: str) -> tuple[UserBlock, ...]:
         return (TextBlock(prompt), *self._attached)
@@ -340,10 +373,14 @@ class PlanRun:
     def _tell(self, event: PlanPhase | EvidenceTaken) -> None:
         self._conversation.report(event)
 
+    def _say(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._conversation.report(SystemNotice(line))
+
     def _note(self, touched: Touched) -> None:
         if touched.words:
             self._notes.append(touched.words)
-            self._conversation.report(SystemNotice(touched.words))
+            self._say([touched.words])
 
     def _keep(self, **changes: object) -> None:
         """Have the session know, whenever something changed."""
@@ -355,22 +392,11 @@ class PlanRun:
         self._fork = None
         if self._state.status == "active":
             why = f"It was stopped in the {self._state.phase} phase."
-            self._keep(status="stopped", why=why)
+            self._keep(status="stopped", why=why, evidence=self._ledger.stored())
 
     async def _tell_model(self) -> None:
-        """Have the model know of the report with the next prompt, once something was done."""
-        if not self._state.report or not self._state.has_begun:
-            return
-        with suppress(DirgeError):
-            words = f"The plan was reviewed. The report:\n\n{clean(self._state.report)}"
-            await self._conversation.inserts.put_in(user_text(words, "harness"))
-
-
-def _in_a_line(phase: PhaseName, text: str) -> str:
-    """What a phase that looked came to: the name of its plan, else how its report begins."""
-    if not text:
-        return "It produced nothing."
-    name = read_plan(text).name if phase == "plan" else ""
-    lines = (line.strip("#*- \t") for line in text.splitlines())
-    line = name or next((line for line in lines if line), "")
-    return line if len(line) <= 100 else line[:99] + "…"
+        """Have the model know of the report with the next prompt."""
+        words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
+        telling = self._conversation.inserts.put_in(user_text(words, "harness"))
+        with suppress(DirgeError, Interrupted):
+            await self._interruption.wait(telling)

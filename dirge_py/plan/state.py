@@ -22,13 +22,15 @@ class PlanState:
     """`step` counts the cycles of implementing and reviewing from 1.
 
     `has_begun`: the implement turn of this step was started; `is_implemented`: it came to its end.
-    `feedback` is what the last review found missing, `why` a line about how it stands. `base_tree`
-    is the snapshot before anything was changed, `evidence` what `EvidenceLedger.stored` gave.
+    `comment` is what the person said of a plan that is to be made anew. `feedback` is what the last
+    review found missing, `why` a line about how it stands. `base_tree` is the snapshot before
+    anything was changed, `evidence` what `EvidenceLedger.stored` gave.
     """
 
     request: str
     findings: str = ""
     plan: str = ""
+    comment: str = ""
     is_accepted: bool = False
     phase: PhaseName = "explore"
     step: int = 1
@@ -70,6 +72,9 @@ def load_state(stored: Any) -> PlanState | None:
     if found.get("phase") not in get_args(PhaseName):
         found["phase"] = "explore"
     found["step"] = max(1, cast(int, found.get("step", 1)))
+    # Nobody can have accepted what is not there, and nothing was done before that.
+    if not (found.get("plan", "").strip() and found.get("is_accepted")):
+        found |= {"is_accepted": False, "has_begun": False, "is_implemented": False}
     return PlanState(**found)
 
 
@@ -86,8 +91,11 @@ def words_at_start(stored: Any) -> str:
 
 
 def standing(stored: Any) -> str:
-    """The plan that is being carried out, for a model whose context was folded; or ""."""
+    """The plan that is being carried out, for a model whose context was folded; or "".
+
+    One that was stopped is nothing that other runs need to know: who goes on with it is told anew.
+    """
     state = load_state(stored)
-    if state is None or not state.is_accepted or state.status not in ("active", "stopped"):
+    if state is None or not state.is_accepted or state.status != "active":
         return ""
     return f"The plan that was accepted:\n\n{state.plan}"

@@ -2,15 +2,20 @@
 
 from typing import TYPE_CHECKING
 
+from dirge_py.agent_loop.hooks import Bundle, TurnInfo
+from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.errors import DirgeError
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import TreeState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dirge_py.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
 
+_COMMANDS = "bash"
 _MOST_NAMED = 8
 
 
@@ -18,65 +23,116 @@ _MOST_NAMED = 8
 class Touched:
     """What differs afterwards: `paths` of files, and `words` for the person about it.
 
-    `tree` is the hash of the files as they are now; "" where they cannot be read.
+    `tree` is the hash of the files as they are now; "" where they cannot be read. `is_its_own`: a
+    command of the fork changed something; `is_left`: not all of that is undone.
     """
 
     tree: str
     paths: tuple[str, ...] = ()
     words: str = ""
+    is_its_own: bool = False
+    is_left: bool = False
 
 
 class Untouched:
-    """Looks at the project's files before and after one fork.
+    """Looks at the project's files before and after one fork, and around each of its commands.
 
-    What a fork changed although it must not is undone from a snapshot. Where nothing it ran could
-    have done so, somebody else works in the project, whose changes are left alone.
+    What changed while a command ran that nothing confined is undone from a snapshot. Whatever
+    changed at another time, or was changed again since, is the work of somebody else, and is left
+    alone.
     """
 
     def __init__(self, conversation: "Conversation") -> None:
         self._conversation = conversation
         self._before: TreeState | None = None
         self._snapshot: Snapshot | None = None
+        self._starts: dict[str, TreeState] = {}
+        self._own: dict[str, str | None] = {}
+        self._is_mixed = False
 
     async def look(self, *, needs_way_back: bool) -> None:
-        """Take the state to compare with; with a snapshot where a sandbox does not shut it in."""
+        """Take the state to compare with; with a snapshot where a sandbox may not shut it in."""
         self._before = await self._read()
         snapshots = self._conversation.snapshots
         if needs_way_back and snapshots is not None:
             self._snapshot = await snapshots.take()
 
-    async def compare(self, *, can_be_its_own: bool) -> Touched:
-        """What became of the files. `can_be_its_own`: the fork ran something unconfined."""
+    def bundle(self) -> Bundle:
+        """For the runs of a fork whose commands nothing confines."""
+
+        async def before(_info: TurnInfo, call: ToolCall) -> None:
+            now = await self._read() if call.name == _COMMANDS else None
+            if now is not None:
+                self._starts[call.id] = now
+
+        async def after(_info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
+            start = self._starts.pop(call.id, None)
+            now = await self._read() if start is not None else None
+            if start is not None and now is not None:
+                self._take_in(start, now)
+
+        return Bundle(name="untouched", before_tool_call=before, after_tool_call=after)
+
+    async def compare(self) -> Touched:
+        """What became of the files."""
         after = await self._read()
         if self._before is None or after is None:
             return Touched(tree=after.sha256 if after else "")
-        if after.sha256 == self._before.sha256:
-            return Touched(tree=after.sha256)
         paths = _differing(self._before, after)
-        named = _named(paths)
-        if not can_be_its_own:
-            words = f"Files changed meanwhile, not by this phase: {named}. They are left alone."
-            return Touched(tree=after.sha256, paths=paths, words=words)
-        return await self._undone(paths, named)
+        own = tuple(p for p in paths if p in self._own and after.files.get(p) == self._own[p])
+        others = tuple(path for path in paths if path not in own)
+        words = ""
+        if others:
+            told = "Files were changed meanwhile, and are left alone"
+            words = f"{told}: {_named(others)}."
+        if not own:
+            return self._not_undone(after, paths, words)
+        is_undone, told = await self._undone(own)
+        left = await self._read()
+        return Touched(
+            tree=left.sha256 if left and is_undone else "",
+            paths=paths,
+            words=f"{told} {words}".strip(),
+            is_its_own=True,
+            is_left=self._is_mixed or not is_undone,
+        )
 
-    async def _undone(self, paths: tuple[str, ...], named: str) -> Touched:
-        words = f"This phase must not change the project, and did: {named}."
+    def _not_undone(self, after: TreeState, paths: tuple[str, ...], words: str) -> Touched:
+        if not self._own and not self._is_mixed:
+            return Touched(tree=after.sha256, paths=paths, words=words)
+        told = "A command of this phase changed the project, which it must not."
+        return Touched(
+            tree=after.sha256,
+            paths=paths,
+            words=f"{told} {words}".strip(),
+            is_its_own=True,
+            is_left=bool(paths),
+        )
+
+    def _take_in(self, start: TreeState, now: TreeState) -> None:
+        """Note what changed while a command ran, where nobody else had changed it before."""
+        before = self._before.files if self._before is not None else {}
+        for path in _differing(start, now):
+            if start.files.get(path) == self._own.get(path, before.get(path)):
+                self._own[path] = now.files.get(path)
+            else:
+                self._is_mixed = True
+
+    async def _undone(self, paths: tuple[str, ...]) -> tuple[bool, str]:
+        words = f"This phase must not change the project, and did: {_named(paths)}."
         snapshots, snapshot = self._conversation.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
-            words += " There is no snapshot to undo it from: look at these files yourself."
-            return Touched(tree="", paths=paths, words=words)
+            return False, f"{words} There is no snapshot to undo it from: look at them yourself."
         try:
             now = await snapshots.take()  # What was there may be somebody's work all the same.
             restored = await snapshots.restore(snapshot.tree, paths)
         except DirgeError as error:
-            words += f" It could not be undone: {error.message}"
-            return Touched(tree="", paths=paths, words=words)
+            return False, f"{words} It could not be undone: {error.message}"
         failed = [path for path, _why in restored.failed]
-        words += f" Undone, except for {_named(tuple(failed))}." if failed else " It is undone."
+        words += f" Undone, except for {_named(failed)}." if failed else " It is undone."
         if now is not None:
             words += f" What stood there is kept in the snapshot {now.tree[:12]}."
-        left = await self._read()
-        return Touched(tree=left.sha256 if left else "", paths=paths, words=words)
+        return not failed, words
 
     async def _read(self) -> TreeState | None:
         read = self._conversation.read_tree
@@ -91,7 +147,7 @@ def _differing(before: TreeState, after: TreeState) -> tuple[str, ...]:
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 
 
-def _named(paths: tuple[str, ...]) -> str:
+def _named(paths: "Sequence[str]") -> str:
     shown = ", ".join(clean(path) for path in paths[:_MOST_NAMED])
     more = len(paths) - _MOST_NAMED
     return f"{shown} and {more} more" if more > 0 else shown

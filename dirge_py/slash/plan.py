@@ -16,8 +16,17 @@ from dirge_py.outcomes import (
     NotVerified,
     Outcome,
 )
-from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Later, PlanAgain, PlanAnswer, PlanDesk
-from dirge_py.plan.state import NAME, Status, load_state
+from dirge_py.plan.desk import (
+    Accept,
+    AcceptsAll,
+    Drop,
+    Edited,
+    Later,
+    PlanAgain,
+    PlanAnswer,
+    PlanDesk,
+)
+from dirge_py.plan.state import NAME, Status, load_state, words_at_start
 from dirge_py.questions import Question, QuestionOption
 from dirge_py.sdk.words import why_not_done
 from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
@@ -50,23 +59,24 @@ class FrontDesk:
         """`accepts_alone`: where nobody can be asked, a plan is accepted."""
         self._front = front
         self._accepts_alone = accepts_alone
+        self._edited = ""
 
     async def decide(self, plan: "PlanDocument", grants: Sequence[str]) -> PlanAnswer:
-        text = plan.text
+        question = _question(plan, grants, is_edited=plan.text == self._edited)
         while True:
             try:
-                answers = await self._front.form(
-                    [_question(plan, grants, is_edited=text != plan.text)]
-                )
+                answers = await self._front.form([question])
             except NeedsScreen:
-                return Accept(text) if self._accepts_alone else Later()
+                return Accept(plan.text) if self._accepts_alone else Later()
             chosen = answers[0].chosen if answers else ()
             said = answers[0].text.strip() if answers else ""
             match chosen[:1]:
                 case (label,) if label == _ACCEPT:
-                    return Accept(text)
+                    return Accept(plan.text)
                 case (label,) if label == _EDIT:
-                    text = await self._front.edit_text(text) or text
+                    edited = await self._edit(plan.text)
+                    if edited != plan.text:
+                        return Edited(edited)
                 case (label,) if label == _DROP:
                     return Drop()
                 case (label,) if label == _AGAIN:
@@ -77,6 +87,21 @@ class FrontDesk:
                     return PlanAgain(said)
                 case _:
                     return Later()
+
+    async def _edit(self, text: str) -> str:
+        """The text as the person left it; as it was where they could not, or emptied it."""
+        try:
+            edited = await self._front.edit_text(text)
+        except NeedsScreen as error:
+            self._front.show(f"{error.message} {error.hint}", tone="warning")
+            return text
+        if edited is None:
+            return text
+        if not edited.strip():
+            self._front.show("The plan stays as it was: an empty one cannot be carried out.")
+            return text
+        self._edited = edited
+        return edited
 
     async def _comment(self) -> str:
         question = Question(header="Comment", question="What should be planned otherwise?")
@@ -100,11 +125,16 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
         result = await go_on(conversation, _desk(conversation, front), is_accepted=verb == "accept")
         _tell(result, conversation, front)
     else:
+        conversation.check_idle()
+        if left := words_at_start(conversation.kept.get(NAME)):
+            front.show(f"{left.partition(':')[0]}; this request takes its place.")
         _tell(await start(verb, conversation, _desk(conversation, front)), conversation, front)
 
 
 def _desk(conversation: "Conversation", front: FrontEnd) -> PlanDesk:
     accept = conversation.plan_terms.auto_accept
+    if accept is None and isinstance(front, TakesOutcome):
+        accept = True  # Nobody sits there.
     return AcceptsAll() if accept else FrontDesk(front, accepts_alone=accept is None)
 
 
@@ -164,7 +194,10 @@ def _standing(conversation: "Conversation") -> str:
     state = load_state(conversation.kept.get(NAME))
     if state is None:
         return "There is no plan in this session."
-    lines = [f"Plan: {_short(state.request)}", f"{_STANDS[state.status]} {state.why}".strip()]
+    stands = _STANDS[state.status]
+    if state.status == "active" and conversation.occupant is None:
+        stands = f"It was cut off in its {state.phase} phase."
+    lines = [f"Plan: {_short(state.request)}", f"{stands} {state.why}".strip()]
     if state.status == "active":
         lines.append(f"Phase: {state.phase}, cycle {state.step}, {state.cycles_left} left.")
     if conversation.occupant is None and state.is_resumable:

@@ -91,7 +91,7 @@ async def test_p6_a_reviewer_that_writes_changes_nothing_here(room: Workroom) ->
     )
     room.will_review(verdict())
     room.model.will_say(verdict("NEEDS_FIX", missing="it says no", status="not_verified"))
-    room.configure(f"{NO_CYCLES}[session]\nsnapshots = true\n")
+    room.configure(f"{NO_CYCLES}[session]\nsnapshots = true\n", sandbox="preferred")
 
     async with room.open() as talk:
         result = await room.plan(talk)

@@ -67,6 +67,12 @@ class Workroom(Room):
         self.desk = Desk()
         self.events: list[LoopEvent] = []
 
+    def configure(self, more: str = "", *, alias: str = "fake", sandbox: str = "off") -> None:
+        """Without a sandbox unless that is the point: each fork would begin with trying it."""
+        kept = more if "[plan]" in more else f"{more}\n[plan]\n"
+        plan = f'[plan]\nsandbox = "{sandbox}"\n'
+        super().configure(kept.replace("[plan]\n", plan), alias=alias)
+
     def will_look(self, plan: str = PLAN) -> None:
         """Explore and plan, at once."""
         self.model.will_say("check.sh:1 wants `yes` in answer.txt").will_say(plan)
