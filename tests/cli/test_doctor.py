@@ -25,7 +25,7 @@ from tests.conversation.room import Room
 from tests.files.requirement import as_nobody
 from tests.headless.product import KEY, ROOT, Product
 from tests.ui.desk import desk
-from tests.ui.on_a_pty import Terminal
+from tests.ui.on_a_pty import Terminal, until
 from tests.ui.on_tmux import NEEDED, Tmux
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
@@ -89,9 +89,9 @@ def test_a_folder_that_is_not_there_is_not_looked_at() -> None:
         doctor(["-C", "/nowhere"])
 
 
-def test_a_state_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
+def test_a_state_folder_that_cannot_be_written_is_a_problem(
+    open_tmp_path: Path, tmp_path: Path
+) -> None:
     (tmp_path / "state").mkdir(mode=0o755)
     environment = {"PYTHONPATH": str(ROOT), "HOME": "/", "DIRGE_STATE_DIR": f"{tmp_path}/state/x"}
 
@@ -130,6 +130,10 @@ def test_a_terminal_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
     assert b"the terminal said nothing within 200 ms" in asked(tmp_path, "")
 
 
+def is_asleep(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 HANGING = "from dirge_py.doctor.asking import ask_terminal; ask_terminal(0, 1, limit_s=60)"
 
 
@@ -141,6 +145,8 @@ def test_a_signal_while_it_waits_leaves_the_terminal_as_it_was(
     before = termios.tcgetattr(terminal.master)
     terminal.read_until("\x1b[c")
     assert termios.tcgetattr(terminal.master) != before
+    # Before it has begun to wait, a signal would be noticed only at the end of the wait.
+    until(lambda: is_asleep(terminal.child.pid))
     terminal.child.send_signal(number)
     terminal.child.wait(20)
     assert termios.tcgetattr(terminal.master) == before

@@ -123,12 +123,10 @@ def test_what_is_neither_file_nor_link_is_passed_over(tmp_path: Path) -> None:
     assert TreeHash(str(tmp_path)).read(["pipe", "folder", "missing", "a\0b"]).files == {}
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_told(open_tmp_path: Path, tmp_path: Path) -> None:
     (tmp_path / "open").write_text("x")
     (tmp_path / "closed").write_text("x")
     (tmp_path / "closed").chmod(0)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     script = (
         "import sys; from dirge_py.files.tree_hash import TreeHash; "
         "found = TreeHash(sys.argv[1]).read(['open', 'closed']); print(*found.files, *found.unread)"

@@ -104,10 +104,11 @@ print(WorkingCopy(sys.argv[1], sys.argv[2]).copy(["program", "deep/er/file"]).le
 """
 
 
-def test_what_may_not_be_read_is_left_out_and_told(source: Path, target: Path) -> None:
+def test_what_may_not_be_read_is_left_out_and_told(
+    open_tmp_path: Path, source: Path, target: Path
+) -> None:
     (source / "program").chmod(0o000)
-    for folder in (source, *source.parents[:3]):
-        folder.chmod(0o755)
+    source.chmod(0o755)
     target.chmod(0o777)
     command = [*as_nobody(), sys.executable, "-c", UNREADABLE, str(source), str(target)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -138,12 +139,11 @@ print(remove_tree(sys.argv[1]))
 """
 
 
-def test_odd_modes_keep_no_copy_from_going(tmp_path: Path) -> None:
+def test_odd_modes_keep_no_copy_from_going(open_tmp_path: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("x")
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
+    tmp_path.chmod(0o777)
     copy = tmp_path / "copy"
     command = [*as_nobody(), sys.executable, "-c", ODD, str(copy), str(kept)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
