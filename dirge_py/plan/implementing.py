@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.events import LoopEvent, MessageEnd
-from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
+from dirge_py.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.outcomes import Done, Outcome
 from dirge_py.plan import phases
 from dirge_py.plan.acceptance import carry_on
@@ -42,6 +42,10 @@ async def implement(
     """
     began = time.monotonic()
     prompt = _prompt(state, attached)
+    if not state.has_begun and _is_last(prompt, conversation.messages):
+        # It was the last thing that a program did before it was killed.
+        state = replace(state, has_begun=True)
+        on_begun()
     recording = Recording(
         conversation, ledger, phase="implement", step=state.step, tell=conversation.report
     )
@@ -73,6 +77,11 @@ async def implement(
             ended = replace(ended, usage=run.usage, cost_usd=run.cost_usd)
         conversation.report(ended)
     return outcome
+
+
+def _is_last(prompt: UserMessage, messages: Sequence[Message]) -> bool:
+    last = messages[-1] if messages else None
+    return isinstance(last, UserMessage) and last.text == prompt.text
 
 
 def _beginning(prompt: UserMessage, on_begun: Callable[[], None]) -> Callable[[LoopEvent], None]:

@@ -23,7 +23,7 @@ _WRITERS = (
 )
 _BY_HAND = re.compile(
     rf"""
-    (?<![<>]) >{{1,2}} \|? (?!&) \s* (?!/dev/(?:null|stdout|stderr)\b)
+    (?<![<>]) >>? (?![>&]|\|?\s*/dev/(?:null|stdout|stderr)\b)
   | <<
   | \b{_INTERPRETERS}\b [^;&|\n]* \s -\w*[ceEr]\b
   | (?:\A|[;&|(\n`]|\b(?:do|then|else|exec|xargs|sudo|env)\b) \s* (?:\w+=\S*\s+)* {_WRITERS} \b

@@ -1,7 +1,6 @@
 """The weaknesses that the original has (P1 to P9), and what models do to a plan."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +30,8 @@ def denials(room: Workroom) -> list[PermissionAnswered]:
 
 
 async def test_p1_each_phase_has_its_own_model_with_its_own_tools(room: Workroom) -> None:
-    room.configure('[roles]\nexplore = "fake/gpt-4.1"\nreview = "fake/gpt-4.1:high"\n')
+    other = '[providers.other]\ntype = "openai"\nmodel = "o1"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    room.configure(f'{other}[roles]\nexplore = "fake/gpt-4.1"\nreview = "other/o1:high"\n')
     room.will_look()
     room.will_write("yes")
     room.will_review(verdict())
@@ -51,8 +51,8 @@ async def test_p1_each_phase_has_its_own_model_with_its_own_tools(room: Workroom
         ("fake/gpt-4o", "off", explorer),
         ("fake/gpt-4o", "off", mine),
         ("fake/gpt-4o", "off", mine),
-        ("fake/gpt-4.1", "high", reviewer),
-        ("fake/gpt-4.1", "high", reviewer),
+        ("other/o1", "high", reviewer),
+        ("other/o1", "high", reviewer),
     ]
 
 
@@ -130,9 +130,7 @@ async def test_p8_a_reviewer_that_may_run_nothing_ends_the_plan_and_says_why(
 
 
 async def test_p9_a_plugin_has_its_say_in_forks(room: Workroom) -> None:
-    plugins = Path(room.project).parent / "config" / "plugins"
-    plugins.mkdir()
-    (plugins / "closed.py").write_text(
+    room.plugin(
         "def register(dirge):\n"
         "    @dirge.on('before_tool_call')\n"
         "    async def closed(info, call):\n"

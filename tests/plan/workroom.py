@@ -73,6 +73,15 @@ class Workroom(Room):
         plan = f'[plan]\nsandbox = "{sandbox}"\n'
         super().configure(kept.replace("[plan]\n", plan), alias=alias)
 
+    def set_variable(self, name: str, value: str) -> None:
+        self._environment[name] = value
+
+    def plugin(self, source: str) -> None:
+        """A plugin of the person's own."""
+        folder = self.project.parent / "config" / "plugins"
+        folder.mkdir(exist_ok=True)
+        (folder / "own.py").write_text(source)
+
     def will_look(self, plan: str = PLAN) -> None:
         """Explore and plan, at once."""
         self.model.will_say("check.sh:1 wants `yes` in answer.txt").will_say(plan)

@@ -1,0 +1,218 @@
+"""Deciding about a plan, plans of odd sizes, and what is stored and told of them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from dirge_py.headless.front import PrintFront
+from dirge_py.messages import UserMessage
+from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
+from dirge_py.plan.desk import Accept, Drop, Later
+from dirge_py.plan.runner import go_on
+from dirge_py.plan.state import PlanState, load_state, standing
+from dirge_py.questions import PermissionAnswer, Question, QuestionAnswer
+from dirge_py.slash.base import NeedsScreen
+from dirge_py.slash.plan import FrontDesk
+from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
+from tests.slash.hand import COMMANDS, typed
+
+
+@pytest.fixture(autouse=True)
+def _allowed(room: Workroom) -> None:
+    room.person.answer = PermissionAnswer(effect="allow")
+
+
+class Seat(PrintFront):
+    """Somebody who chooses these options and edits like this; None cannot edit."""
+
+    def __init__(self, *chosen: str, edited: str | None = None) -> None:
+        super().__init__(COMMANDS)
+        self._chosen = list(chosen)
+        self._edited = edited
+        self.asked: list[str] = []
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        self.asked.append(questions[0].question)
+        chosen = self._chosen.pop(0)
+        return [QuestionAnswer(chosen=(chosen,))] if chosen else None
+
+    async def edit_text(self, text: str) -> str | None:
+        if self._edited is None:
+            raise NeedsScreen("editing text")
+        return self._edited
+
+
+async def decided(room: Workroom, seat: Seat) -> PlanState:
+    """What is kept when the plan was put to this person, who then leaves it for later."""
+    room.will_look()
+    room.desk = FrontDesk(seat, accepts_alone=False)  # type: ignore[assignment]
+    async with room.open() as talk:
+        result = await room.plan(talk)
+        assert isinstance(result.outcome, AwaitingConfirmation)
+        return kept(talk)
+
+
+async def test_an_edited_plan_is_shown_with_its_own_commands_and_kept_at_once(
+    room: Workroom,
+) -> None:
+    seat = Seat("edit", "", edited=PLAN.replace(CHECK, "sh other.sh"))
+
+    state = await decided(room, seat)
+
+    before, after = seat.asked
+    assert f"execute:{CHECK}" in before
+    assert "as you edited it" in after and "execute:sh other.sh" in after
+    assert CHECK not in after
+    assert (state.status, "sh other.sh" in state.plan) == ("waiting", True)
+
+
+@pytest.mark.parametrize("edited", [None, "", " \n"])
+async def test_a_plan_that_was_emptied_or_cannot_be_edited_stays_as_it_was(
+    room: Workroom, edited: str | None
+) -> None:
+    seat = Seat("edit", "", edited=edited)
+
+    assert (await decided(room, seat)).plan == PLAN.strip()
+    assert len(seat.asked) == 2
+    assert seat.shown
+
+
+async def test_an_empty_plan_is_not_carried_out(room: Workroom) -> None:
+    room.will_look()
+    room.desk.answers = [Accept("  ")]
+
+    async with room.open() as talk:
+        result = await room.plan(talk)
+
+        assert isinstance(result.outcome, Failed)
+        assert (kept(talk).status, kept(talk).plan) == ("waiting", PLAN.strip())
+
+
+@pytest.mark.parametrize("steps", [0, 500])
+async def test_a_plan_may_have_any_number_of_steps(room: Workroom, steps: int) -> None:
+    lines = "\n".join(f"{at}. Step {at}" for at in range(1, steps + 1))
+    room.will_look(f"## Name\nMany\n\n## Steps\n{lines}\n" if steps else "Just do it.")
+    room.will_write("yes")
+    room.will_review(verdict())
+
+    async with room.open() as talk:
+        assert (await room.plan(talk)).outcome == Done()
+        assert talk.todo is not None
+        assert len(talk.todo.items) == min(steps, 100)
+        assert f"Step {steps}" in str(talk.messages[0]) or not steps
+
+
+async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
+    room: Workroom,
+) -> None:
+    secret = "a1B2c3D4" * 6
+    room.configure('[web]\nsearch = "brave"\n')
+    room.set_variable("BRAVE_API_KEY", secret)
+    (room.project / "more.txt").write_text("attached words")
+    request = f"{secret} \x1b]0;title\x07 {{{{PLAN}}}} @more.txt {'word ' * 40_000}"
+    room.will_look()
+    room.desk.answers = [Later()]
+    async with room.open() as talk:
+        await room.plan(talk, request)
+    assert "attached words" in room.heard(0)[0]
+
+    stored = room.journal.read_text()
+    assert secret not in stored
+    assert "\x1b" not in stored
+    (room.project / "more.txt").unlink()
+    room.will_write("yes")
+    room.will_review(verdict())
+    async with room.open("newest") as talk:
+        assert (await go_on(talk, room.desk)).outcome == Done()
+        prompt = next(m for m in talk.messages if isinstance(m, UserMessage))
+        assert "{{PLAN}}" in prompt.text and "Answer yes" in prompt.text
+
+
+async def test_a_report_is_told_to_the_model_once(room: Workroom) -> None:
+    room.configure("[plan]\nmax_review_cycles = 0\n")
+    room.will_look()
+    room.will_write("no")
+    room.will_review(verdict("NEEDS_FIX", missing="it says no", status="not_verified"))
+
+    async with room.open() as talk:
+        await room.plan(talk)
+
+        async def interrupt() -> None:
+            assert talk.occupant is not None
+            talk.occupant.interrupt()
+
+        room.model.will_say("On it.", hold=interrupt)
+        result = await go_on(talk, room.desk)
+
+        told = [m for m in talk.messages if isinstance(m, UserMessage) and "The report:" in m.text]
+        assert (result.outcome, result.report) == (Cancelled(reason="user"), "")
+        assert len(told) == 1
+
+
+async def test_an_implementation_that_others_followed_is_told_where_it_stands(
+    room: Workroom,
+) -> None:
+    room.will_look()
+    async with room.open() as talk:
+
+        async def interrupt() -> None:
+            assert talk.occupant is not None
+            talk.occupant.interrupt()
+
+        room.model.will_say("On it.", hold=interrupt)
+        await room.plan(talk)
+        assert standing(talk.kept.get("plan")) == "", "other runs need not know of it"
+
+        async def abort() -> None:
+            talk.abort()
+
+        room.model.will_say("A check.", hold=abort)
+        await talk.send("What is in check.sh?")
+
+        room.will_write("yes")
+        room.will_review(verdict())
+        assert (await go_on(talk, room.desk)).outcome == Done()
+        told = next(m.text for m in talk.messages if "Carry on" in getattr(m, "text", ""))
+    assert "Answer yes" in told
+    assert REQUEST in told
+
+
+async def test_a_plan_that_was_rewound_begins_its_implementation_anew(room: Workroom) -> None:
+    room.will_look()
+    room.will_write("yes")
+    room.will_review(verdict())
+    async with room.open() as talk:
+        await room.plan(talk)
+        await talk.timeline.rewind(what="conversation")
+
+        assert (list(talk.messages), kept(talk).has_begun) == ([], False)
+        screen = await typed("/plan status", talk)
+        assert "cut off in its implement phase" in screen.text
+        room.will_write("yes")
+        room.will_review(verdict())
+        assert (await go_on(talk, room.desk)).outcome == Done()
+        assert REQUEST in str(talk.messages[0])
+
+
+async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Workroom) -> None:
+    room.will_look()
+    room.will_look()
+    room.desk.answers = [Later()]
+    async with room.open() as talk:
+        await room.plan(talk)
+        room.desk.answers = [Drop()]
+        screen = Seat("drop")
+        command = COMMANDS.read("/plan Write `no` instead.")
+        assert command is not None
+        room.configure()
+        await COMMANDS.run(command, talk, screen)
+
+    assert "A plan waits to be accepted; this request takes its place." in screen.shown
+
+
+def test_a_damaged_state_is_none_that_skips_the_question() -> None:
+    stored = PlanState(request="x", is_accepted=True, has_begun=True, is_implemented=True).stored()
+    state = load_state(stored)
+
+    assert state is not None
+    assert (state.is_accepted, state.has_begun, state.is_implemented) == (False, False, False)

@@ -1,0 +1,125 @@
+"""Going on with a plan that was cut off: from every state that was stored on its way."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dirge_py.conversation import Conversation
+from dirge_py.events import LoopEvent, MessageEnd
+from dirge_py.messages import UserMessage
+from dirge_py.outcomes import Done
+from dirge_py.plan.runner import go_on
+from dirge_py.plan.state import load_state
+from dirge_py.providers.scripted import Reply, Script
+from dirge_py.questions import PermissionAnswer
+from dirge_py.streams import LlmContext
+from dirge_py.testing import assert_balanced
+from tests.conversation.room import users
+from tests.plan.workroom import CHECK, PLAN, Workroom, kept, verdict
+
+
+@pytest.fixture(autouse=True)
+def _allowed(room: Workroom) -> None:
+    room.person.answer = PermissionAnswer(effect="allow")
+
+
+_OF_ONE_CYCLE = 16
+
+
+class Worker:
+    """A model that does what each phase asks for; its first implementation is wrong."""
+
+    def __init__(self, project: Path) -> None:
+        self._project = project
+        self.stream_fn = Script([self._reply] * 500).stream
+
+    def _reply(self, context: LlmContext) -> Reply:
+        said = users(context)[-1]
+        if "exploration phase" in said:
+            return Reply(text="check.sh:1 wants `yes`")
+        if "planning phase" in said:
+            return Reply(text=PLAN)
+        has_run = not isinstance(context.messages[-1], UserMessage)
+        if "You review work" in said:
+            return Reply(text=self._verdict()) if has_run else Reply(calls=[_bash(CHECK)])
+        if has_run:
+            return Reply(text="Written.")
+        is_again = "reviewed by somebody" in said
+        return Reply(calls=[_bash(f"echo {'yes' if is_again else 'no'} > answer.txt")])
+
+    def _verdict(self) -> str:
+        if (self._project / "answer.txt").read_text() == "yes\n":
+            return verdict()
+        return verdict("NEEDS_FIX", missing="it says no", status="not_verified")
+
+
+def _bash(command: str) -> tuple[str, dict[str, str]]:
+    return "bash", {"command": command}
+
+
+class Kills:
+    """Keeps what a program killed at these moments would have left behind."""
+
+    def __init__(self, room: Workroom, folder: Path) -> None:
+        self._room = room
+        self._folder = folder
+        self.names: list[str] = []
+
+    def watch(self, talk: Conversation) -> None:
+        put = talk.kept.put
+
+        def put_and_keep(name: str, value: object) -> None:
+            put(name, value)
+            state = load_state(value)
+            assert state is not None
+            self._keep(f"{state.phase} {state.step} {state.status}")
+
+        talk.kept.put = put_and_keep  # type: ignore[method-assign]
+        talk.subscribe(self._hear)
+
+    def _hear(self, event: LoopEvent) -> None:
+        # The second cycle goes as the first one does.
+        if isinstance(event, MessageEnd) and len(self.names) < _OF_ONE_CYCLE:
+            self._keep(type(event.message).__name__)
+
+    def _keep(self, name: str) -> None:
+        place = self._folder / str(len(self.names))
+        for source in (self._room.state_dir, self._room.project):
+            shutil.copytree(source, place / source.name)
+        self.names.append(name)
+
+    def back_to(self, number: int) -> None:
+        for target in (self._room.state_dir, self._room.project):
+            shutil.rmtree(target)
+            shutil.copytree(self._folder / str(number) / target.name, target)
+
+
+async def test_a_plan_that_was_killed_anywhere_comes_to_the_same_end(
+    room: Workroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.model = Worker(room.project)  # type: ignore[assignment]
+    kills = Kills(room, tmp_path / "kills")
+    async with room.open() as talk:
+        kills.watch(talk)
+        assert (await room.plan(talk)).outcome == Done()
+    assert len(kills.names) > 20
+
+    for number, name in enumerate(kills.names[:-1]):
+        if name == "review 2 verified":
+            continue
+        kills.back_to(number)
+        monkeypatch.chdir(room.project)
+        async with room.open("newest") as talk:
+            result = await go_on(talk, room.desk)
+            requests = [
+                m for m in talk.messages if isinstance(m, UserMessage) and m.origin == "user"
+            ]
+            assert_balanced(talk.messages)
+            where = f"{number}: {name}"
+            if talk.messages and "cut off" in str(result.outcome):
+                assert name == "AssistantMessage", where  # a call that may have done its work
+                continue
+            assert (result.outcome, len(requests)) == (Done(), 1), where
+            assert kept(talk).status == "verified", where
+            assert (room.project / "answer.txt").read_text() == "yes\n", where
