@@ -4,21 +4,23 @@ What a killed program left behind is known by its lock, which nobody holds any m
 """
 
 import contextlib
-import errno
 import fcntl
 import os
-import shutil
+import re
 import stat
 import tempfile
 import time
 from collections.abc import Sequence
 
+from dirge_py.files.removal import remove_tree
 from dirge_py.files.resolve import is_beneath
 
 _PREFIX = "dirge-copy-"
+_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
 _LOCK = "lock"
+_MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
 _YOUNG_S = 60.0
-"""So long after it was made, a folder without a lock may be about to get one."""
+"""So long after it was made, the lock of a folder may be about to be taken."""
 
 
 class CopyFolder:
@@ -29,90 +31,76 @@ class CopyFolder:
         Raises:
             OSError: it cannot be made in `place`.
         """
-        self._folder = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-        self.top = os.path.join(self._folder, name or "root")
+        self.folder = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        self.top = os.path.join(self.folder, name if name not in ("", _LOCK) else "root")
+        self._lock = -1
         try:
-            self._lock = _locked(os.path.join(self._folder, _LOCK))
+            self._lock = _new_lock(os.path.join(self.folder, _LOCK))
+            os.mkdir(self.top)
         except OSError:
-            os.rmdir(self._folder)
+            self.remove()
             raise
-        os.mkdir(self.top)
 
     def remove(self) -> bool:
         """Remove all of it, whatever modes it has by now. False: some of it is left. Blocks."""
-        is_gone = remove_tree(self._folder)
-        os.close(self._lock)
+        is_gone = remove_tree(self.folder, last=_LOCK)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
         return is_gone
 
 
 def remove_leftovers(place: str) -> None:
     """Remove the copies in the folder `place` whose program is gone."""
     with os.scandir(place) as entries:
-        found = [entry.path for entry in entries if entry.name.startswith(_PREFIX)]
+        found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
     for folder in found:
         with contextlib.suppress(OSError):
             _remove_if_left(folder)
 
 
-def _remove_if_left(folder: str) -> None:
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return
-    try:
-        lock = _locked(os.path.join(folder, _LOCK), is_new=False)
-    except FileNotFoundError:
-        if time.time() - status.st_mtime > _YOUNG_S:
-            remove_tree(folder)
-        return
-    try:
-        remove_tree(folder)
-    finally:
-        os.close(lock)
+def place_for_copies(outside_of: Sequence[str]) -> str:
+    """The folder for temporary files that lies in none of the physical folders `outside_of`.
+
+    "" where all of them do.
+
+    Raises:
+        OSError: nothing can be written to any.
+    """
+    places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
+    real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
+    return next((place for place in real if not is_beneath(place, outside_of)), "")
 
 
-def _locked(path: str, *, is_new: bool = True) -> int:
-    """Raises OSError: somebody else holds it."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if is_new else 0)
+def _new_lock(path: str) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL
     descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, _MARK)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def place_for_copies(outside_of: Sequence[str]) -> str:
-    """The folder for temporary files that lies in none of the physical folders `outside_of`.
-
-    Raises:
-        OSError: there is none.
-    """
-    places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
-    real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
-    usable = [place for place in real if not is_beneath(place, outside_of)]
-    if not usable:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-    return usable[0]
-
-
-def remove_tree(folder: str) -> bool:
-    """Remove a folder of ours, with what a command may have made of it. No link is followed."""
+def _remove_if_left(folder: str) -> None:
+    """Raises OSError: it is somebody's."""
+    status = os.lstat(folder)
+    is_ours = stat.S_IFMT(status.st_mode) == stat.S_IFDIR and status.st_uid == os.geteuid()
+    if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
+        return
     try:
-        shutil.rmtree(folder)
-    except (OSError, RecursionError):
-        # What is there may not be readable or writable, even for its owner.
-        with contextlib.suppress(OSError, RecursionError):
-            _open_up(folder)
-            shutil.rmtree(folder)
-    return not os.path.lexists(folder)
-
-
-def _open_up(folder: str) -> None:
-    waiting = [folder]
-    while waiting:
-        path = waiting.pop()
-        with contextlib.suppress(OSError):
-            os.chmod(path, 0o700)
-            with os.scandir(path) as entries:
-                waiting += [each.path for each in entries if each.is_dir(follow_symlinks=False)]
+        lock = os.open(
+            os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+    except FileNotFoundError:
+        # Its program got no further than this, or it is none of ours: then something is in it.
+        os.rmdir(folder)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.read(lock, len(_MARK) + 1) == _MARK:
+            remove_tree(folder, last=_LOCK)
+    finally:
+        os.close(lock)

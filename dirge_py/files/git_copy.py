@@ -2,13 +2,12 @@
 copy. Nothing that acts is taken along: no hooks, no settings that name programs.
 """
 
+import errno
 import os
 import re
 import shutil
 import stat
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.files.regular_file import read_regular
@@ -17,6 +16,13 @@ from dirge_py.lib.lean_dataclass import dataclass
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
 _MOST_REFS = 50_000
+
+# A repository that somebody packed up may hold links to files of the person. So what is copied out
+# of it is taken for what it should be only where it looks like that.
+_HEAD = re.compile(rb"(?:ref: ?refs/[^\0\n]{1,4096}|[0-9a-f]{40}|[0-9a-f]{64})\s*")
+_HASH = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_PACKED_REF = re.compile(rb"# pack-refs with:[a-z -]*|\^?[0-9a-f]{40,64}|[0-9a-f]{40,64} refs/\S+")
+_INDEX = b"DIRC"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,18 +37,6 @@ class GitPlaces:
     settings: Mapping[str, str]
 
 
-@contextmanager
-def scratch_git(places: GitPlaces) -> Iterator[Path]:
-    """A temporary folder for files about a repository; `git` in it is a git folder, without refs.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    with tempfile.TemporaryDirectory(prefix="dirge-list-") as name:
-        _make(Path(name, "git"), places)
-        yield Path(name)
-
-
 def make_git_folder(target: Path, places: GitPlaces, *, ignored: Sequence[str] = ()) -> None:
     """Make `target`, which must not exist, for a work tree that is a copy of another.
 
@@ -52,27 +46,35 @@ def make_git_folder(target: Path, places: GitPlaces, *, ignored: Sequence[str] =
     Raises:
         OSError: it cannot be made, or the other cannot be read.
     """
-    _make(target, places)
-    for name in ("packed-refs", "shallow"):
-        _copy(places.common / name, target / name)
+    make_index_folder(target, places)
+    _copy_lines(places.common / "packed-refs", target / "packed-refs", _PACKED_REF)
+    _copy_lines(places.common / "shallow", target / "shallow", _HASH)
     _copy_refs(places.common / "refs", target / "refs")
     with open(target / "info/exclude", "ab") as stream:
-        stream.writelines(b"\n/" + os.fsencode(_escaped(path)) for path in ignored)
+        named = (os.fsencode(_escaped(path)) for path in ignored if "\n" not in path)
+        stream.writelines(b"\n/" + path for path in named)
 
 
-def _make(target: Path, places: GitPlaces) -> None:
+def make_index_folder(target: Path, places: GitPlaces) -> None:
+    """As `make_git_folder`, without refs: for looking at the index and at the files.
+
+    Raises:
+        OSError: it cannot be made, or the other cannot be read.
+    """
     git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
         (target / folder).mkdir(parents=True)
     head = read_regular(git_dir / "HEAD", _SMALL_BYTES)
+    if not _HEAD.fullmatch(head):
+        raise OSError(errno.EINVAL, "its HEAD is none")
     (target / "HEAD").write_bytes(head)
     (target / "config").write_text(_config(places.settings), encoding="utf-8")
     (target / "objects/info/alternates").write_bytes(_quoted(common / "objects") + b"\n")
-    _copy(git_dir / "index", target / "index")
-    for shared in _names(git_dir, "sharedindex."):
-        _copy(git_dir / shared, target / shared)
+    for name in ("index", *_names(git_dir, "sharedindex.")):
+        _copy(git_dir / name, target / name, begins=_INDEX)
     for name in ("info/exclude", "info/attributes"):
-        _copy(common / name, target / name)
+        if not (common / "info").is_symlink():
+            _copy(common / name, target / name)
 
 
 def _config(settings: Mapping[str, str]) -> str:
@@ -92,18 +94,36 @@ def _config(settings: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a regular file, if there is one."""
+def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
+    """Copy a regular file, if there is one.
+
+    A link is only followed to what `begins` like this: it may lead to anything of the person's.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if begins else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+        descriptor = os.open(source, flags)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            return
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE_BYTES:
+        os.close(descriptor)
         return
     with open(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE_BYTES:
+        if stream.peek(len(begins))[: len(begins)] != begins:
             return
         with open(target, "xb") as copy:
             shutil.copyfileobj(stream, copy, 1 << 20)
+
+
+def _copy_lines(source: Path, target: Path, wanted: re.Pattern[bytes]) -> None:
+    """Copy those lines of a file, if there is one, that are of its kind."""
+    try:
+        lines = read_regular(source, _LARGE_BYTES).split(b"\n")
+    except FileNotFoundError:
+        return
+    target.write_bytes(b"".join(line + b"\n" for line in lines if wanted.fullmatch(line)))
 
 
 def _copy_refs(source: Path, target: Path) -> None:
@@ -119,7 +139,8 @@ def _copy_refs(source: Path, target: Path) -> None:
                 content = read_regular(Path(folder, name), _SMALL_BYTES, follow=False)
             except OSError:
                 continue
-            (copy / name).write_bytes(content)
+            if _HEAD.fullmatch(content):
+                (copy / name).write_bytes(content)
 
 
 def _names(folder: Path, prefix: str) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
-from dirge_py.files.products import is_product
 
 _CHUNK_BYTES = 1 << 20
 _RACY_NS = 2_000_000_000
@@ -20,11 +19,24 @@ _Stamp = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
+class _Known:
+    """What was found at the last look. Only when `is_settled` the stamp tells the content."""
+
+    stamp: _Stamp
+    digest: str
+    is_settled: bool = False
+
+
+@dataclass(slots=True)
 class Hashed:
-    """SHA-256 by relative path; `unread` are files that are there and cannot be read."""
+    """SHA-256 by relative path; `unread` are files that are there and cannot be read.
+
+    `rewritten` are those that were changed since the last look, and back again.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    rewritten: list[str] = field(default_factory=list)
 
     @property
     def sha256(self) -> str:
@@ -52,12 +64,12 @@ class TreeHash:
 
     A file counts with its path, its content, and whether it may be executed; a link with where it
     points. It follows no link, of a folder on the way neither, and passes over all that is neither
-    file nor link, and over what builds and tests leave behind (`is_product`).
+    file nor link.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._known: dict[str, tuple[_Stamp, str]] = {}
+        self._known: dict[str, _Known] = {}
 
     def read(self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False) -> Hashed:
         """Those of `paths` (relative, with `/`) that are there. Blocks.
@@ -72,39 +84,45 @@ class TreeHash:
             for path in sorted(set(paths)):
                 if is_stopped():
                     break
-                if is_product(path) or not folders.holds(os.path.dirname(path)):
+                if not folders.holds(os.path.dirname(path)):
                     continue
-                found = self._digest(anchor, path, hashed)
+                try:
+                    found = self._digest(anchor, path, is_stopped)
+                except OSError:
+                    hashed.unread.append(path)
+                    continue
                 if found is None:
                     continue
-                stamp, digest = found
-                hashed.files[path] = digest
-                if stamp is not None:
-                    known[path] = (stamp, digest)
+                before = self._known.get(path)
+                if before and before.digest == found.digest and before.stamp != found.stamp:
+                    hashed.rewritten.append(path)
+                hashed.files[path] = found.digest
+                known[path] = found
         finally:
             os.close(anchor)
-        self._known = known
+        if not is_stopped():
+            self._known = known
         return hashed
 
-    def _digest(self, anchor: int, path: str, hashed: Hashed) -> tuple[_Stamp | None, str] | None:
-        """The hash, with the stamp that it can be known by again; None if nothing is there."""
+    def _digest(self, anchor: int, path: str, is_stopped: Callable[[], bool]) -> "_Known | None":
+        """None if nothing is there that counts.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         full = f"{self._root}/{path}"
         try:
             status = os.lstat(full)
             if stat.S_ISLNK(status.st_mode):
-                return None, _of_link(os.readlink(full))
+                return _Known(_stamp_of(status), _of_link(os.readlink(full)))
         except (OSError, ValueError):
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
         known = self._known.get(path)
-        if known is not None and known[0] == _stamp_of(status):
+        if known is not None and known.is_settled and known.stamp == _stamp_of(status):
             return known
-        try:
-            return _of_file(anchor, path)
-        except OSError:
-            hashed.unread.append(path)
-            return None
+        return _of_file(anchor, path, is_stopped)
 
 
 def sha256_of_files(files: Mapping[str, str]) -> str:
@@ -119,7 +137,7 @@ def _of_link(target: str) -> str:
     return hashlib.sha256(b"link\0" + os.fsencode(target)).hexdigest()
 
 
-def _of_file(anchor: int, path: str) -> tuple[_Stamp | None, str]:
+def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
     """
     Raises:
         OSError: it cannot be read, or is a link by now.
@@ -133,11 +151,13 @@ def _of_file(anchor: int, path: str) -> tuple[_Stamp | None, str]:
         kind = b"program\0" if status.st_mode & stat.S_IXUSR else b"file\0"
         content = hashlib.sha256(kind)
         while chunk := stream.read(_CHUNK_BYTES):
+            if is_stopped():
+                break
             content.update(chunk)
         stamp = _stamp_of(status)
         is_settled = max(status.st_mtime_ns, status.st_ctime_ns) < began_ns - _RACY_NS
         is_same = stamp == _stamp_of(os.fstat(descriptor))
-    return (stamp if is_settled and is_same else None), content.hexdigest()
+    return _Known(stamp, content.hexdigest(), is_settled=is_settled and is_same)
 
 
 def _stamp_of(status: os.stat_result) -> _Stamp:

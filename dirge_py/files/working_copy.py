@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dirge_py.errors import FileError
@@ -58,7 +58,7 @@ class WorkingCopy:
                 for path in wanted:
                     if is_stopped():
                         break
-                    self._copy(anchor, path, copied)
+                    self._copy(anchor, path, copied, is_stopped)
             finally:
                 os.close(anchor)
         except OSError as error:
@@ -93,7 +93,7 @@ class WorkingCopy:
         if needed + _SPARE_BYTES > shutil.disk_usage(self._target).free:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _copy(self, anchor: int, path: str, copied: Copied) -> None:
+    def _copy(self, anchor: int, path: str, copied: Copied, is_stopped: Callable[[], bool]) -> None:
         folder = os.path.dirname(path)
         if not self._folders.holds(folder):
             return
@@ -119,19 +119,24 @@ class WorkingCopy:
             os.symlink(pointed, target)
         else:
             with open(descriptor, "rb", buffering=0):
-                self._write(descriptor, target)
+                self._write(descriptor, target, is_stopped)
         copied.paths.append(path)
 
-    def _write(self, source: int, target: str) -> None:
+    def _write(self, source: int, target: str, is_stopped: Callable[[], bool]) -> None:
         status = os.fstat(source)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(target, flags, 0o600)
-        with open(descriptor, "wb", buffering=0) as copy:
-            if not self._is_cloned(source, descriptor):
-                with open(source, "rb", buffering=0, closefd=False) as original:
-                    shutil.copyfileobj(original, copy, _CHUNK_BYTES)
-            os.fchmod(descriptor, status.st_mode & 0o777)
-            os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with open(os.open(target, flags, 0o600), "wb") as copy:
+            if not self._is_cloned(source, copy.fileno()):
+                for start, end in _written(source, status):
+                    copy.seek(start)
+                    while start < end and not is_stopped():
+                        chunk = os.pread(source, min(_CHUNK_BYTES, end - start), start)
+                        copy.write(chunk)
+                        start = start + len(chunk) if chunk else end
+                copy.truncate(status.st_size)
+            copy.flush()
+            os.fchmod(copy.fileno(), status.st_mode & 0o777)
+            os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def _is_cloned(self, source: int, target: int) -> bool:
         if not self._can_clone:
@@ -150,3 +155,20 @@ class WorkingCopy:
             self._make_folder(os.path.dirname(folder))
             os.mkdir(f"{self._target}/{folder}")
             self._made.add(folder)
+
+
+def _written(descriptor: int, status: os.stat_result) -> Iterator[tuple[int, int]]:
+    """The parts of a file that take room. The holes between them may be larger than the disk."""
+    size, end = status.st_size, 0
+    if status.st_blocks * 512 >= size:
+        yield 0, size
+        return
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+            end = os.lseek(descriptor, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # which says that only a hole is left
+                yield end, size
+            return
+        yield start, min(end, size)

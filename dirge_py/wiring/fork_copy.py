@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.errors import FileError
-from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers, remove_tree
+from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
 from dirge_py.files.git_copy import make_git_folder
-from dirge_py.files.resolve import reason_of
-from dirge_py.files.tree_hash import TreeHash
+from dirge_py.files.removal import remove_tree
+from dirge_py.files.resolve import is_beneath, reason_of
+from dirge_py.files.tree_hash import TreeHash, sha256_of_files
 from dirge_py.files.working_copy import Copied, WorkingCopy
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.clean import clean
@@ -25,7 +26,7 @@ from dirge_py.session.snapshots.git import GitFailed, private_git
 from dirge_py.wiring.forks import Parent
 from dirge_py.wiring.project_files import Listed, Project, in_thread
 from dirge_py.wiring.rules import open_gate
-from dirge_py.wiring.tree import read_state
+from dirge_py.wiring.tree import hashed_files
 
 _REFRESH_S = 20.0
 _MOST_NAMED = 5
@@ -43,11 +44,30 @@ class ProjectCopy:
     cwd: str
     roots: Sequence[str]
     paths: Sequence[str]
+    linked: Sequence[str]
     hashes: TreeHash
 
     async def tree(self) -> TreeState:
-        """What was copied, as it is now. Raises FileError where it cannot be read."""
-        return await read_state(self.hashes, self.paths)
+        """What was copied, as it is now.
+
+        It is another state than the project's not only while files differ, but also at the first
+        look after some were changed and changed back, and while other dependencies are in place:
+        what ran meanwhile ran on something else.
+
+        Raises:
+            FileError: it cannot be read.
+        """
+        hashed = await hashed_files(self.hashes, self.paths)
+        moved = [path for path in self.linked if not self._is_linked(path)]
+        files = hashed.files | dict.fromkeys(hashed.rewritten, "changed back")
+        files |= dict.fromkeys(moved, "replaced")
+        return TreeState(sha256=sha256_of_files(files), files=files)
+
+    def _is_linked(self, path: str) -> bool:
+        try:
+            return os.readlink(f"{self.top}/{path}") == f"{self.project.root}/{path}"
+        except OSError:
+            return False
 
 
 async def copied(
@@ -65,9 +85,14 @@ async def copied(
     """
     inner = [os.path.relpath(one, project.root) for one in (project.cwd, *roots)]
     inner = [one for one in inner if one.split("/")[0] != ".."]
-    listed = await project.files(dependencies=True)
     try:
         place = place_for_copies([project.root])
+        if not place:
+            raise FileError(
+                f"{project.root} cannot be copied: it holds the folders for temporary files.",
+                hint="Start in a folder further down, or set TMPDIR to one elsewhere.",
+            )
+        listed = await project.files(dependencies=True)
         await asyncio.to_thread(remove_leftovers, place)
         folder = CopyFolder(place, os.path.basename(project.root))
         undo.push_async_callback(_remove, folder, notify)
@@ -77,15 +102,18 @@ async def copied(
             f"The project cannot be copied: {reason_of(error)}.",
             hint="Make room in the folder for temporary files, or set TMPDIR to another.",
         ) from error
-    await _copy_git(project, folder.top, listed.dependencies, notify)
+    linked = [path for path in listed.dependencies if os.path.islink(f"{folder.top}/{path}")]
+    await _copy_git(project, folder.top, linked, notify)
     _tell_left_out(made, listed, notify)
+    written = set(listed.written)
     places = [os.path.normpath(os.path.join(folder.top, one)) for one in inner]
     return ProjectCopy(
         project=project,
         top=folder.top,
         cwd=places[0],
         roots=places,
-        paths=made.paths,
+        paths=[path for path in made.paths if path in written],
+        linked=linked,
         hashes=TreeHash(folder.top),
     )
 
@@ -100,9 +128,10 @@ def gate_for_copy(
 ) -> Gate:
     """Judges as the parent's does, also by what rules say of the paths that were copied.
 
-    The project itself may be read.
+    The project itself may be read, and not changed.
     """
     roots = parent.gate.folders
+    originals = [one for one in (copy.project.root, *roots) if not is_beneath(copy.top, [one])]
     seen = [
         Rule("read", pattern, "allow", "it was copied")
         for root in roots
@@ -119,7 +148,15 @@ def gate_for_copy(
             folders=(str(parent.cwd), os.path.realpath(parent.cwd), *roots),
             copies=((copy.top, copy.project.root),),
         ),
-        make=partial(RoomGate, parent=parent.gate, granted=granted, only_looks=False, first=seen),
+        make=partial(
+            RoomGate,
+            parent=parent.gate,
+            granted=granted,
+            only_looks=False,
+            first=seen,
+            # In a sandbox nothing can be written there, and programs are told so.
+            kept=() if is_sandboxed else originals,
+        ),
     )
 
 
@@ -146,7 +183,7 @@ async def _copy_git(
         return
     own = Path(top, ".git")
     try:
-        await asyncio.to_thread(make_git_folder, own, places, ignored=linked)
+        await in_thread(lambda _stopped: make_git_folder(own, places, ignored=linked))
     except OSError as error:
         await asyncio.to_thread(remove_tree, str(own))
         notify(f"Git does not work in the copy of the project: {reason_of(error)}.")

@@ -1,6 +1,5 @@
 """The rooms that forks work in: the project's own folder to look at, or a copy of it to work in."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -16,6 +15,7 @@ from dirge_py.wiring.fork_copy import copied, gate_for_copy
 from dirge_py.wiring.fork_place import Furnishing, fork_in
 from dirge_py.wiring.fork_sandbox import Unconfined, open_fork_sandbox
 from dirge_py.wiring.forks import Parent
+from dirge_py.wiring.project_files import in_thread
 from dirge_py.wiring.rules import open_gate
 from dirge_py.wiring.tree import TreeReader
 
@@ -114,12 +114,21 @@ class Rooms:
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | Unconfined:
         parent = self._parent
         project, workspace = self._tree.project.root, parent.machine.workspace
-        found = await asyncio.to_thread(
-            open_fork_sandbox, parent.config, workspace, project=project, writable=writable
-        )
-        if isinstance(found, Sandbox):
-            undo.callback(found.close)
-        return found
+        made: list[Sandbox | Unconfined] = []
+
+        def close() -> None:
+            for each in made:
+                if isinstance(each, Sandbox):
+                    each.close()
+
+        def find(_is_stopped: Callable[[], bool]) -> None:
+            made.append(
+                open_fork_sandbox(parent.config, workspace, project=project, writable=writable)
+            )
+
+        undo.callback(close)  # before it is found: whoever waits for it may be stopped
+        await in_thread(find)
+        return made[0]
 
 
 def _of_copy(sandbox: Sandbox | Unconfined) -> str:

@@ -65,8 +65,10 @@ def _room(
     path = environment.get("PATH", os.defpath)
     seen = [*roots, project, *usual.readable, *usual.writable]
     seen += toolchains(path, home, roots=[*roots, project])
+    # Where the parent's commands are shut in, they do not see the objects of other repositories.
+    of_git = _of_git if config.sandbox.mode == "off" else _of_repository
     for folder in (*roots, project):
-        seen += [each for each in _of_git(folder) if not is_below(home, each)]
+        seen += [each for each in of_git(folder) if not is_below(home, each)]
     return SandboxRoom(
         roots=(),
         home=usual.home,
@@ -76,14 +78,19 @@ def _room(
     )
 
 
-def _of_git(folder: str) -> Iterator[str]:
-    """What git needs to see for a folder: the repository around it, and whose objects it shares."""
+def _of_repository(folder: str) -> Iterator[str]:
+    """The repository around a folder, which git needs to see."""
     repository = repository_of(folder)
-    if repository is None:
-        return
-    yield repository.top
-    yield from repository.places
-    for place in repository.places:
+    if repository is not None:
+        yield repository.top
+        yield from repository.places
+
+
+def _of_git(folder: str) -> Iterator[str]:
+    """The same, and the places of objects that it shares with other repositories."""
+    yield from _of_repository(folder)
+    repository = repository_of(folder)
+    for place in repository.places if repository is not None else ():
         try:
             named = read_regular(Path(place, "objects/info/alternates"), _SMALL_BYTES)
         except OSError:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,9 @@ from typing import TypeVar
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.errors import FileError
-from dirge_py.files.git_copy import GitPlaces, scratch_git
+from dirge_py.files.copy_folder import CopyFolder, place_for_copies
+from dirge_py.files.git_copy import GitPlaces, make_index_folder
+from dirge_py.files.products import is_product
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_dependency_folder, list_unignored
 from dirge_py.lib.lean_dataclass import dataclass
@@ -40,11 +42,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """Relative paths: `files` and links, ignored folders of `dependencies`, `closed` folders."""
+    """Relative paths: `files` and links, ignored folders of `dependencies`, `closed` folders.
+
+    `tracked` are those of the files that git has in its index.
+    """
 
     files: Sequence[str]
+    tracked: Set[str] = frozenset()
     dependencies: Sequence[str] = ()
     closed: Sequence[str] = ()
+
+    @property
+    def written(self) -> Sequence[str]:
+        """The files that somebody wrote: not what programs leave behind, save what is tracked."""
+        return [path for path in self.files if path in self.tracked or not is_product(path)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +113,11 @@ class Project:
             more = await in_thread(lambda stopped: self._walked(stopped, self._inner))
             listed = Listed(
                 files=[*listed.files, *more.files],
+                tracked=listed.tracked,
                 dependencies=[*listed.dependencies, *more.dependencies],
                 closed=more.closed,
             )
-        if len(listed.files) >= MOST_FILES:
+        if len(listed.files) > MOST_FILES:
             raise FileError(
                 f"{self.root} has more than {MOST_FILES:,} files.",
                 hint="Have git ignore what is made or downloaded there.",
@@ -121,7 +133,7 @@ class Project:
         return bool(inner) and not any(path.startswith(f"{inner}/") for path in listed.files)
 
     def _walked(self, is_stopped: Callable[[], bool], below: str = "") -> Listed:
-        found = list_unignored(self.root, below=below, most=MOST_FILES, is_stopped=is_stopped)
+        found = list_unignored(self.root, below=below, most=MOST_FILES + 1, is_stopped=is_stopped)
         return Listed(
             files=[path for path in found.paths if self._is_of_it(path)],
             dependencies=found.dependencies,
@@ -137,19 +149,28 @@ class Project:
         if places is None or not self.git.program:
             return None
         try:
-            with scratch_git(places) as scratch:
-                held, others, ignored = await self._ask_git(places, scratch, dependencies)
+            place = place_for_copies([self.root])
+            if not place:
+                return None
+            scratch = CopyFolder(place, "git")
+        except OSError:
+            return None
+        try:
+            await in_thread(lambda _stopped: make_index_folder(Path(scratch.top), places))
+            answers = await self._ask_git(places, Path(scratch.folder), dependencies)
+            return await in_thread(lambda stopped: self._sorted_out(answers, stopped))
         except GitFailed as error:
             if not error.timed_out:
                 return None
             raise FileError(f"Listing the files of {self.root} took too long.") from error
         except OSError:
             return None
-        return await in_thread(lambda stopped: self._sorted_out(held, others, ignored, stopped))
+        finally:
+            await in_thread(lambda _stopped: scratch.remove())
 
     async def _ask_git(
         self, places: GitPlaces, scratch: Path, dependencies: bool
-    ) -> tuple[bytes, bytes, bytes]:
+    ) -> tuple[Path, Path, Path | None]:
         if not self._personal:
             found = await personal_excludes(self.git, project_git(self.root), scratch / "personal")
             self._personal.append(found)
@@ -166,25 +187,14 @@ class Project:
             commands.append(self.git.command(*words, *rules, stdout=ignored))
         index = scratch / "git" / "index"
         await self.git.run(*commands, store=scratch / "git", index=index, timeout_s=_LIST_S)
-        return held.read_bytes(), others.read_bytes(), ignored.read_bytes() if dependencies else b""
+        return held, others, ignored if dependencies else None
 
     def _sorted_out(
-        self, held: bytes, others: bytes, ignored: bytes, is_stopped: Callable[[], bool]
+        self, answers: tuple[Path, Path, Path | None], is_stopped: Callable[[], bool]
     ) -> Listed:
-        files: dict[str, None] = {}
-        nested: list[str] = []
-        for entry in _names(held):
-            about, _, name = entry.partition("\t")
-            if about.startswith(_LINK):
-                nested.append(name)
-            else:
-                files[name] = None
-        for name in _names(others):
-            if name.endswith("/"):
-                nested.append(name.rstrip("/"))
-            else:
-                files[name] = None
-        folders = [name.rstrip("/") for name in _names(ignored) if self._is_installed(name)]
+        tracked, others, nested = self._told_apart(answers[0], answers[1])
+        files = dict.fromkeys((*tracked, *others))
+        folders = [name.rstrip("/") for name in _names(answers[2]) if self._is_installed(name)]
         closed: list[str] = []
         for name in nested:
             if os.path.islink(os.path.join(self.root, name)):
@@ -198,8 +208,22 @@ class Project:
             closed += inner.closed
         return Listed(
             files=[path for path in files if self._is_of_it(path)],
+            tracked=frozenset(tracked),
             dependencies=folders,
             closed=closed,
+        )
+
+    def _told_apart(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
+        """What git tracks, what it does not, and the repositories in this one."""
+        entries = [entry.partition("\t") for entry in _names(held)]
+        more = _names(others)
+        return (
+            [name for about, _, name in entries if not about.startswith(_LINK)],
+            [name for name in more if not name.endswith("/")],
+            [
+                *(name for about, _, name in entries if about.startswith(_LINK)),
+                *(name.rstrip("/") for name in more if name.endswith("/")),
+            ],
         )
 
     def _is_installed(self, name: str) -> bool:
@@ -214,8 +238,9 @@ class Project:
         return not self.own or not is_beneath(os.path.join(self.root, path), self.own)
 
 
-def _names(listed: bytes) -> list[str]:
-    return [os.fsdecode(name) for name in listed.split(b"\0") if name]
+def _names(listed: Path | None) -> list[str]:
+    content = listed.read_bytes() if listed is not None else b""
+    return [os.fsdecode(name) for name in content.split(b"\0") if name]
 
 
 def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:

@@ -24,10 +24,11 @@ class TreeReader:
         """
         async with self._turn:
             listed = await self.project.files()
-            return await read_state(self._hash, listed.files)
+            hashed = await hashed_files(self._hash, listed.written)
+            return TreeState(sha256=hashed.sha256, files=hashed.files)
 
 
-async def read_state(hashes: TreeHash, paths: Sequence[str]) -> TreeState:
+async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> Hashed:
     """
     Raises:
         FileError: the folder is gone, or cannot be opened.
@@ -37,7 +38,6 @@ async def read_state(hashes: TreeHash, paths: Sequence[str]) -> TreeState:
         return hashes.read(paths, is_stopped)
 
     try:
-        hashed = await in_thread(read)
+        return await in_thread(read)
     except OSError as error:
         raise FileError(f"The files cannot be read: {error.strerror or error}.") from error
-    return TreeState(sha256=hashed.sha256, files=hashed.files)

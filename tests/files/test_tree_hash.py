@@ -96,6 +96,39 @@ def test_what_was_changed_just_now_is_read_again(tmp_path: Path, reads: list[str
     assert reads == ["a", "a"]
 
 
+def test_what_was_changed_and_changed_back_is_told_once(tmp_path: Path, settled: None) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("one")
+    (tmp_path / "link").symlink_to("a")
+    names = ["a", "b", "link"]
+    hashes = TreeHash(str(tmp_path))
+    first = hashes.read(names)
+
+    status = (tmp_path / "a").stat()
+    (tmp_path / "a").write_text("two")
+    (tmp_path / "a").write_text("one")
+    os.utime(tmp_path / "a", ns=(status.st_atime_ns, status.st_mtime_ns))
+    second, third = hashes.read(names), hashes.read(names)
+
+    assert first.rewritten == [] and second.rewritten == ["a"] and third.rewritten == []
+    assert first.sha256 == second.sha256 == third.sha256
+
+
+def test_a_look_that_is_stopped_within_a_file_leaves_nothing_known(
+    tmp_path: Path, settled: None
+) -> None:
+    (tmp_path / "a").write_bytes(b"x" * (3 << 20))
+    hashes, whole = TreeHash(str(tmp_path)), TreeHash(str(tmp_path)).read(["a"])
+    asked: list[int] = []
+
+    def is_stopped() -> bool:
+        asked.append(1)
+        return len(asked) > 1
+
+    assert hashes.read(["a"], is_stopped).sha256 != whole.sha256
+    assert hashes.read(["a"]).sha256 == whole.sha256
+
+
 def test_links_are_what_they_point_at_and_lead_nowhere(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.errors import FileError
-from dirge_py.files.copy_folder import CopyFolder, remove_leftovers, remove_tree
+from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
+from dirge_py.files.removal import remove_tree
 from dirge_py.files.tree_hash import TreeHash
 from dirge_py.files.working_copy import WorkingCopy
 from tests.files.requirement import as_nobody, require_root_tools, small_disk
@@ -90,6 +91,36 @@ def test_linked_folders_do_not_hide_what_was_copied(source: Path, target: Path) 
     assert os.readlink(target / "a/node_modules") == f"{source}/a/node_modules"
 
 
+def test_holes_take_no_room(source: Path, target: Path) -> None:
+    with open(source / "image", "wb") as stream:
+        stream.write(b"head")
+        stream.seek(1 << 29)
+        stream.write(b"middle")
+        stream.truncate(1 << 30)
+
+    WorkingCopy(str(source), str(target)).copy(["image"])
+
+    copy = (target / "image").stat()
+    assert copy.st_size == 1 << 30 and copy.st_blocks * 512 < 1 << 20
+    with open(target / "image", "rb") as stream:
+        assert stream.read(5) == b"head\0"
+        stream.seek(1 << 29)
+        assert stream.read(7) == b"middle\0"
+
+
+def test_a_copy_is_stopped_within_a_file(source: Path, target: Path) -> None:
+    (source / "large").write_bytes(b"x" * (3 << 20))
+    asked: list[int] = []
+
+    def is_stopped() -> bool:
+        asked.append(1)
+        return len(asked) > 2
+
+    WorkingCopy(str(source), str(target)).copy(["large"], is_stopped)
+
+    assert b"x" * (2 << 20) not in (target / "large").read_bytes()
+
+
 def test_without_room_nothing_is_begun(source: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as small:
         with pytest.raises(FileError, match="the disk is full"):
@@ -127,31 +158,6 @@ def test_a_folder_for_a_copy_is_nobody_elses(tmp_path: Path) -> None:
     assert folder.remove() and list(tmp_path.iterdir()) == []
 
 
-ODD = """
-import os, sys
-from dirge_py.files.copy_folder import remove_tree
-os.makedirs(sys.argv[1] + "/a/b/c")
-open(sys.argv[1] + "/a/b/c/file", "w").close()
-os.symlink(sys.argv[2], sys.argv[1] + "/a/out")
-for path in ("/a/b/c", "/a/b", "/a"):
-    os.chmod(sys.argv[1] + path, 0)
-print(remove_tree(sys.argv[1]))
-"""
-
-
-def test_odd_modes_keep_no_copy_from_going(open_tmp_path: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    (kept / "file").write_text("x")
-    tmp_path.chmod(0o777)
-    copy = tmp_path / "copy"
-    command = [*as_nobody(), sys.executable, "-c", ODD, str(copy), str(kept)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-
-    assert ended.stdout == "True\n", ended.stderr
-    assert not copy.exists() and (kept / "file").exists()
-
-
 HOLDING = """
 import sys
 from dirge_py.files.copy_folder import CopyFolder
@@ -166,6 +172,7 @@ def test_what_a_killed_program_left_goes_and_what_is_used_stays(tmp_path: Path) 
     with subprocess.Popen(command, **pipes) as holder:  # type: ignore[call-overload]
         top = Path(holder.stdout.readline().strip())
         own = CopyFolder(str(tmp_path), "own")
+        make_old(top.parent, Path(own.folder))
 
         remove_leftovers(str(tmp_path))
         assert top.exists() and Path(own.top).exists()
@@ -177,24 +184,83 @@ def test_what_a_killed_program_left_goes_and_what_is_used_stays(tmp_path: Path) 
     own.remove()
 
 
-def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
-    young, old = tmp_path / "dirge-copy-young", tmp_path / "dirge-copy-old"
-    young.mkdir()
-    old.mkdir()
+def make_old(*folders: Path) -> None:
     an_hour_ago = time.time() - 3600
-    os.utime(old, (an_hour_ago, an_hour_ago))
+    for folder in folders:
+        os.utime(folder, (an_hour_ago, an_hour_ago))
+
+
+def left_behind(place: Path) -> Path:
+    """A copy as a killed program leaves it."""
+    folder = CopyFolder(str(place), "project")
+    Path(folder.top, "a").write_text("x")
+    lock = Path(folder.folder, "lock").read_bytes()
+    folder.remove()
+    left = Path(folder.folder)
+    (left / "project").mkdir(parents=True)
+    left.chmod(0o700)
+    (left / "lock").write_bytes(lock)
+    return left
+
+
+def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
+    young, old, empty = (
+        left_behind(tmp_path),
+        left_behind(tmp_path),
+        tmp_path / "dirge-copy-aaaaaaaa",
+    )
+    empty.mkdir()
+    make_old(old, empty)
 
     remove_leftovers(str(tmp_path))
 
-    assert young.exists() and not old.exists()
+    assert young.exists() and not old.exists() and not empty.exists()
+
+
+def test_folders_that_a_person_named_alike_are_left_alone(tmp_path: Path) -> None:
+    """Whoever sets TMPDIR to a folder of their own keeps what is there."""
+    own = [tmp_path / name for name in ("dirge-copy-of-my-notes", "dirge-copy-mythesis")]
+    for folder in own:
+        folder.mkdir()
+        (folder / "notes").write_text("dear")
+    locked = tmp_path / "dirge-copy-withlock"
+    locked.mkdir()
+    (locked / "lock").write_text("of something else")
+    linked = tmp_path / "dirge-copy-alinkxxx"
+    linked.symlink_to(own[0])
+    kept = [*own, locked, linked]
+    make_old(*kept)
+
+    remove_leftovers(str(tmp_path))
+
+    assert all(folder.exists() for folder in kept)
+    assert (own[0] / "notes").exists() and (own[1] / "notes").exists()
+
+
+def test_a_project_may_have_any_name(tmp_path: Path) -> None:
+    for name in ("lock", "", "a b"):
+        folder = CopyFolder(str(tmp_path), name)
+        assert Path(folder.top).is_dir() and folder.remove()
+
+
+def test_a_folder_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="too long"):
+        CopyFolder(str(tmp_path), "x" * 300)
+
+    assert list(tmp_path.iterdir()) == [] and len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_place_that_holds_all_folders_for_temporary_files_has_none_outside() -> None:
+    assert place_for_copies(["/"]) == ""
+    assert place_for_copies([str(ROOT)]) != ""
 
 
 def test_somebody_elses_copy_is_left_alone(tmp_path: Path) -> None:
     require_root_tools("true")
-    other = tmp_path / "dirge-copy-other"
-    other.mkdir()
-    (other / "lock").touch()
+    other = left_behind(tmp_path)
     os.chown(other, 65534, 65534)
+    make_old(other)
 
     remove_leftovers(str(tmp_path))
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,40 @@ def test_folders_of_dependencies_are_told_apart(repository: Path) -> None:
 
     assert sorted(found.dependencies) == ["env", "node_modules", "sub/node_modules", "vendor"]
     assert sorted(found.files) == [".gitignore", "a", "sub/b"]
+
+
+def test_what_programs_leave_behind_was_written_only_if_it_is_tracked(repository: Path) -> None:
+    write(repository, "held.o", "__pycache__/held.pyc")
+    git(repository, "add", ".")
+    write(repository, "new.o", "__pycache__/new.pyc")
+    found = listed(repository)
+
+    assert sorted(found.files) == [
+        "__pycache__/held.pyc", "__pycache__/new.pyc", "a", "held.o", "new.o", "sub/b"
+    ]  # fmt: skip
+    assert sorted(found.written) == ["__pycache__/held.pyc", "a", "held.o", "sub/b"]
+
+
+def test_looking_leaves_a_folder_for_temporary_files_in_the_project_alone(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(repository / "tmp"))
+    (repository / "tmp").mkdir()
+    before = (repository / "tmp").stat().st_mtime_ns
+
+    assert sorted(listed(repository).files) == ["a", "sub/b"]
+    assert (repository / "tmp").stat().st_mtime_ns == before
+
+
+def test_looking_leaves_nothing_behind(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = repository.parent / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    listed(repository)
+    (repository / ".git/index").write_text("no index")
+
+    assert sorted(listed(repository).files) == ["a", "sub/b"]
+    assert list(temporary.iterdir()) == []
 
 
 def test_without_git_the_files_of_rules_count_all_the_same(folder: Path) -> None:
@@ -230,7 +265,9 @@ def test_a_home_folder_is_no_project(home: Path) -> None:
 
 def test_too_many_files_are_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project_files, "MOST_FILES", 2)
+    assert len(listed(repository).files) == 2
 
+    write(repository, "new")
     with pytest.raises(FileError, match="more than 2 files"):
         listed(repository)
 
@@ -262,6 +299,47 @@ def test_a_git_folder_of_ours_shows_what_the_other_does(repository: Path) -> Non
     git(copy, "commit", "--allow-empty", "-qm", "second")
     assert git(repository, "log", "--format=%s") == "first\n"
     assert not os.path.exists(copy / ".git/hooks")
+
+
+@pytest.mark.security
+def test_links_in_a_repository_bring_no_secrets_along(repository: Path) -> None:
+    secret = repository.parent / "keys"
+    write(secret, "key")
+    (secret / "exclude").write_text("SECRET")
+    (secret / "key").write_text("SECRET")
+    branch = (repository / ".git/refs/heads/main").read_bytes()
+    for name, target in [("packed-refs", "key"), ("shallow", "key"), ("refs", ""), ("info", "")]:
+        (repository / ".git" / name).exists() and (repository / ".git" / name).rename(
+            repository.parent / f"was-{name}"
+        )
+        (repository / ".git" / name).symlink_to(secret / target)
+    (secret / "main").write_bytes(branch)
+    places = project(repository).git_places()
+    assert places is not None
+    copy = repository.parent / "copy.git"
+
+    git_copy.make_git_folder(copy, places)
+
+    copied = {path.name: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    assert copied["main"] == branch
+    assert not any(b"SECRET" in content for content in copied.values())
+    (repository / ".git/index").unlink()
+    (repository / ".git/index").symlink_to(secret / "key")
+    (repository / ".git/HEAD").unlink()
+    (repository / ".git/HEAD").symlink_to(secret / "key")
+    with pytest.raises(OSError, match="HEAD"):
+        git_copy.make_git_folder(repository.parent / "other.git", places)
+
+
+def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
+    places = project(repository).git_places()
+    assert places is not None
+    copy = repository.parent / "copy"
+    copy.mkdir()
+    git_copy.make_git_folder(copy / ".git", places, ignored=["vendor\n*", "x"])
+    write(copy, "a", "sub/b", "new", "x")
+
+    assert git(copy, "status", "--short") == "?? new\n"
 
 
 def test_objects_are_found_behind_any_name(tmp_path: Path) -> None:
