@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -127,9 +127,18 @@ class Desk:
         (self.room.project / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
+        await self._until(holds, self.pilot.pause)
+
+    async def begun(self) -> None:
+        """Until there is a conversation. Nobody has looked at the screen yet."""
+        await self._until(lambda: self.app.talk.conversation, self.pilot.settle)
+
+    async def _until(
+        self, holds: Callable[[], object], before: Callable[[], Awaitable[None]]
+    ) -> None:
         never = asyncio.get_running_loop().create_future()
         for _ in range(_MOST_LOOKS):
-            await self.pilot.pause()
+            await before()
             if holds():
                 return
             await asyncio.wait([never], timeout=0.01)
@@ -174,6 +183,6 @@ async def desk(
     async with made.app.run_test(size=size):
         made.pilot = QuickPilot(made.app)
         if opens:
-            await made.until(lambda: made.app.talk.conversation)
+            await made.begun()
         yield made
     await made.app.talk.close()

@@ -24,14 +24,22 @@ class QuickPilot(Pilot[int]):
     """When it is back, every message is handled that follows from what it did, and all is drawn."""
 
     async def press(self, *keys: str) -> None:
-        for key in keys:
-            with patch("textual.app.wait_for_idle", _until_quiet):
-                await self.app._press_keys((key,))
-            await self.pause()
+        """Press keys as fast as they are taken; what they have changed is drawn at the end."""
+        with patch("textual.app.wait_for_idle", _until_quiet):
+            await self.app._press_keys(keys)
+        await self.pause()
 
     async def pause(self, delay: float | None = None) -> None:
-        """Until nothing is left to do that takes neither time nor anybody else."""
+        """Until nothing is left to do that takes neither time nor anybody else; draw it."""
         assert delay is None, "there is something to wait for"
+        await self.settle()
+        compositor = self.app.screen._compositor
+        if compositor._dirty_regions:
+            _render(compositor, screen_stack=self.app._background_screens)
+            await self.settle()
+
+    async def settle(self) -> None:
+        """As `pause`, without drawing it."""
         end = time.monotonic() + _LIMIT_S
         while time.monotonic() < end:
             await _until_quiet()
@@ -40,8 +48,6 @@ class QuickPilot(Pilot[int]):
                 self.app._check_resize()
             elif _has_frame_due(self.app.screen):
                 self.app.screen._on_timer_update()
-            elif self.app.screen._compositor._dirty_regions:
-                _render(self.app.screen._compositor, screen_stack=self.app._background_screens)
             else:
                 return
 

@@ -95,9 +95,9 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
         assert roles[-2:] == ["tool", "user"]
 
 
-def editor(folder: Path, script: str) -> str:
-    """A program that writes into the file it is given."""
-    program = folder / "editor"
+def editor(folder: Path, script: str, name: str = "editor") -> str:
+    """A program that does something with the file it is given."""
+    program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     return str(program)
@@ -124,23 +124,16 @@ def test_an_editor_has_the_screen_while_the_run_goes_on(tmux: Tmux, tmp_path: Pa
         tmux.sees("ready")
 
 
-def test_an_editor_that_fails_loses_neither_draft_nor_work(tmux: Tmux, tmp_path: Path):
-    program = editor(tmp_path, 'echo work > "$1"; exit 3')
-    with FakeService() as service:
-        tmux.enter(dirge(service, EDITOR=program, TMPDIR=str(tmp_path)))
+def test_what_had_the_screen_gives_it_back_and_costs_no_draft(tmux: Tmux, tmp_path: Path):
+    wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
+    pager = editor(tmp_path, f'cat "$1"; echo :paged; {wait}', "pager")
+    failing = editor(tmp_path, 'echo work > "$1"; exit 3')
+    with FakeService([Say(text="the **answer**")]) as service:
+        tmux.enter(dirge(service, PAGER=pager, EDITOR=failing, TMPDIR=str(tmp_path)))
         tmux.sees("ready")
         tmux.type("my draft")
-        tmux.press("C-g")
-        tmux.sees("What it wrote is in")
-        tmux.sees("❯ my draft")
-        assert [path.read_text() for path in tmp_path.glob("dirge-*.md")] == ["work\n"]
 
-
-def test_back_from_the_shell_everything_is_drawn_again(tmux: Tmux):
-    with FakeService() as service:
-        tmux.enter(dirge(service))
-        tmux.sees("ready")
-        tmux.type("my draft")
+        # The shell: everything is drawn again.
         tmux.press("C-z")
         tmux.sees("Stopped")
         switches = ("alternate_on", "mouse_any_flag", "cursor_flag")
@@ -150,6 +143,26 @@ def test_back_from_the_shell_everything_is_drawn_again(tmux: Tmux):
         assert [tmux.state(name) for name in switches[:2]] == ["1", "1"]
         for seen in ("dirge ", "/help lists commands", "❯ my draft"):
             assert seen in tmux.screen
+
+        # An editor that fails: neither draft nor work is lost.
+        tmux.press("C-g")
+        tmux.sees("What it wrote is in")
+        tmux.sees("❯ my draft")
+        assert [path.read_text() for path in tmp_path.glob("dirge-*.md")] == ["work\n"]
+
+        # The pager and the doctor.
+        tmux.press("C-u")
+        tmux.enter("go")
+        tmux.sees("the answer")
+        tmux.press("C-x", "[")
+        tmux.sees(":paged")
+        assert "answer" in tmux.screen and "ready" not in tmux.screen
+        (tmp_path / "done").touch()
+        tmux.sees("ready")
+        tmux.enter("/doctor")
+        tmux.sees("PageDown reads on")
+        tmux.type("draft")
+        tmux.sees("❯ draft")
 
 
 def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path: Path):
@@ -170,25 +183,6 @@ def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path:
             tmux.resize(*size)
             for seen in ("dirge ", "/help lists commands", "❯ my draft", "ready"):
                 tmux.sees(seen)
-
-
-def test_the_pager_and_the_doctor_give_the_screen_back(tmux: Tmux, tmp_path: Path):
-    wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
-    program = editor(tmp_path, f'cat "$1"; echo :paged; {wait}')
-    with FakeService([Say(text="the **answer**")]) as service:
-        tmux.enter(dirge(service, PAGER=program))
-        tmux.sees("ready")
-        tmux.enter("go")
-        tmux.sees("the answer")
-        tmux.press("C-x", "[")
-        tmux.sees(":paged")
-        assert "answer" in tmux.screen and "ready" not in tmux.screen
-        (tmp_path / "done").touch()
-        tmux.sees("ready")
-        tmux.enter("/doctor")
-        tmux.sees("PageDown reads on")
-        tmux.type("draft")
-        tmux.sees("❯ draft")
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])

@@ -160,7 +160,8 @@ async def test_the_cursor_is_kept_in_view(room: Room):
     async with desk(room, size=(60, 14)) as d:
         d.ask(request(X))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("h", "down")
+        await d.pilot.press("h")
+        await d.pilot.press("down")
         await d.until(lambda: "▸ [✓] 2 of 3" in d.screen)
         await d.pilot.press("n")
         await d.until(lambda: "▸ [✓] 3 of 3" in d.screen)
