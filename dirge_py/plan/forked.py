@@ -108,13 +108,8 @@ class PhaseFork:
         if isinstance(outcome, NeedsMoreTurns):
             return _last_words(said, acts=True)  # It wanted to act although it could not.
         if isinstance(outcome, Done) and outcome.stopped_by:
-            raise PhaseEnded(
-                Failed(
-                    kind=outcome.stopped_by,
-                    message=f"{_NAMES[self._phase]} went round in circles and was stopped.",
-                    hint="`/plan resume` tries it again; another model may do better.",
-                )
-            )
+            words = "went round in circles and was stopped"
+            raise came_to_nothing(self._phase, words, kind=outcome.stopped_by)
         if not isinstance(outcome, Done):
             raise PhaseEnded(outcome)
         return _last_words(said)
@@ -176,9 +171,10 @@ _NAMES: dict[PhaseName, str] = {
 }
 
 
-def name_of(phase: PhaseName) -> str:
-    """The phase at the beginning of a sentence."""
-    return _NAMES[phase]
+def came_to_nothing(phase: PhaseName, words: str, *, kind: str = "plan") -> PhaseEnded:
+    """For a phase that left nothing to go on with; `words` follow its name."""
+    hint = "`/plan resume` tries it again; another model may do better."
+    return PhaseEnded(Failed(kind=kind, message=f"{_NAMES[phase]} {words}.", hint=hint))
 
 
 def in_a_line(phase: PhaseName, text: str) -> str:

@@ -24,7 +24,7 @@ from dirge_py.plan.allowance import Allowance
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Edited, Later, PlanAgain, PlanDesk
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.evidence import EvidenceLedger
-from dirge_py.plan.forked import PhaseEnded, PhaseFork, in_a_line, name_of
+from dirge_py.plan.forked import PhaseEnded, PhaseFork, came_to_nothing, in_a_line
 from dirge_py.plan.implementing import implement
 from dirge_py.plan.interruption import Interrupted, Interruption
 from dirge_py.plan.recording import Recording
@@ -46,7 +46,6 @@ _DOING: dict[PhaseName, str] = {
 
 
 _TIME = "time"
-_SELDOM = "`/plan resume` tries it again; another model may do better."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,13 +239,7 @@ class PlanRun:
             self._note(await self._interruption.wait(watch.compare()))
             self._tell(fork.ended(in_a_line(phase, text), text))
         if not text:
-            raise PhaseEnded(
-                Failed(
-                    kind="plan",
-                    message=f"{name_of(phase)} produced nothing.",
-                    hint=_SELDOM,
-                )
-            )
+            raise came_to_nothing(phase, "produced nothing")
         return text
 
     async def _decide(self) -> Outcome | None:

@@ -18,7 +18,7 @@ from dirge_py.plan.desk import PlanAgain, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import go_on, start
 from dirge_py.plan_events import PlanPhase
-from dirge_py.providers.scripted import Reply
+from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.questions import PermissionAnswer
 from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
 
@@ -47,13 +47,17 @@ class Stopped:
         self._closing: asyncio.Task[None] | None = None
 
     def _script(self, place: str) -> None:
-        room, hold = self._room, {"hold": self._stop}
-        room.model.will_say("Findings.", **(hold if place == "explore" else {}))
-        room.model.will_say(PLAN, **(hold if place == "plan" else {}))
-        room.model.will_say("Written.", **(hold if place == "implement" else {}))
-        room.model.will_say("I am at it.", **(hold if place == "review" else {}))
+        room = self._room
+
+        def at(name: str) -> Gate | None:
+            return self._stop if name == place else None
+
+        room.model.will_say("Findings.", hold=at("explore"))
+        room.model.will_say(PLAN, hold=at("plan"))
+        room.model.will_say("Written.", hold=at("implement"))
+        room.model.will_say("I am at it.", hold=at("review"))
         if place == "question":
-            room.desk = self
+            room.desk = self  # type: ignore[assignment]
         names = {"attach": "attach", "hash": "read_tree", "copy": "fork"}
         if place in names:
             self._stop_in(names[place], only_copies=place == "copy")
