@@ -4,7 +4,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -49,12 +49,21 @@ def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         none = NoSandbox("none is wanted here", "")
         monkeypatch.setattr(fork_sandbox, "find_sandbox", lambda room: none)
         return
-    find = find_sandbox if kind == "bubblewrap" else partial(find_sandbox, programs=())
-    found = find(SandboxRoom(roots=(), home="/"))
-    if isinstance(found, NoSandbox) or found.kind != kind:
+    if not _works(kind):
         lacking(f"a working sandbox made with {kind}")
+    monkeypatch.setattr(fork_sandbox, "find_sandbox", _FINDERS[kind])
+
+
+_FINDERS = {"bubblewrap": find_sandbox, "landlock": partial(find_sandbox, programs=())}
+
+
+@cache
+def _works(kind: str) -> bool:
+    found = _FINDERS[kind](SandboxRoom(roots=(), home="/"))
+    if isinstance(found, NoSandbox):
+        return False
     found.close()
-    monkeypatch.setattr(fork_sandbox, "find_sandbox", find)
+    return found.kind == kind
 
 
 def everything(folder: Path, *, undated: str = "") -> dict[str, tuple[object, ...]]:

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from dirge_py.conversation import Conversation
 from dirge_py.errors import ConfigError
 from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.parts import ChildSpec
+from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
 from dirge_py.questions import PermissionAnswer
+from dirge_py.wiring import fork_sandbox
 from tests.conversation.room import Room
 from tests.wiring.rooms import (
     LOOK,
@@ -45,6 +48,7 @@ def room(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Ro
     room = Room(tmp_path)
     write(room.project, {"a": "one\n", "sub/b": "two\n", ".gitignore": "node_modules\n*.log\n"})
     monkeypatch.chdir(room.project)
+    in_sandbox(monkeypatch, "")
     return room
 
 
@@ -177,6 +181,75 @@ async def test_an_untouched_copy_has_the_hash_of_the_project(room: Room, tempora
         assert len(copies(temporary)) == 1
         await fork.close()
         assert copies(temporary) == []
+
+
+@pytest.mark.security
+async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(room: Room) -> None:
+    """Else a review could change a file, see its tests pass, and change it back."""
+    committed(room.project)
+    write(room.project, {"node_modules/x": "1"})
+
+    async with room.open() as talk:
+        fork = await talk.fork(WORK)
+        project, before = await talk.read_tree(), await fork.read_tree()
+        await unjudged(fork, "cp -p a x; echo better > a; cp -p x a")
+        during, after = await fork.read_tree(), await fork.read_tree()
+        await unjudged(fork, "rm node_modules; mkdir node_modules")
+        replaced = [await fork.read_tree(), await fork.read_tree()]
+        await fork.close()
+
+    assert before == after == project
+    assert during.sha256 != project.sha256
+    assert all(tree.sha256 != project.sha256 for tree in replaced)
+
+
+@pytest.mark.security
+async def test_without_a_sandbox_no_mode_lets_it_change_the_project(room: Room) -> None:
+    project = room.project
+    write(project, {"node_modules/x": "1\n"})
+    denied = [
+        f"echo x > {project}/a",
+        f"rm -r {project}/sub",
+        f"cp a {project}/new",
+        f"tee {project}/a",
+    ]
+    denied += ["echo x > node_modules/x", "rm node_modules/x"]
+    allowed = ["echo x > a", "rm -r sub", f"cat {project}/a"]
+    room.model.will_call("write", path=str(project / "a"), content="x").will_say("ok")
+
+    async with room.open(allow=("edit:**", "execute:*")) as talk:
+        talk.set_mode("yolo")
+        before = everything(project)
+        fork = await talk.fork(WORK)
+        await fork.send("x")
+        results = await ran(room, fork, [*denied, *allowed])
+        await fork.close()
+
+    assert [result.is_error for result in results] == [True] * len(denied) + [False] * len(allowed)
+    assert all("the project itself" in text(result) for result in results[: len(denied)])
+    assert everything(project) == before
+
+
+@pytest.mark.security
+async def test_it_sees_no_other_repository_where_its_parent_sees_none(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox(monkeypatch, "bubblewrap")
+    committed(room.project)
+    other = room.project.parent / "other"
+    git(room.project.parent, "clone", "-q", "--bare", str(room.project), str(other))
+    (room.project / ".git/objects/info/alternates").write_text(f"{other}/objects\n")
+    seen: list[bool] = []
+
+    for mode in ("off", "preferred"):
+        room.configure(f'[sandbox]\nmode = "{mode}"\n')
+        async with room.open() as talk:
+            fork = await talk.fork(LOOK)
+            said = await unjudged(fork, f"ls -d {other}/objects/*")
+            seen.append(f"{other}/objects/pack" in said.split())
+            await fork.close()
+
+    assert seen == [True, False]
 
 
 async def test_builds_run_unasked_where_a_sandbox_works_without_git_too(
@@ -469,6 +542,28 @@ async def test_a_copy_that_is_cancelled_is_taken_back(room: Room, temporary: Pat
             await making
 
         assert copies(temporary) == []
+
+
+async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def find(_room: SandboxRoom) -> Sandbox:
+        looked.set()
+        go_on.wait(10)
+        return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)
+
+    async with room.open() as talk:
+        monkeypatch.setattr(fork_sandbox, "find_sandbox", find)
+        making = asyncio.ensure_future(talk.fork(LOOK))
+        await asyncio.to_thread(looked.wait, 10)
+        making.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+
+        assert closed.is_set()
 
 
 async def test_what_runs_in_the_background_ends_with_its_fork(

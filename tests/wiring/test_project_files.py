@@ -336,7 +336,7 @@ def test_a_name_of_two_lines_ignores_nothing_else(repository: Path) -> None:
     assert places is not None
     copy = repository.parent / "copy"
     copy.mkdir()
-    git_copy.make_git_folder(copy / ".git", places, ignored=["vendor\n*", "x"])
+    git_copy.make_git_folder(copy / ".git", places, ignored=["vendor\nnew", "x"])
     write(copy, "a", "sub/b", "new", "x")
 
     assert git(copy, "status", "--short") == "?? new\n"
