@@ -7,7 +7,9 @@ is not in the project: a check that passes because of it shows nothing.
 import asyncio
 import os
 import re
+import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 _CACHES = frozenset(
@@ -32,13 +34,16 @@ _BY_HAND = re.compile(
     re.VERBOSE,
 )
 
+_SHARED = frozenset(Path(os.path.realpath(p)) for p in (tempfile.gettempdir(), "/tmp", "/var/tmp"))
+"""Where copies lie, among the files of others."""
+
 
 class Strays:
     """Those in the copy around `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        inner = (folder, *folder.parents)
-        self._top = str(next((one for one in inner if os.path.lexists(one / ".git")), folder))
+        around = takewhile(lambda one: one not in _SHARED, (folder, *folder.parents))
+        self._top = str(next((one for one in around if os.path.lexists(one / ".git")), folder))
         self._before: dict[str, frozenset[str]] = {}
         self._made: set[str] = set()
 
