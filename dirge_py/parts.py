@@ -316,6 +316,7 @@ class Parts:
             on_run_end=None,
             for_fork=None,
             kept=Kept(),
+            late_notices=[],
             relay=Relay(),
             sinks=own.sinks,
             before_close=(),

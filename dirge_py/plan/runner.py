@@ -154,7 +154,7 @@ class PlanRun:
         conversation = self._conversation
         outcome: Outcome
         try:
-            conversation.kept.begin(" ".join(self._state.request.split())[:80])
+            conversation.kept.begin(self._state.request)
             message = await self._interruption.wait(conversation.attach(self._state.request))
             self._attached = message.content[1:]
             outcome = await self._phases()

@@ -86,7 +86,12 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> Loaded:
 
 def title_of(message: UserMessage) -> str:
     """A prompt on one line of at most 80 characters."""
-    line = " ".join(message.text.split())
+    return in_a_title(message.text)
+
+
+def in_a_title(text: str) -> str:
+    """The same for any text."""
+    line = " ".join(text.split())
     return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
 
 

@@ -25,7 +25,7 @@ from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, User
 from dirge_py.outcomes import AwaitingConfirmation, Outcome
 from dirge_py.plan_events import EvidenceTaken, PlanPhase
 from dirge_py.session.codec import encode_message, encode_usage
-from dirge_py.session.history import Loaded, replay, title_of
+from dirge_py.session.history import Loaded, in_a_title, replay
 from dirge_py.session.interruption import Interruption
 from dirge_py.session.journal import Clock, Journal
 from dirge_py.session.record import Record
@@ -172,7 +172,7 @@ class Recorder:
         """Record a message that no event announces."""
         encoded = encode_message(message)
         if not self._has_messages and isinstance(message, UserMessage):
-            self._save("title", {"title": title_of(message)})
+            self._save("title", {"title": self._as_title(message.text)})
         self._has_messages = True
         self._message_count += 1
         self.interruption = None
@@ -183,10 +183,17 @@ class Recorder:
         self._save("message", encoded, sync=True)
 
     def begin(self, title: str) -> None:
-        """Have the session on disk from now on, though nobody has said anything in it yet."""
+        """Have the session on disk from now on, though nobody has said anything in it yet.
+
+        `title` may be of any length.
+        """
         if not self._has_messages:
             self._has_messages = True
-            self._save("title", {"title": title}, sync=True)
+            self._save("title", {"title": self._as_title(title)}, sync=True)
+
+    def _as_title(self, text: str) -> str:
+        # Cut first, half of a secret would pass for none.
+        return in_a_title(self._redact(text) if self._redact is not None else text)
 
     def note_model(self, model: str, *, thinking: str = "off") -> None:
         """`model` is `alias/id`."""
