@@ -1,24 +1,19 @@
-"""Projects for forks to work in, and what shows that nothing in them changed."""
+"""Projects for forks to work in, and what shows that nothing in them changed.
+
+Without pytest, which a program that is watched would have to load.
+"""
 
 import os
 import stat
 import subprocess
 from collections.abc import Sequence
-from functools import cache, partial
 from pathlib import Path
-
-import pytest
 
 from dirge_py.conversation import Conversation
 from dirge_py.messages import ToolResultMessage
 from dirge_py.parts import ChildSpec
-from dirge_py.processes.sandbox.choose import find_sandbox
-from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
-from dirge_py.wiring import fork_sandbox
 from tests.conversation.room import Room
-from tests.files.requirement import lacking
 
-KINDS = ["bubblewrap", "landlock"]
 LOOK = ChildSpec(history="empty", room="read_only")
 WORK = ChildSpec(history="empty", room="copy")
 
@@ -41,29 +36,6 @@ def committed(folder: Path) -> None:
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "first")
-
-
-def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Have forks work in a sandbox of this kind; "" for none."""
-    if not kind:
-        none = NoSandbox("none is wanted here", "")
-        monkeypatch.setattr(fork_sandbox, "find_sandbox", lambda room: none)
-        return
-    if not _works(kind):
-        lacking(f"a working sandbox made with {kind}")
-    monkeypatch.setattr(fork_sandbox, "find_sandbox", _FINDERS[kind])
-
-
-_FINDERS = {"bubblewrap": find_sandbox, "landlock": partial(find_sandbox, programs=())}
-
-
-@cache
-def _works(kind: str) -> bool:
-    found = _FINDERS[kind](SandboxRoom(roots=(), home="/"))
-    if isinstance(found, NoSandbox):
-        return False
-    found.close()
-    return found.kind == kind
 
 
 def everything(folder: Path, *, undated: str = "") -> dict[str, tuple[object, ...]]:

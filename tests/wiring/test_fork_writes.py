@@ -11,22 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.parts import ChildSpec
 from tests.conversation.room import Room
 from tests.files.requirement import lacking
 from tests.wiring.hostile import hostile
 from tests.wiring.rooms import (
-    KINDS,
     LOOK,
     WORK,
     committed,
     everything,
-    in_sandbox,
     ran,
     text,
     unjudged,
     write,
 )
+from tests.wiring.sandboxes import KINDS, in_sandbox
 
 pytestmark = pytest.mark.security
 
@@ -55,27 +53,25 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("spec", [LOOK, WORK], ids=["look", "copy"])
 async def test_commands_that_nobody_judged_change_nothing(
-    room: Room, monkeypatch: pytest.MonkeyPatch, spec: ChildSpec, kind: str
+    room: Room, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     in_sandbox(monkeypatch, kind)
     committed(room.project)
     # Landlock knows no right to change modes and times, which is said.
     commands = hostile(room.project, with_marks=kind == "bubblewrap")
     commands += [f"echo x > {room.project}/{name}" for name in ("ignored", "node_modules/x", "n")]
+    script = "\n".join([*commands, "echo all tried", 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"'])
 
     async with room.open() as talk:
         before = everything(room.project)
-        fork = await talk.fork(spec)
-        said = await unjudged(fork, "\n".join([*commands, "echo all tried"]))
-        scratch = await unjudged(fork, 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"')
-        await fork.close()
-
-    assert everything(room.project) == before
-    refusals = len(re.findall("Read-only file system|Permission denied", said))
-    assert said.endswith("all tried\n") and refusals > len(commands) / 2
-    assert scratch == "x\n"
+        for spec in (LOOK, WORK):
+            fork = await talk.fork(spec)
+            said = await unjudged(fork, script)
+            await fork.close()
+            refusals = len(re.findall("Read-only file system|Permission denied", said))
+            assert said.endswith("all tried\nx\n") and refusals > len(commands) / 2
+            assert everything(room.project) == before
 
 
 async def test_without_a_sandbox_such_commands_are_not_run(
@@ -110,7 +106,9 @@ async def test_tests_and_a_compiled_program_run_in_a_copy(
     async with room.open() as talk:
         before = everything(room.project)
         fork = await talk.fork(WORK)
-        tests, built = await ran(room, fork, ["python3 -m pytest -q", "make -s test"])
+        tests, built = await ran(
+            room, fork, ["python3 -m pytest -q --disable-plugin-autoload", "make -s test"]
+        )
         assert (fork.cwd / "program").exists() and (fork.cwd / "made").exists()
         assert await fork.read_tree() == await talk.read_tree()
         await fork.close()
@@ -169,4 +167,4 @@ def test_the_kernel_sees_no_write_to_the_project(tmp_path: Path) -> None:
     assert [path for path in changed if path == project or path.startswith(f"{project}/")] == []
     # It does see what is written.
     assert any(copies.match(path) and path.endswith("/made") for path in changed)
-    assert ended.stdout.count("Read-only file system") > 20
+    assert ended.stdout.count("Read-only file system") > 10

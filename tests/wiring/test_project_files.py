@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -40,11 +41,20 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def repository(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def first_commit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The git folder of a repository with the files of `folder`."""
+    folder = tmp_path_factory.mktemp("first")
+    write(folder, "a", "sub/b")
     git(folder, "init", "-q", "-b", "main")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "first")
+    return folder / ".git"
+
+
+@pytest.fixture
+def repository(folder: Path, first_commit: Path) -> Path:
+    shutil.copytree(first_commit, folder / ".git")
     return folder
 
 

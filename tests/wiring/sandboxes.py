@@ -1,0 +1,34 @@
+"""Which sandbox the forks of a test work in."""
+
+from functools import cache, partial
+
+import pytest
+
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
+from dirge_py.wiring import fork_sandbox
+from tests.files.requirement import lacking
+
+KINDS = ["bubblewrap", "landlock"]
+
+_FINDERS = {"bubblewrap": find_sandbox, "landlock": partial(find_sandbox, programs=())}
+
+
+def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Have forks work in a sandbox of this kind; "" for none."""
+    if not kind:
+        none = NoSandbox("none is wanted here", "")
+        monkeypatch.setattr(fork_sandbox, "find_sandbox", lambda room: none)
+        return
+    if not _works(kind):
+        lacking(f"a working sandbox made with {kind}")
+    monkeypatch.setattr(fork_sandbox, "find_sandbox", _FINDERS[kind])
+
+
+@cache
+def _works(kind: str) -> bool:
+    found = _FINDERS[kind](SandboxRoom(roots=(), home="/"))
+    if isinstance(found, NoSandbox):
+        return False
+    found.close()
+    return found.kind == kind
