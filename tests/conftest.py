@@ -114,17 +114,12 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _once() -> Iterator[None]:
-    """What is the same for all conversations of a process, and half of what a short one costs.
-
-    These are the schemas of tools' arguments, and what the installed packages declare.
-    """
-    from dirge_py.tools import toolbox
+    """What the installed packages declare: the same for all conversations of a process."""
     from dirge_py.wiring import plugins
 
     find = plugins.find_installed
     found = functools.lru_cache(8)(lambda _path: find())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(toolbox, "parameters_of", functools.lru_cache(256)(toolbox.parameters_of))
         patch.setattr(plugins, "find_installed", lambda: found(tuple(sys.path)))
         yield
 

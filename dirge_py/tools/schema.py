@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -17,6 +18,7 @@ _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
 }
 
 
+@lru_cache(maxsize=256)
 def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
     """The JSON Schema of `args`: no titles, no nulls, keys in declaration order.
 
