@@ -188,7 +188,14 @@ def _started_proxy(hosts: HostList) -> HostProxy:
 
 
 def _path_of(descriptor: int | None) -> str:
-    return "" if descriptor is None else f"/proc/{os.getpid()}/fd/{descriptor}"
+    """What bash reads the filter from, as it stands behind `<`."""
+    if descriptor is None:
+        return ""
+    if os.stat("/proc/self/fd").st_uid == os.geteuid():
+        return f"/proc/{os.getpid()}/fd/{descriptor}"
+    # This process is closed to others, those that it starts among them (`privacy.py`).
+    content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in content) + "')"
 
 
 def _in_memory(program: bytes | None) -> int | None:

@@ -1,0 +1,46 @@
+"""A sandbox for a process that nobody may look into, as one without a sandbox of its own is."""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.files.requirement import as_nobody, lacking
+
+SCRIPT = """
+import asyncio, os, sys
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.privacy import close_to_others
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.choose import find_sandbox
+from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+
+assert close_to_others()
+found = find_sandbox(SandboxRoom(roots=(sys.argv[1],), home="/nonexistent"))
+assert isinstance(found, Sandbox), found
+runner = Runner(EnvironmentPolicy(), found.launcher)
+# A filter shows as mode 2 of what the kernel calls Seccomp.
+look = "grep ^Seccomp: /proc/self/status; touch /usr/hacked; echo made > made; cat made"
+finished = asyncio.run(runner.run(look, cwd=sys.argv[1], timeout_s=20))
+print(found.kind, finished.output.head.decode())
+found.close()
+"""
+
+
+def test_a_process_that_is_closed_to_others_has_a_sandbox_all_the_same() -> None:
+    nobody = as_nobody()
+    if subprocess.run([*nobody, "bwrap", "--ro-bind", "/", "/", "true"]).returncode:
+        lacking("a bubblewrap that other users may use")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        ran = subprocess.run(
+            [*nobody, sys.executable, "-c", SCRIPT, name],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.split()[:3] == ["bubblewrap", "Seccomp:", "2"]
+        assert "Read-only file system" in ran.stdout
+        assert (folder / "made").read_text() == "made\n"
