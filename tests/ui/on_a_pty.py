@@ -35,7 +35,7 @@ def is_alive(pid: int) -> bool:
 
 
 class Terminal:
-    """A terminal without a picture: bytes in, bytes out.
+    """A terminal without a picture: bytes in, bytes out. `before`: how it was without a program.
 
     What runs on it has loaded the program already, unless `is_fresh`: then it is a start as a
     person has it, three times as dear.
@@ -62,6 +62,7 @@ class Terminal:
             **more,
         }
         self.master, slave = pty.openpty()
+        self.before = termios.tcgetattr(self.master)
         if is_fresh:
             self.child = subprocess.Popen(
                 [sys.executable, *arguments],

@@ -61,7 +61,6 @@ def left_on(output: bytes) -> list[str]:
 )
 def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signals | str, code: int):
     terminal = Terminal(cwd=tmp_path, is_fresh=end == signal.SIGHUP)
-    before = termios.tcgetattr(terminal.master)
     terminal.read_until("ready")
     assert set(left_on(terminal.output)) >= {"alternate screen", "clicks", "hidden cursor"}
     terminal.press(begin)
@@ -72,7 +71,7 @@ def test_the_terminal_is_restored(tmp_path: Path, begin: str, end: signal.Signal
     terminal.read_until("\x1b[?1049l")
     terminal.child.wait(20)
 
-    assert termios.tcgetattr(terminal.master) == before
+    assert termios.tcgetattr(terminal.master) == terminal.before
     assert terminal.finish() == code
     assert left_on(terminal.output) == []
 
@@ -96,10 +95,9 @@ sys.exit(main.run([]))
 
 def test_a_crash_while_drawing_restores_it_too(tmp_path: Path):
     terminal = Terminal(("-c", CRASHING), cwd=tmp_path)
-    before = termios.tcgetattr(terminal.master)
     terminal.read_until("ZeroDivisionError: drawn")
     terminal.child.wait(20)
-    assert termios.tcgetattr(terminal.master) == before
+    assert termios.tcgetattr(terminal.master) == terminal.before
     assert terminal.finish() == 1
     assert left_on(terminal.output) == []
 
