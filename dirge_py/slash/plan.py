@@ -157,13 +157,14 @@ def _question(plan: "PlanDocument", grants: Sequence[str], *, is_edited: bool) -
 
 
 def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -> None:
+    waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
     if isinstance(front, TakesOutcome):
-        waits = isinstance(result.outcome, AwaitingConfirmation) and not result.outcome.call_ids
         front.take_outcome(result.outcome, result.plan if waits else result.report)
         return
     words, tone = _words(result.outcome)
     state = load_state(conversation.kept.get(NAME))
-    if state is not None and state.is_resumable and not isinstance(result.outcome, Done):
+    is_told = waits or isinstance(result.outcome, Done)
+    if state is not None and state.is_resumable and not is_told:
         words += " /plan resume goes on."
     front.show(words, tone=tone)
 
@@ -197,7 +198,8 @@ def _standing(conversation: "Conversation") -> str:
     stands = _STANDS[state.status]
     if state.status == "active" and conversation.occupant is None:
         stands = f"It was cut off in its {state.phase} phase."
-    lines = [f"Plan: {_short(state.request)}", f"{stands} {state.why}".strip()]
+    why = "" if state.status == "waiting" else state.why
+    lines = [f"Plan: {_short(state.request)}", f"{stands} {why}".strip()]
     if state.status == "active":
         lines.append(f"Phase: {state.phase}, cycle {state.step}, {state.cycles_left} left.")
     if conversation.occupant is None and state.is_resumable:

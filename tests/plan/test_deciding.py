@@ -211,6 +211,17 @@ async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Work
     assert "A plan waits to be accepted; this request takes its place." in screen.shown
 
 
+async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
+    room.will_look()
+    room.desk.answers = [Later()]
+    async with room.open() as talk:
+        await room.plan(talk)
+        screen = await typed("/plan status", talk)
+
+    assert screen.text.count("waits to be accepted") == 1
+    assert "/plan resume goes on with it" in screen.text
+
+
 def test_a_damaged_state_is_none_that_skips_the_question() -> None:
     stored = PlanState(request="x", is_accepted=True, has_begun=True, is_implemented=True).stored()
     state = load_state(stored)
