@@ -61,6 +61,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+        # What tests leave behind is much, and short-lived.
+        gc.set_threshold(5_000, 20, 50)
 
 
 # -- every test has a home of its own

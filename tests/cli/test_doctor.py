@@ -110,11 +110,10 @@ def test_a_state_folder_that_cannot_be_written_is_a_problem(
 def asked(cwd: Path, answer: str) -> bytes:
     """What it writes on a terminal that answers so, and leaves as it was."""
     terminal = Terminal(("-m", "dirge_py", "doctor"), cwd=cwd, **GOOD)
-    before = termios.tcgetattr(terminal.master)
     terminal.read_until("\x1b[c")
     terminal.press(answer)
     terminal.read_until("keymap")
-    assert termios.tcgetattr(terminal.master) == before
+    assert termios.tcgetattr(terminal.master) == terminal.before
     terminal.finish()
     return terminal.output
 
@@ -142,14 +141,13 @@ def test_a_signal_while_it_waits_leaves_the_terminal_as_it_was(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     terminal = Terminal(("-c", HANGING), cwd=tmp_path)
-    before = termios.tcgetattr(terminal.master)
     terminal.read_until("\x1b[c")
-    assert termios.tcgetattr(terminal.master) != before
+    assert termios.tcgetattr(terminal.master) != terminal.before
     # Before it has begun to wait, a signal would be noticed only at the end of the wait.
     until(lambda: is_asleep(terminal.child.pid))
     terminal.child.send_signal(number)
     terminal.child.wait(20)
-    assert termios.tcgetattr(terminal.master) == before
+    assert termios.tcgetattr(terminal.master) == terminal.before
     assert terminal.finish() == 128 + number
 
 
