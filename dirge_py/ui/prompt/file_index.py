@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -83,12 +84,18 @@ class FileIndex:
         watching = watchfiles.awatch(
             *folders, recursive=False, debounce=_SETTLES_MS, stop_event=stop, watch_filter=None
         )
-        self.is_watching = True
+        coming = asyncio.ensure_future(anext(watching, None))
+        # Its first step begins to watch. What changed before that, after the list, nobody tells.
+        await asyncio.sleep(0)
         try:
-            async for changes in watching:
+            yield [os.path.join(folder, "") for folder in folders]
+            self.is_watching = True
+            while (changes := await coming) is not None:
                 yield [path for _, path in changes]
+                coming = asyncio.ensure_future(anext(watching, None))
         finally:
             stop.set()
+            coming.cancel()
 
 
 def may_watch(root: Path, folders: int) -> bool:
