@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.errors import DirgeError
 from dirge_py.events import SystemNotice
@@ -375,9 +375,9 @@ class PlanRun:
             self._notes.append(touched.words)
             self._say([touched.words])
 
-    def _keep(self, **changes: object) -> None:
+    def _keep(self, **changes: Any) -> None:
         """Have the session know, whenever something changed."""
-        self._state = replace(self._state, **changes)  # type: ignore[arg-type]
+        self._state = replace(self._state, **changes)
         self._conversation.kept.put(NAME, self._state.stored())
 
     def _close(self) -> None:
