@@ -35,6 +35,24 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class NamedTool:
+    """The tool that the model must call."""
+
+    name: str
+
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseSchema:
+    """What the answer's text must be: JSON after this JSON Schema, held to it by the service."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmContext:
     """What one model call sees. Images are read from `asset_dir` at the provider boundary."""
@@ -47,13 +65,18 @@ class LlmContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How one model call is made. `model` is `alias/id`; an `api_key` beats the provider's own."""
+    """How one model call is made. `model` is `alias/id`; an `api_key` beats the provider's own.
+
+    `response_schema` is only for models whose service can hold an answer to one.
+    """
 
     model: str = ""
     api_key: str | None = None
     thinking_level: ThinkingLevel = "off"
     thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
     max_output_tokens: int | None = None
+    tool_choice: ToolChoice = "auto"
+    response_schema: ResponseSchema | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     request_timeout_s: float | None = None

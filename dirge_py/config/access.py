@@ -5,12 +5,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.config.base_url import base_url_problem, is_loopback
+from dirge_py.config.base_url import base_url_problem, is_loopback, ollama_url
 from dirge_py.config.entries import entry_of
-from dirge_py.config.schema import Config, ProviderEntry
-from dirge_py.config.services import SERVICE_OF
+from dirge_py.config.provider_table import ProviderEntry
+from dirge_py.config.schema import Config
+from dirge_py.config.services import OFFLINE, SERVICE_OF, Service
 from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.home_path import from_home
 from dirge_py.lib.lean_dataclass import dataclass
@@ -30,6 +32,10 @@ class Access:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     allow_insecure: bool = False
     max_output_tokens: int | None = None
+    chunk_s: float | None = None
+    keep_alive: str | None = None
+    cache_ttl: str | None = None
+    dialect: Mapping[str, Any] = field(default_factory=dict)
     script: str | None = None
 
 
@@ -60,8 +66,19 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Acc
         },
         allow_insecure=entry.allow_insecure,
         max_output_tokens=entry.max_output_tokens,
+        chunk_s=entry.chunk_s,
+        keep_alive=entry.keep_alive,
+        cache_ttl=entry.cache_ttl,
+        dialect=_dialect(entry),
         script=_beside_config(config, entry.script),
     )
+
+
+def _dialect(entry: ProviderEntry) -> Mapping[str, Any]:
+    """How the service departs from its wire format, as far as that is known or was written down."""
+    service = SERVICE_OF.get(entry.type)
+    known = service.dialect if service else {}
+    return {**known, "system_role": entry.system_role} if entry.system_role else known
 
 
 def has_access(config: Config, alias: str) -> bool:
@@ -70,6 +87,8 @@ def has_access(config: Config, alias: str) -> bool:
     What else is wrong with it is told when it is used: to pass over it would choose another service
     than the person set up.
     """
+    if alias not in config.providers and not _is_at_hand(config, SERVICE_OF[alias]):
+        return False
     try:
         provider_access(config, alias)
     except NoProvider:
@@ -79,6 +98,14 @@ def has_access(config: Config, alias: str) -> bool:
     return True
 
 
+def _is_at_hand(config: Config, service: Service) -> bool:
+    """Whether a service that nobody configured may be used: it was named, found, or has a key."""
+    named = bool(service.named_url(config.origin.environment)[0])
+    if service.local:
+        return named or service.type in config.origin.found
+    return not (named and service.only_at_home)
+
+
 def is_custom(config: Config, alias: str) -> bool:
     """Whether `alias` answers somewhere else than its type usually does, so with ids of its own."""
     entry = entry_of(config, alias)
@@ -86,7 +113,7 @@ def is_custom(config: Config, alias: str) -> bool:
     if service is None or entry.base_url is not None:
         return True
     chosen = config.origin.chosen.base_url
-    return bool(chosen or config.origin.environment.get(service.base_url_env))
+    return bool(chosen or service.named_url(config.origin.environment)[0])
 
 
 def key_place(config: Config, alias: str) -> str:
@@ -100,7 +127,9 @@ def key_place(config: Config, alias: str) -> str:
         return entry.api_key_file
     if entry.base_url is not None or entry.type not in SERVICE_OF:
         return f"`api_key_env` in [providers.{alias}]"
-    return SERVICE_OF[entry.type].key_env
+    key_env = SERVICE_OF[entry.type].key_env
+    is_set = (name for name in key_env if config.origin.environment.get(name))
+    return next(is_set, key_env[0] if key_env else f"`api_key_env` in [providers.{alias}]")
 
 
 def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool) -> str | None:
@@ -110,9 +139,13 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
         return _accepted(chosen, "--base-url", entry.allow_insecure)
     if entry.base_url is not None or entry.type not in SERVICE_OF:
         return entry.base_url
-    variable = SERVICE_OF[entry.type].base_url_env
-    named = config.origin.environment.get(variable)
-    return _accepted(named, variable, entry.allow_insecure) if named else None
+    service = SERVICE_OF[entry.type]
+    named, variable = service.named_url(config.origin.environment)
+    if not named:
+        return config.origin.found.get(entry.type, service.base_url)
+    if variable == "OLLAMA_HOST":
+        named = ollama_url(named)
+    return _accepted(named, variable, entry.allow_insecure)
 
 
 def _accepted(url: str, source: str, allow_insecure: bool) -> str:
@@ -139,7 +172,9 @@ def _key(config: Config, entry: ProviderEntry) -> str | None:
         )
     if entry.type not in SERVICE_OF or _leaves_home(entry.base_url):
         return None
-    return resolve_key(SERVICE_OF[entry.type].key_env, None, None, environment)
+    names = SERVICE_OF[entry.type].key_env
+    keys = (resolve_key(name, None, None, environment) for name in names)
+    return next((key for key in keys if key is not None), None)
 
 
 def _leaves_home(base_url: str | None) -> bool:
@@ -149,7 +184,7 @@ def _leaves_home(base_url: str | None) -> bool:
 
 def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
     """Local servers mostly want none; where a key was named it is meant."""
-    if entry.type == "scripted":
+    if entry.type in OFFLINE:
         return False
     if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True

@@ -31,3 +31,19 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def ollama_url(host: str) -> str:
+    """The address that `OLLAMA_HOST` means: a host, a host with its port, or a URL.
+
+    A server listens at `0.0.0.0`; asked is this machine.
+    """
+    scheme, slashes, rest = host.strip().rpartition("://")
+    place, slash, path = rest.partition("/")
+    name, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")
+    if not colon:
+        name, port = place, ""
+    name = "127.0.0.1" if name in {"", "0.0.0.0", "[::]"} else name
+    if not slashes:
+        port = port or "11434"
+    return f"{scheme or 'http'}://{name}{f':{port}' if port else ''}{slash}{path}".rstrip("/")

@@ -14,7 +14,7 @@ from dirge_py.config.lines import key_lines
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error
-from dirge_py.config.schema import Config, ProviderType
+from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.secrets.keys import write_key
@@ -23,7 +23,7 @@ from dirge_py.secrets.keys import write_key
 def save_provider(
     alias: str,
     *,
-    kind: ProviderType,
+    kind: str,
     model: str | None = None,
     base_url: str | None = None,
     api_key_env: str | None = None,

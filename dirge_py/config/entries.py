@@ -1,6 +1,7 @@
 """The providers there are: those of the file, and the built-in ones that need no entry."""
 
-from dirge_py.config.schema import Config, ProviderEntry
+from dirge_py.config.provider_table import ProviderEntry
+from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.errors import ConfigError
 

@@ -5,8 +5,9 @@ import difflib
 from dirge_py.config.access import has_access, is_custom
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.model_spec import ModelSpec, parse_model
-from dirge_py.config.schema import Config, ProviderEntry
-from dirge_py.config.services import SERVICE_OF, SERVICES
+from dirge_py.config.provider_table import ProviderEntry
+from dirge_py.config.schema import Config
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES
 from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
@@ -109,7 +110,7 @@ def _default_alias(config: Config) -> tuple[str, str]:
     if not usable:
         raise NoProvider(
             "There is no model to talk to: no provider is configured, and none of "
-            f"{', '.join(service.key_env for service in SERVICES)} is set.",
+            f"{', '.join(service.key_env[0] for service in SERVICES if service.key_env)} is set.",
             hint="Set one of them, or run `dirge config init`. `dirge demo` needs neither.",
         )
     return usable[0], _reason(config, usable[0])
@@ -119,8 +120,9 @@ def _reason(config: Config, alias: str) -> str:
     if alias in config.providers:
         return f"{alias}: the first provider that has its key"
     service = SERVICE_OF[alias]
-    has_key = bool(config.origin.environment.get(service.key_env))
-    return f"{alias}: {service.key_env if has_key else service.base_url_env} is set"
+    environment = config.origin.environment
+    key = next((name for name in service.key_env if environment.get(name)), None)
+    return f"{alias}: {key or service.named_url(environment)[1]} is set"
 
 
 def _nameable(config: Config) -> list[str]:
@@ -169,10 +171,11 @@ def _unknown(config: Config, alias: str) -> ConfigError:
 def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     if entry.model or entry.models:
         return entry.model or entry.models[0]
-    if entry.type == "scripted":
+    if entry.type in OFFLINE:
         return "script"
-    if entry.base_url is None:
-        return SERVICE_OF[entry.type].default_model
+    default = SERVICE_OF[entry.type].default_model if entry.type in SERVICE_OF else None
+    if entry.base_url is None and default:
+        return default
     raise ConfigError(
         f"Provider `{alias}` names no model.",
         hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",

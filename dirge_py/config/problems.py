@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from dirge_py.config.known_keys import nearest_key, table_name
 from dirge_py.config.lines import Path, dotted, line_of
 from dirge_py.config.plan_table import own_path
+from dirge_py.config.services import PROVIDER_TYPES
 from dirge_py.errors import ConfigError
 
 _MOST_SHOWN = 10
@@ -90,5 +91,5 @@ def _unknown_key(path: Path) -> tuple[str, str]:
 
 def _accepted(entry: Any, path: Path) -> str:
     if path[-1] == "type":
-        return 'It is "openai", "anthropic" or "scripted".'
+        return f"There are: {', '.join(PROVIDER_TYPES)}."
     return f"Add `{path[-1]} = …`."

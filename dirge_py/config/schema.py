@@ -13,91 +13,16 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from dirge_py.claims import Operation
-from dirge_py.config.base_url import base_url_problem
 from dirge_py.config.loop_tables import Context, Guardrail, Limits, Loop, Reminder
 from dirge_py.config.plan_table import Plan, with_own_names
+from dirge_py.config.provider_table import ModelEntry, ProviderEntry, Roles
 from dirge_py.config.sources import Origin
 from dirge_py.config.table import Positive, PositiveNumber, Table
-from dirge_py.streams import ThinkingLevel
-
-ProviderType = Literal["openai", "anthropic", "scripted"]
-
-VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
-
-
-class ProviderEntry(Table):
-    """One service under the name (alias) that models are chosen by."""
-
-    type: ProviderType = Field(description="The wire format the service speaks.")
-    allow_insecure: bool = Field(default=False, description="Allow http to another machine.")
-    base_url: str | None = Field(
-        default=None,
-        description="Where it answers; openai with its version (`…/v1`), anthropic the host only. "
-        "http only to this machine, or with `allow_insecure`.",
-    )
-    model: str | None = Field(
-        default=None, description="The model used when only the alias is named."
-    )
-    models: list[str] = Field(default_factory=list, description="Further models to offer.")
-    api_key_env: str | None = Field(
-        default=None, description="The environment variable with the key."
-    )
-    api_key: str | None = Field(
-        default=None, pattern=f"^{VARIABLE}$", description='The same, written as "${VARIABLE}".'
-    )
-    api_key_file: str | None = Field(
-        default=None,
-        description="A file that holds the key and nothing else, readable by you alone.",
-    )
-    headers: dict[str, str] = Field(
-        default_factory=dict, description='Sent with every request; "${VARIABLE}" is filled in.'
-    )
-    max_output_tokens: Positive | None = Field(
-        default=None, description="The longest answer to ask for."
-    )
-    thinking: ThinkingLevel | None = Field(default=None, description="How much its models think.")
-    script: str | None = Field(
-        default=None, description="The script of a scripted provider: TOML or JSON."
-    )
-
-    @field_validator("base_url")
-    @classmethod
-    def _keys_travel_safely(cls, url: str | None, others: ValidationInfo) -> str | None:
-        problem = base_url_problem(url, others.data.get("allow_insecure", False)) if url else None
-        if problem:
-            raise ValueError(problem)
-        return url
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> "ProviderEntry":
-        keys = [self.api_key_env, self.api_key, self.api_key_file]
-        if sum(key is not None for key in keys) > 1:
-            raise ValueError("give one of `api_key_env`, `api_key` and `api_key_file`")
-        if (self.type == "scripted") != (self.script is not None):
-            raise ValueError('`script` belongs to `type = "scripted"`, which needs one')
-        return self
-
-
-class Roles(Table):
-    """Which model does what: an alias, or `alias/model`, each with `:level` if wanted."""
-
-    main: str | None = Field(default=None, description="Does the work.")
-    subagent: str | None = Field(default=None, description="Does work that was handed on.")
-    summarize: str | None = Field(default=None, description="Shortens what is old.")
-    explore: str | None = Field(default=None, description="Explores the project for a plan.")
-    plan: str | None = Field(default=None, description="Writes plans.")
-    review: str | None = Field(default=None, description="Reads changes before they count as done.")
-    escalate: str | None = Field(
-        default=None, description="Takes over when the main model is stuck."
-    )
-    critic: str | None = Field(default=None, description="Checks answers.")
-    approve: str | None = Field(default=None, description="Judges calls before a person is asked.")
 
 
 class Tools(Table):
@@ -193,6 +118,7 @@ class Web(Table):
 class Timeouts(Table):
     """How long to wait, in seconds."""
 
+    connect_s: PositiveNumber = Field(default=30.0, description="For a connection.")
     establish_s: PositiveNumber = Field(
         default=300.0, description="For the first byte of an answer."
     )
@@ -313,6 +239,10 @@ class Config(Table):
     provider: str | None = Field(default=None, description="The alias used when none is named.")
     providers: dict[str, ProviderEntry] = Field(
         default_factory=dict, description="Services by alias."
+    )
+    models: dict[str, ModelEntry] = Field(
+        default_factory=dict,
+        description="What you know better of single models, by id or alias/id.",
     )
     roles: Roles = _EMPTY
     tools: Tools = _EMPTY

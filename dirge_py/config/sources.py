@@ -47,9 +47,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What stood behind a Config. `path` is None when there was no file."""
+    """What stood behind a Config. `path` is None when there was no file.
+
+    `found` are the local services that answered when nothing was configured: type → address.
+    """
 
     path: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     chosen: Chosen = Chosen()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    found: Mapping[str, str] = field(default_factory=dict)

@@ -9,9 +9,10 @@ from dirge_py.errors import DirgeError, ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, CustomMessage
 from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
+from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.endpoint import Endpoint, endpoint
-from dirge_py.providers.exchange import Request, streamed
+from dirge_py.providers.exchange import Framing, Request, streamed
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.translator import Translator
 from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
@@ -27,6 +28,11 @@ class Call:
     base_url: str
     model: str
     memory: Memory
+
+    @property
+    def card(self) -> ModelCard:
+        """What is known of the model."""
+        return self.settings.card(self.model)
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -47,11 +53,16 @@ class Call:
 class Wire:
     """What is particular to one service: its addresses, headers, requests and answers.
 
-    `headers` gets the key, or None where a service of one's own needs none.
+    `path` is what follows the base URL. `headers` gets the key, or None where a service of one's
+    own needs none. `history` names the list of the body that holds the messages: what was written
+    of them for the last request is not written again. `framing`: server-sent events, or a JSON
+    object a line.
     """
 
     default_base_url: str
-    path: str
+    path: Callable[[Call], str]
+    history: str = "messages"
+    framing: Framing = "events"
     key_env: tuple[str, ...]
     headers: Callable[[str | None], Mapping[str, str]]
     body: Callable[[Call], Mapping[str, Any]]
@@ -101,16 +112,16 @@ def _request(wire: Wire, call: Call) -> Request:
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
     key = (options.api_key or settings.api_key or "").strip() or None
-    at = endpoint(
-        settings, url=call.base_url + wire.path, model=call.model, key=key, key_env=wire.key_env
-    )
+    url = call.base_url + wire.path(call)
+    at = endpoint(settings, url=url, model=call.model, key=key, key_env=wire.key_env)
     if key is None and call.base_url == wire.default_base_url:
         raise _no_key(at)
     call.memory.begin_request()
     return Request(
         endpoint=at,
         headers=_headers(wire.headers(key), settings.headers, options.headers),
-        body=_written(wire.body(call), call.memory),
+        body=_written(wire.body(call), wire.history, call.memory),
+        framing=wire.framing,
         timeouts=settings.timeouts,
         total_s=options.request_timeout_s,
     )
@@ -138,11 +149,11 @@ def _headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
     return headers
 
 
-def _written(body: Mapping[str, Any], memory: Memory) -> bytes:
+def _written(body: Mapping[str, Any], history: str, memory: Memory) -> bytes:
     """The request's JSON. Messages that come again, the same objects, are not written again."""
-    messages = "[" + ",".join(memory.of(each, _json) for each in body["messages"]) + "]"
+    messages = "[" + ",".join(memory.of(each, _json) for each in body[history]) + "]"
     members = (
-        f"{_json(name)}:{messages if name == 'messages' else _json(value)}"
+        f"{_json(name)}:{messages if name == history else _json(value)}"
         for name, value in body.items()
     )
     # Half of a surrogate pair, from a file with odd bytes, is no UTF-8: it becomes a question mark.

@@ -9,7 +9,6 @@ from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import Provider, ProviderSettings
-from dirge_py.providers.catalog import lookup
 from dirge_py.providers.client import HttpClient
 from dirge_py.streams import StreamFn
 
@@ -31,7 +30,7 @@ def _body(call: Call) -> Mapping[str, Any]:
         replace(call.context, messages=messages),
         call.options,
         model=call.model,
-        card=lookup("anthropic", call.model),
+        card=call.card,
         max_output_tokens=call.max_output_tokens,
     )
     if _compacts(call.settings.headers, call.options.headers):
@@ -65,7 +64,7 @@ def _answer(call: Call) -> MessagesAnswer:
 
 _WIRE = Wire(
     default_base_url=BASE_URL,
-    path="/v1/messages",
+    path=lambda call: "/v1/messages",
     key_env=KEY_ENV,
     headers=_headers,
     body=_body,

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.catalog import ModelCard, lookup
+from dirge_py.providers.dialect import Dialect
 from dirge_py.streams import StreamFn
 
 if TYPE_CHECKING:
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 
 Redact: TypeAlias = Callable[[str], str]
 """Text with every secret in it replaced; applied to whatever a service says before it is shown."""
+
+
+CardOf: TypeAlias = Callable[[str], ModelCard]
+"""What is known of a model, by its id."""
 
 
 def _unchanged(text: str) -> str:
@@ -46,8 +52,10 @@ class Timeouts:
 class ProviderSettings:
     """One `[providers.<alias>]` entry, resolved. The key is in no repr.
 
-    `key_place` says where the key came from, for people: a variable's name, or a file. `script` is
-    the file of a scripted provider; `redact` is asked besides the key itself.
+    `key_place` says where the key came from, for people: a variable's name, or a file. `card_of`
+    tells of a model by its id; None: the catalogue does, for this type. `keep_alive` is for
+    Ollama, `cache_ttl` for Anthropic. `script` is the file of a scripted provider, or the recording
+    of a replayed one; `redact` is asked besides the key itself.
     """
 
     alias: str
@@ -59,8 +67,16 @@ class ProviderSettings:
     allow_insecure: bool = False
     max_output_tokens: int | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
+    dialect: Dialect = field(default_factory=Dialect)
+    card_of: CardOf | None = None
+    keep_alive: str | None = None
+    cache_ttl: str | None = None
     script: str | None = None
     redact: Redact = field(default=_unchanged, repr=False)
+
+    def card(self, model: str) -> ModelCard:
+        """What is known of the model with this id."""
+        return self.card_of(model) if self.card_of is not None else lookup(self.type, model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ class ModelCard:
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
     `adaptive_thinking` models choose their own budget and accept no other. `effort_with_tools` is
-    False for models whose Chat Completions refuse tools while thinking.
+    False for models whose Chat Completions refuse tools while thinking. `structured`: the service
+    holds its answers to a JSON Schema when asked, also while tools are offered.
     """
 
     window_tokens: int = UNKNOWN_WINDOW_TOKENS
@@ -32,6 +33,7 @@ class ModelCard:
     images: bool = False
     adaptive_thinking: bool = False
     effort_with_tools: bool = True
+    structured: bool = False
 
 
 def lookup(provider_type: str, model_id: str) -> ModelCard:

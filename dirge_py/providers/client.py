@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dirge_py.providers.transport import Answer, Transport
+    from dirge_py.providers.transport import Answer, Fetched, Transport
 
 
 # Most lingering streams end within a millisecond; cancelling one in the middle of giving back its
@@ -35,6 +35,28 @@ class HttpClient:
         """
         transport = self._opened()
         return await transport.post(url, headers=headers, body=body, connect_s=connect_s)
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        timeout_s: float,
+        max_bytes: int = 32 * 1024 * 1024,
+    ) -> "Fetched":
+        """One whole exchange, for answers that are no stream.
+
+        Raises:
+            TransportFailed: nothing came, or not all of it, or it is longer than `max_bytes`.
+            TimeoutError: it took longer than `timeout_s`.
+        """
+        transport = self._opened()
+        async with asyncio.timeout(timeout_s):
+            return await transport.fetch(
+                method, url, headers=headers, body=body, max_bytes=max_bytes
+            )
 
     async def warm_up(self) -> None:
         """Load the HTTP library beside the event loop, for whoever can foresee a request."""

@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import field
+from typing import Literal
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProviderError
@@ -19,10 +20,14 @@ from dirge_py.providers import failures
 from dirge_py.providers.base import Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.endpoint import Endpoint
+from dirge_py.providers.lines import LineDecoder
 from dirge_py.providers.patience import Patience
 from dirge_py.providers.sse import EventTooLong, ServerEvent, SseDecoder
 from dirge_py.providers.translator import ServiceError, Translator
 from dirge_py.streams import StreamError, StreamEvent
+
+Framing = Literal["events", "lines"]
+"""Server-sent events, or one JSON object a line."""
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 _MAX_ERROR_BODY_BYTES = 64 * 1024
@@ -32,6 +37,11 @@ _BATCH_SIZE = 32
 # A service that said everything but does not hang up is not waited for.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
+_NO_STREAM: Mapping[Framing, frozenset[bytes]] = {
+    "events": frozenset({b"{", b"[", b"<"}),
+    "lines": frozenset({b"[", b"<"}),
+}
+"""What no stream begins with, whatever its content type says; web pages and whole answers do."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 # What `json.loads` does, without its look at blanks around: a third of the cost of a small event.
 _read_json = json.JSONDecoder().raw_decode
@@ -45,6 +55,7 @@ class Request:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     timeouts: Timeouts
+    framing: Framing = "events"
     total_s: float | None = None
 
 
@@ -106,6 +117,7 @@ class _Exchange:
         self._patience = Patience(self._give_up, request.total_s)
         self._is_established = False
         self._is_closed = False
+        self._no_stream = _NO_STREAM[request.framing]
 
     @property
     def is_over(self) -> bool:
@@ -164,15 +176,14 @@ class _Exchange:
             if head.strip(_BLANK):
                 break
         self._is_established = bool(head)
-        # No event stream begins with these, whatever its content type says; JSON and HTML do.
-        if head.lstrip(_BLANK)[:1] in {b"{", b"[", b"<"}:
+        if head.lstrip(_BLANK)[:1] in self._no_stream:
             return self._whole(await _joined(chunks, MAX_BODY_BYTES, head))
         return await self._read_events(chunks, head)
 
     async def _read_events(
         self, chunks: AsyncIterator[bytes], head: bytes
     ) -> Sequence[StreamEvent]:
-        decoder = SseDecoder()
+        decoder = SseDecoder() if self._request.framing == "events" else LineDecoder()
         await self._translated(decoder.feed(head))
         async for chunk in chunks:
             # After the last event only the body's end follows; reading it frees the connection.

@@ -6,7 +6,6 @@ from typing import Any
 
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings
-from dirge_py.providers.catalog import lookup
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.openai_answer import ChatAnswer
 from dirge_py.providers.openai_request import chat_request, is_openai
@@ -25,7 +24,7 @@ def _body(call: Call) -> Mapping[str, Any]:
         call.context,
         call.options,
         model=call.model,
-        card=lookup("openai", call.model),
+        card=call.card,
         official=is_openai(call.base_url),
         max_output_tokens=call.max_output_tokens,
         memory=call.memory,
@@ -38,7 +37,7 @@ def _answer(call: Call) -> ChatAnswer:
 
 _WIRE = Wire(
     default_base_url=BASE_URL,
-    path="/chat/completions",
+    path=lambda call: "/chat/completions",
     key_env=KEY_ENV,
     headers=_headers,
     body=_body,

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.base import is_loopback
 from dirge_py.providers.lean_httpx import httpx
 
@@ -57,6 +58,15 @@ class Answer:
         await self._response.aclose()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 class Transport:
     """Connections, kept and shared, by the way they go.
 
@@ -87,6 +97,39 @@ class Transport:
             return Answer(await client.send(request, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
             raise failure(error) from error
+
+    async def fetch(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        max_bytes: int,
+    ) -> "Fetched":
+        """The whole answer to one request; the caller has the clock.
+
+        Raises:
+            TransportFailed: there is no connection, it broke, or the answer is too long.
+        """
+        try:
+            client = self._client(url)
+            request = client.build_request(
+                method, url, headers=dict(headers), content=body, timeout=None
+            )
+            answer = Answer(await client.send(request, stream=True))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
+            raise failure(error) from error
+        try:
+            parts, size = [], 0
+            async for chunk in answer.chunks():
+                parts.append(chunk)
+                size += len(chunk)
+                if size > max_bytes:
+                    raise TransportFailed("unusable", f"longer than {max_bytes} bytes")
+        finally:
+            await answer.aclose()
+        return Fetched(status=answer.status, headers=answer.headers, body=b"".join(parts))
 
     async def aclose(self) -> None:
         """Cut every connection."""

@@ -1,6 +1,7 @@
 """Models by name: which provider serves one, what it costs, and a stream function that routes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import replace
 from typing import cast, get_args
 
 from dirge_py.abort import AbortSignal
@@ -8,12 +9,14 @@ from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
 from dirge_py.config.models import main_model, offered_models, resolve_model
 from dirge_py.config.schema import Config
+from dirge_py.config.services import wire_of
 from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.registry import provider
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
@@ -83,7 +86,8 @@ class ModelDirectory:
     def card(self, model: str) -> ModelCard:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)
-        return lookup(entry.type if entry else alias, model_id)
+        card = lookup(entry.type if entry else alias, model_id)
+        return _as_known(card, self._config, alias, model_id)
 
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -106,7 +110,8 @@ class ModelDirectory:
     def _stream_of(self, alias: str) -> StreamFn:
         if alias not in self._streams:
             settings = self.settings(alias)
-            self._streams[alias] = provider(settings.type).make(settings, self._client)
+            made = provider(wire_of(settings.type)).make(settings, self._client)
+            self._streams[alias] = made
         return self._streams[alias]
 
     def settings(self, alias: str) -> ProviderSettings:
@@ -117,7 +122,7 @@ class ModelDirectory:
         return ProviderSettings(
             alias=alias,
             type=access.type,
-            base_url=access.base_url or provider(access.type).default_base_url,
+            base_url=access.base_url or provider(wire_of(access.type)).default_base_url,
             api_key=access.api_key,
             key_place=key_place(self._config, alias),
             headers=access.headers,
@@ -125,9 +130,14 @@ class ModelDirectory:
             max_output_tokens=access.max_output_tokens,
             timeouts=Timeouts(
                 establish_s=timeouts.establish_s,
-                chunk_s=timeouts.chunk_s,
+                chunk_s=access.chunk_s or timeouts.chunk_s,
                 tool_call_gap_s=timeouts.tool_call_gap_s,
+                connect_s=min(timeouts.connect_s, timeouts.establish_s),
             ),
+            dialect=Dialect(**access.dialect),
+            card_of=lambda model_id: self.card(f"{alias}/{model_id}"),
+            keep_alive=access.keep_alive,
+            cache_ttl=access.cache_ttl,
             script=access.script,
             redact=self._redactor.redact,
         )
@@ -137,6 +147,15 @@ class ModelDirectory:
         if card.price_in is None or card.price_out is None:
             return ""
         return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
+
+
+def _as_known(card: ModelCard, config: Config, alias: str, model_id: str) -> ModelCard:
+    """The card with what the person's settings say of the model."""
+    for name in (model_id, f"{alias}/{model_id}"):
+        entry = config.models.get(name)
+        if entry is not None:
+            card = replace(card, **entry.model_dump(exclude_none=True))
+    return card
 
 
 def _level(word: str) -> ThinkingLevel | None:

@@ -82,7 +82,7 @@ def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
 
 def key_variables(config: Config) -> list[str]:
     """The environment variables that may hold a key: they never reach a command."""
-    usual = [service.key_env for service in SERVICES]
+    usual = [name for service in SERVICES for name in service.key_env]
     named = [entry.api_key_env for entry in config.providers.values() if entry.api_key_env]
     written = [
         entry.api_key.removeprefix("${").removesuffix("}")

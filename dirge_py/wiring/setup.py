@@ -3,11 +3,10 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.edit import save_provider
-from dirge_py.config.services import SERVICES
+from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
 from dirge_py.errors import ConfigError
 from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings, Timeouts, check_base_url
@@ -30,14 +29,15 @@ class ProviderSetup:
         offers = [
             Offer(
                 type=service.type,
-                label=_LABELS.get(service.type, service.type),
-                base_url=provider(service.type).default_base_url,
-                key_env=(service.key_env,),
-                model=service.default_model,
+                label=service.label,
+                base_url=_usual_url(service.type),
+                key_env=service.key_env,
+                needs_key=not service.local,
+                model=service.default_model or "",
             )
             for service in SERVICES
         ]
-        return sorted(offers, key=lambda offer: not os.environ.get(offer.key_env[0]))
+        return sorted(offers, key=lambda offer: not any(map(os.environ.get, offer.key_env)))
 
     async def try_out(self, draft: Draft) -> str:
         """Make one small request; returns what to tell the person.
@@ -48,7 +48,7 @@ class ProviderSetup:
         """
         client = HttpClient()
         try:
-            stream_fn = provider(draft.type).make(_settings(draft), client)
+            stream_fn = provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
             options = StreamOptions(model=f"{draft.type}/{draft.model}", max_output_tokens=64)
             async for event in stream_fn(context, options, AbortSignal()):
@@ -62,10 +62,10 @@ class ProviderSetup:
 
     def save(self, draft: Draft) -> str:
         """Store it as the default provider; returns where. Raises ConfigError, FileError."""
-        usual = provider(draft.type).default_base_url
+        usual = _usual_url(draft.type)
         written = save_provider(
             draft.type,
-            kind=cast(Literal["openai", "anthropic"], draft.type),
+            kind=draft.type,
             model=draft.model,
             base_url=draft.base_url if draft.base_url != usual else None,
             api_key_env=draft.key_env or None,
@@ -75,10 +75,8 @@ class ProviderSetup:
         return str(written)
 
 
-_LABELS = {
-    "openai": "OpenAI, or a service that speaks Chat Completions",
-    "anthropic": "Anthropic",
-}
+def _usual_url(provider_type: str) -> str:
+    return SERVICE_OF[provider_type].base_url or provider(wire_of(provider_type)).default_base_url
 
 
 def _settings(draft: Draft) -> ProviderSettings:
@@ -90,7 +88,7 @@ def _settings(draft: Draft) -> ProviderSettings:
     return ProviderSettings(
         alias=draft.type,
         type=draft.type,
-        base_url=draft.base_url or provider(draft.type).default_base_url,
+        base_url=draft.base_url or _usual_url(draft.type),
         api_key=key or None,
         timeouts=_PATIENCE,
     )

@@ -21,6 +21,8 @@ from dirge_py.streams import (
 from tests.providers.server import FakeService
 
 KEY = "sk-very-secret-key"
+KINDS = ("openai", "anthropic")
+"""The provider types that every fault is tried with."""
 READ = ToolSpec(name="read", description="Read.", parameters={"type": "object", "properties": {}})
 
 
@@ -34,7 +36,7 @@ class Client:
 
     @property
     def url(self) -> str:
-        return self.service.openai_url if self.kind == "openai" else self.service.anthropic_url
+        return self.service.url(self.kind)
 
     def stream(self, *, signal: AbortSignal | None = None, **changes: Any) -> Any:
         messages: tuple[Message, ...] = changes.pop("messages", (user_text("hello"),))

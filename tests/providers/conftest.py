@@ -4,7 +4,7 @@ from contextlib import ExitStack
 import pytest
 
 from dirge_py.providers.client import HttpClient
-from tests.providers.asking import Client
+from tests.providers.asking import KINDS, Client
 from tests.providers.server import Answering, FakeService
 
 
@@ -35,7 +35,7 @@ def anthropic(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[.
     return lambda *replies: Client(http, "anthropic", serve(*replies))
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=KINDS)
 def either(
     request: pytest.FixtureRequest, http: HttpClient, serve: Callable[..., FakeService]
 ) -> Callable[..., Client]:

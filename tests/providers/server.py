@@ -18,33 +18,10 @@ import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Break = Literal["reset", "close", "stall"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Say:
-    """A good answer, streamed. `usage` is (input, output, cache read, cache write).
-
-    `chunk_bytes` cuts the stream there, regardless of lines and characters; `cut_seed` cuts it at
-    random places; else every event is sent by itself. `after_bytes` of the body `then` happens.
-    `gap_s` passes between pieces.
-    """
-
-    text: str = ""
-    thinking: str = ""
-    signature: str = "sig"
-    calls: Sequence[tuple[str, Any]] = ()
-    stop: str = ""
-    usage: tuple[int, int, int, int] = (10, 5, 0, 0)
-    delta_chars: int = 0
-    chunk_bytes: int = 0
-    cut_seed: int | None = None
-    gap_s: float = 0.0
-    after_bytes: int | None = None
-    then: Break = "close"
-    line_end: str = "\n"
+from tests.providers.wires import BASE_PATHS, wire_at
+from tests.providers.wires.say import Break, Say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +78,17 @@ class FakeService:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self.port = 0
 
+    def url(self, kind: str) -> str:
+        """What the settings of a provider of that type call the base URL."""
+        return f"http://127.0.0.1:{self.port}{BASE_PATHS[kind]}"
+
     @property
     def openai_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return self.url("openai")
 
     @property
     def anthropic_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.url("anthropic")
 
     def __enter__(self) -> "FakeService":
         self._thread.start()
@@ -245,7 +226,7 @@ def _write_head(writer: asyncio.StreamWriter, raw: Raw) -> None:
 
 
 def _as_raw(say: Say, request: Seen) -> Raw:
-    events = anthropic_events(say) if "messages" in request.path else openai_events(say)
+    events = wire_at(request.path).events(say)
     encoded = [event.replace("\n", say.line_end).encode() for event in events]
     stream = b"".join(encoded)
     then = None
@@ -269,116 +250,6 @@ def cut(stream: bytes, chance: random.Random, most: int = 40) -> Iterator[bytes]
         length = chance.randint(1, most)
         yield stream[at : at + length]
         at += length
-
-
-def openai_events(say: Say) -> list[str]:
-    """The answer as Chat Completions streams it."""
-
-    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        return _data({**_CHUNK, "choices": [choice], "usage": None})
-
-    events = [chunk({"role": "assistant", "content": "", "refusal": None})]
-    events += [chunk({"reasoning_content": p}) for p in _split(say.thinking, say.delta_chars)]
-    events += [chunk({"content": piece}) for piece in _split(say.text, say.delta_chars)]
-    for index, (name, arguments) in enumerate(say.calls):
-        function = {"name": name, "arguments": ""}
-        call = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
-        events.append(chunk({"tool_calls": [call]}))
-        for piece in _split(_json(arguments), say.delta_chars):
-            part = {"index": index, "function": {"arguments": piece}}
-            events.append(chunk({"tool_calls": [part]}))
-    events.append(chunk({}, say.stop or ("tool_calls" if say.calls else "stop")))
-    used_in, out, read, _ = say.usage
-    usage = {
-        "prompt_tokens": used_in,
-        "completion_tokens": out,
-        "total_tokens": used_in + out,
-        "prompt_tokens_details": {"cached_tokens": read},
-    }
-    events.append(_data({**_CHUNK, "choices": [], "usage": usage}))
-    return [*events, "data: [DONE]\n\n"]
-
-
-def anthropic_events(say: Say) -> list[str]:
-    """The answer as Messages streams it."""
-    used_in, out, read, write = say.usage
-    usage = {
-        "input_tokens": used_in,
-        "cache_creation_input_tokens": write,
-        "cache_read_input_tokens": read,
-        "output_tokens": 1,
-    }
-    message = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "fake",
-        "content": [],
-        "stop_reason": None,
-        "usage": usage,
-    }
-    events = [_named({"type": "message_start", "message": message}), _named({"type": "ping"})]
-    number = itertools.count()
-    if say.thinking:
-        deltas: list[Mapping[str, Any]] = [
-            {"type": "thinking_delta", "thinking": piece}
-            for piece in _split(say.thinking, say.delta_chars)
-        ]
-        deltas.append({"type": "signature_delta", "signature": say.signature})
-        opening = {"type": "thinking", "thinking": "", "signature": ""}
-        events += _block(next(number), opening, deltas)
-    if say.text:
-        texts = _split(say.text, say.delta_chars)
-        deltas = [{"type": "text_delta", "text": piece} for piece in texts]
-        events += _block(next(number), {"type": "text", "text": ""}, deltas)
-    for name, arguments in say.calls:
-        index = next(number)
-        opening = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
-        pieces = ["", *_split(_json(arguments), say.delta_chars)]
-        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-        events += _block(index, opening, deltas)
-    stop = say.stop or ("tool_use" if say.calls else "end_turn")
-    delta = {"stop_reason": stop, "stop_sequence": None}
-    events.append(
-        _named({"type": "message_delta", "delta": delta, "usage": {"output_tokens": out}})
-    )
-    return [*events, _named({"type": "message_stop"})]
-
-
-_CHUNK = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion.chunk",
-    "created": 1,
-    "model": "fake",
-}
-
-
-def _block(
-    index: int, opening: Mapping[str, Any], deltas: Sequence[Mapping[str, Any]]
-) -> list[str]:
-    events = [_named({"type": "content_block_start", "index": index, "content_block": opening})]
-    events += [
-        _named({"type": "content_block_delta", "index": index, "delta": delta}) for delta in deltas
-    ]
-    return [*events, _named({"type": "content_block_stop", "index": index})]
-
-
-def _split(text: str, width: int) -> list[str]:
-    width = width or len(text) or 1
-    return [text[at : at + width] for at in range(0, len(text), width)]
-
-
-def _json(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments)
-
-
-def _named(payload: Mapping[str, Any]) -> str:
-    return f"event: {payload['type']}\n{_data(payload)}"
-
-
-def _data(payload: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(payload, ensure_ascii=False)}\n\n"
 
 
 def _bytes(body: bytes | str) -> bytes:

@@ -8,6 +8,7 @@ from dirge_py.errors import ProviderError
 from dirge_py.streams import StreamDone, StreamError
 from tests.providers.asking import KEY, calls_of, done_of, short, text_of
 from tests.providers.server import Hang, Raw, Say
+from tests.providers.wires import wire_of
 
 JSON = {"content-type": "application/json"}
 HTML = {"content-type": "text/html"}
@@ -332,7 +333,5 @@ async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
 
 
 def _pieces(client, say=None):
-    from tests.providers.server import anthropic_events, openai_events
-
-    events = openai_events if client.kind == "openai" else anthropic_events
+    events = wire_of(client.kind).events
     return [event.encode() for event in events(say or Say(text="x"))]

@@ -19,7 +19,8 @@ from dirge_py.providers.openai_answer import ChatAnswer
 from dirge_py.providers.sse import SseDecoder
 from dirge_py.streams import StreamError, TextDelta
 from tests.providers.asking import done_of, text_of
-from tests.providers.server import Hang, Raw, Say, anthropic_events, openai_events
+from tests.providers.server import Hang, Raw, Say
+from tests.providers.wires import wire_of
 from tests.security.sizes import size
 
 LONG = Say(text="word " * 500, delta_chars=5, gap_s=0.02)
@@ -178,7 +179,7 @@ def translated(kind, stream, cuts):
 @settings(max_examples=size(33, 100))
 @given(data=st.data())
 def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
-    events = openai_events(SAID) if kind == "openai" else anthropic_events(SAID)
+    events = wire_of(kind).events(SAID)
     stream = "".join(events).encode()
     cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=60))
 

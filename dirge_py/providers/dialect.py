@@ -1,0 +1,38 @@
+"""How a service departs from the wire format it speaks: switches, and data for them."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any, Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """The rows of known services hold these; None and empty: as the format's own service does.
+
+    `thinking` gives members of the request's body by thinking level, `off` among them; a level that
+    is missing adds nothing. `body` are members of every request. `thinking_back`: the name under
+    which the model's thinking is sent back to it with its calls, where the service wants it.
+    `call_id_chars`: the length that ids of calls must have, made of letters and digits.
+    `structured`: how an answer after a schema is asked for; "none": it cannot be.
+    """
+
+    system_role: Literal["system", "developer", "user"] | None = None
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    stream_usage: bool = True
+    thinking: Mapping[str, Mapping[str, Any]] | None = None
+    body: Mapping[str, Any] = field(default_factory=dict)
+    thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
+    call_id_chars: int | None = None
+    structured: Literal["json_schema", "json_object", "none"] | None = None
+
+
+def merged(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """`body` with the members of `more`; tables that both have are merged, `more` wins else."""
+    both = dict(body)
+    for name, value in more.items():
+        here = both.get(name)
+        is_table = isinstance(here, Mapping) and isinstance(value, Mapping)
+        both[name] = merged(here, value) if is_table else value  # type: ignore[arg-type]
+    return both

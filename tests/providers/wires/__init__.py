@@ -1,0 +1,36 @@
+"""One file for each format that services speak: `events(say)` is an answer, in pieces of text."""
+
+import importlib
+from types import ModuleType
+
+BASE_PATHS = {
+    "openai": "/v1",
+    "openai-responses": "/v1",
+    "anthropic": "",
+    "gemini": "",
+    "ollama": "",
+}
+"""By provider type: what its base URL ends in."""
+
+_PATHS = {
+    "/v1/messages": "anthropic",
+    "/responses": "responses",
+    ":streamGenerateContent": "gemini",
+    "/api/chat": "ollama",
+    "/chat/completions": "openai",
+}
+
+
+def wire_at(path: str) -> ModuleType:
+    """The format that a request to `path` wants to be answered in."""
+    name = next((name for part, name in _PATHS.items() if part in path), "openai")
+    return _loaded(name)
+
+
+def wire_of(kind: str) -> ModuleType:
+    """The format of a provider type."""
+    return _loaded(kind.removeprefix("openai-"))
+
+
+def _loaded(name: str) -> ModuleType:
+    return importlib.import_module(f"tests.providers.wires.{name}")
