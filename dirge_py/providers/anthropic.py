@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.messages import AssistantMessage, CompactionBlock, Message
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import Provider, ProviderSettings
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.history import own
 from dirge_py.streams import StreamFn
 
 BASE_URL = "https://api.anthropic.com"
@@ -25,7 +25,7 @@ def _headers(key: str | None) -> Mapping[str, str]:
 
 
 def _body(call: Call) -> Mapping[str, Any]:
-    messages = [_own(message, call.settings.alias) for message in call.context.messages]
+    messages = own(call.context.messages, call.settings.alias)
     body = messages_request(
         replace(call.context, messages=messages),
         call.options,
@@ -45,17 +45,6 @@ def _compacts(*headers: Mapping[str, str]) -> bool:
         for layer in headers
         for name, value in layer.items()
     )
-
-
-def _own(message: Message, alias: str) -> Message:
-    """The message without what another service folded: only the one that did can read it."""
-    if not isinstance(message, AssistantMessage):
-        return message
-    whose, is_told, _ = message.model.partition("/")
-    if not is_told or whose == alias:
-        return message
-    content = tuple(b for b in message.content if not isinstance(b, CompactionBlock))
-    return message if content == message.content else replace(message, content=content)
 
 
 def _answer(call: Call) -> MessagesAnswer:

@@ -34,7 +34,29 @@ NO_RESULT = "No result of this call was recorded. It may have run in part or not
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
-def sendable(messages: Sequence[Message]) -> list[Sendable]:
+def own(messages: Sequence[Message], alias: str) -> list[Message]:
+    """`messages` without the sealed blocks that another service made; the same objects otherwise.
+
+    A signature, hidden thinking and a fold of history mean something only to the service that wrote
+    them; any other refuses the whole request. `AssistantMessage.model` (`alias/id`) tells who that
+    was; where it is empty, nobody else is known to have been.
+    """
+    return [_own(message, alias) for message in messages]
+
+
+def _own(message: Message, alias: str) -> Message:
+    if not isinstance(message, AssistantMessage):
+        return message
+    whose, is_told, _ = message.model.partition("/")
+    if not is_told or whose == alias:
+        return message
+    content = tuple(
+        block for block in message.content if not isinstance(block, ThinkingBlock | CompactionBlock)
+    )
+    return message if content == message.content else replace(message, content=content)
+
+
+def sendable(messages: Sequence[Message], *, unsigned: bool = False) -> list[Sendable]:
     """`messages` without what cannot be sent, in order; the same input gives the same output.
 
     What need not be changed is the same object, for whoever remembers what came of it.
@@ -42,15 +64,16 @@ def sendable(messages: Sequence[Message]) -> list[Sendable]:
     System messages become user messages at their place: hoisted into the system prompt they would
     change the cached prefix. A result without its call becomes a user message, a call without its
     result gets one that says so. Assistant messages that hold nothing but thinking are left out.
+    Thinking without a signature is left out, too, unless `unsigned` says that it can go back.
     """
     ids = _Ids()
     prepared: list[Sendable] = []
     start = 0
     for position, message in enumerate(messages):
         if isinstance(message, AssistantMessage) and position > start:
-            prepared += _turn(messages[start:position], ids)
+            prepared += _turn(messages[start:position], ids, unsigned)
             start = position
-    prepared += _turn(messages[start:], ids)
+    prepared += _turn(messages[start:], ids, unsigned)
     return prepared
 
 
@@ -73,12 +96,12 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def _turn(messages: Sequence[Message], ids: _Ids) -> Iterator[Sendable]:
+def _turn(messages: Sequence[Message], ids: _Ids, unsigned: bool) -> Iterator[Sendable]:
     """An assistant message, if there is one, with what follows it up to the next."""
     first = messages[0] if messages else None
     answers = _first_answers(messages)
     if isinstance(first, AssistantMessage):
-        content = tuple(block for block in first.content if _is_sendable(block))
+        content = tuple(block for block in first.content if _is_sendable(block, unsigned))
         if any(not isinstance(block, ThinkingBlock) for block in content):
             wire_ids = [ids.fresh(b.id) for b in content if isinstance(b, ToolCallBlock)]
             renamed = _renamed(content, iter(wire_ids))
@@ -143,11 +166,11 @@ def _has_content(message: UserMessage) -> bool:
     return any(not isinstance(b, TextBlock) or b.text.strip() for b in message.content)
 
 
-def _is_sendable(block: AssistantBlock) -> bool:
+def _is_sendable(block: AssistantBlock, unsigned: bool) -> bool:
     if isinstance(block, TextBlock):
         return bool(block.text.strip())
     if isinstance(block, ThinkingBlock):
-        return bool(block.signature or block.redacted)
+        return bool(block.signature or block.redacted or (unsigned and block.text))
     if isinstance(block, CompactionBlock):
         return bool(block.data)
     return bool(block.name)
