@@ -1,0 +1,147 @@
+"""What a strict service of each format refuses in a request, so that a fake can say so."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def problems(kind: str, body: Mapping[str, Any]) -> list[str]:
+    """Everything a strict service of that provider type would complain about; empty: nothing."""
+    return list(_CHECKS[kind](body))
+
+
+def _chat(body: Mapping[str, Any]) -> Iterator[str]:
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for at, message in enumerate(body["messages"]):
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in waiting:
+                yield f"message {at}: a result nobody waits for"
+            else:
+                waiting.remove(message["tool_call_id"])
+        elif waiting:
+            yield f"message {at}: {message['role']} before the results of {waiting}"
+            waiting = []
+        if message["role"] == "assistant":
+            waiting = [call["id"] for call in message.get("tool_calls", ())]
+            yield from _twice(at, waiting, seen)
+            yield from (
+                f"message {at}: arguments are no object"
+                for call in message.get("tool_calls", ())
+                if not isinstance(json.loads(call["function"]["arguments"]), dict)
+            )
+            if not waiting and not message.get("content"):
+                yield f"message {at}: an answer that holds nothing"
+        elif not message["content"]:
+            yield f"message {at}: empty"
+    if waiting:
+        yield f"no results for {waiting}"
+
+
+def _messages(body: Mapping[str, Any]) -> Iterator[str]:
+    before, waiting = "assistant", []
+    seen: set[str] = set()
+    for at, message in enumerate(body["messages"]):
+        if message["role"] == before:
+            yield f"message {at}: {before} twice in a row"
+        before = message["role"]
+        blocks = message["content"]
+        results = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
+        if sorted(results) != sorted(waiting):
+            yield f"message {at}: results of {results}, while {waiting} wait"
+        if any(b["type"] != "tool_result" for b in blocks[: len(results)]):
+            yield f"message {at}: results come first"
+        waiting = [b["id"] for b in blocks if b["type"] == "tool_use"]
+        yield from _twice(at, waiting, seen)
+        yield from (
+            f"message {at}: empty text"
+            for b in blocks
+            if b["type"] == "text" and not b["text"].strip()
+        )
+        if not blocks:
+            yield f"message {at}: empty"
+    if waiting:
+        yield f"no results for {waiting}"
+    budget = body.get("thinking", {}).get("budget_tokens", 0)
+    if budget >= body["max_tokens"]:
+        yield "the thinking budget leaves no room for an answer"
+    if json.dumps(body).count('"cache_control"') > 4:
+        yield "more than four cache marks"
+
+
+def _responses(body: Mapping[str, Any]) -> Iterator[str]:
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for at, item in enumerate(body["input"]):
+        match item.get("type", "message"):
+            case "function_call":
+                yield from _twice(at, [item["call_id"]], seen)
+                waiting.append(item["call_id"])
+                json.loads(item["arguments"])
+            case "function_call_output":
+                if item["call_id"] not in waiting:
+                    yield f"item {at}: an output nobody waits for"
+                else:
+                    waiting.remove(item["call_id"])
+            case "message":
+                if waiting:
+                    yield f"item {at}: a message before the outputs of {waiting}"
+                if not item["content"]:
+                    yield f"item {at}: empty"
+            case "reasoning":
+                following = body["input"][at + 1 : at + 2]
+                if not following or following[0].get("role") == "user":
+                    yield f"item {at}: reasoning without the item that it led to"
+    if waiting:
+        yield f"no outputs for {waiting}"
+
+
+def _gemini(body: Mapping[str, Any]) -> Iterator[str]:
+    before, waiting = "model", 0
+    for at, content in enumerate(body["contents"]):
+        if content["role"] == before:
+            yield f"content {at}: {before} twice in a row"
+        before = content["role"]
+        parts = content["parts"]
+        answered = sum("functionResponse" in part for part in parts)
+        if answered != waiting:
+            yield f"content {at}: {answered} responses to {waiting} calls"
+        waiting = sum("functionCall" in part for part in parts)
+        if not parts or any(part.get("text") == "" for part in parts):
+            yield f"content {at}: empty"
+    if waiting:
+        yield "no responses to the last calls"
+
+
+def _ollama(body: Mapping[str, Any]) -> Iterator[str]:
+    waiting = 0
+    for at, message in enumerate(body["messages"]):
+        if message["role"] == "tool":
+            waiting -= 1
+            if waiting < 0:
+                yield f"message {at}: a result nobody waits for"
+        elif waiting > 0:
+            yield f"message {at}: {message['role']} before all results"
+        if message["role"] == "assistant":
+            calls = message.get("tool_calls", ())
+            waiting = len(calls)
+            if not all(isinstance(call["function"]["arguments"], dict) for call in calls):
+                yield f"message {at}: arguments are no object"
+    if waiting > 0:
+        yield "no results for the last calls"
+
+
+def _twice(at: int, ids: list[str], seen: set[str]) -> Iterator[str]:
+    for call_id in ids:
+        if call_id in seen:
+            yield f"message {at}: the id {call_id} a second time"
+        seen.add(call_id)
+
+
+_CHECKS = {
+    "openai": _chat,
+    "openai-responses": _responses,
+    "anthropic": _messages,
+    "gemini": _gemini,
+    "ollama": _ollama,
+}
