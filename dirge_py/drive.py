@@ -257,6 +257,7 @@ class Drive:
                 thinking=self._choices.thinking,
                 bundle=self._bundle(),
                 chosen_model=lambda: self._choices.model,
+                chosen_thinking=lambda: self._choices.thinking,
                 max_turns=parts.max_turns,
                 is_recorded=parts.recorder is not None,
                 single_turn=order.single_turn,

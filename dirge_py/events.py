@@ -130,7 +130,8 @@ class ToolExecutionEnd:
 class UsageReported:
     """Tokens of one model call. `cost_usd` is None when the price is unknown.
 
-    `role` says what a model was asked for on the side; "" for the answer of a turn.
+    `role` says what a model was asked for on the side, or that another than the main one answered a
+    turn ("escalate", "fallback"); "" for a turn of the main model.
     """
 
     type: ClassVar[str] = "usage"

@@ -96,16 +96,18 @@ class RunSettings:
     """What wiring needs to know to configure one run.
 
     `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
-    conversation itself sees to; gates have nothing to say in it. `chosen_model` tells what is
-    chosen now, which may change while the run goes on. `further` are hooks for this run alone: they
-    stand behind all others, but before those that take secrets out and judge calls. `is_continued`:
-    no prompt opened it. `is_reviewed`: whoever has the conversation sees to what comes of it.
+    conversation itself sees to; gates have nothing to say in it. `chosen_model` and
+    `chosen_thinking` tell what is chosen now, which may change while the run goes on. `further` are
+    hooks for this run alone: they stand behind all others, but before those that take secrets out
+    and judge calls. `is_continued`: no prompt opened it. `is_reviewed`: whoever has the
+    conversation sees to what comes of it.
     """
 
     model: str
     thinking: ThinkingLevel
     bundle: Bundle
     chosen_model: Callable[[], str]
+    chosen_thinking: Callable[[], ThinkingLevel]
     max_turns: int | None = None
     is_recorded: bool = True
     single_turn: bool = False

@@ -84,9 +84,13 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """The service began to answer. `model` is its own name of the model, if it told."""
+    """The service began to answer. `model` is its own name of the model, if it told.
+
+    `stand_in` is the model (`alias/id`) that answers where the one that was asked cannot.
+    """
 
     model: str = ""
+    stand_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ def _check_update(update: TurnUpdate) -> None:
     if update.context is not None:
         checked("transform_context", update.context)
     _all(update.continue_with or (), _MESSAGES, "message")
+    if not isinstance(update.role, str | None):
+        raise TypeError(f"It returned a role that is {type(update.role).__name__}.")
     if not isinstance(update.model, str | None):
         raise TypeError(f"It returned a model that is {type(update.model).__name__}.")
     if update.thinking_level not in (None, *get_args(ThinkingLevel)):

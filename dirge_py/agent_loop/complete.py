@@ -75,8 +75,8 @@ async def _whole(stream: AsyncIterator[StreamEvent], model: str) -> AssistantMes
     heard = 0
     async for event in stream:
         match event:
-            case StreamStart(name):
-                model = model or name
+            case StreamStart(name, stand_in):
+                model = stand_in or model or name
             case StreamRetry():
                 assembler = Assembler()
             case StreamError(error):

@@ -150,11 +150,13 @@ class TurnUpdate:
     """What changes before the next turn; None leaves a field as it is.
 
     `continue_with`, even empty, makes the run go on where it would have rested, or after an error.
+    `role` is what the next turn's model is asked as, and for that turn alone; "" is the main one.
     """
 
     context: Context | None = None
     model: str | None = None
     thinking_level: ThinkingLevel | None = None
+    role: str | None = None
     continue_with: Sequence[Message] | None = None
 
 

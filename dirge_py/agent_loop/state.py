@@ -76,6 +76,7 @@ class Run:
         self.tools: Sequence[LoopTool] = tuple(context.tools)
         self.model = config.model
         self.thinking_level: ThinkingLevel = config.thinking_level
+        self.role = ""
         self.new_messages: list[Message] = []
         self.usage = Usage()
         self.outer_turn = 1
@@ -163,6 +164,7 @@ class Run:
                 self.emit(ContextReplaced(messages=tuple(self.messages)))
         self.model = self.model if update.model is None else update.model
         self.thinking_level = update.thinking_level or self.thinking_level
+        self.role = update.role or ""
 
     def stop_if_aborted(self) -> None:
         if self.signal.aborted:

@@ -113,6 +113,7 @@ class _Answer:
         self._done: StreamDone | None = None
         self._error: ProviderError | None = None
         self._model = run.model
+        self._role = run.role
 
     async def hear(self, context: LlmContext) -> None:
         """Take in the stream until it ends, breaks, or the run is aborted."""
@@ -152,8 +153,9 @@ class _Answer:
 
     def _take(self, event: StreamEvent) -> None:
         match event:
-            case StreamStart(model):
-                self._model = self._model or model
+            case StreamStart(model, stand_in):
+                self._model = stand_in or self._model or model
+                self._role = "fallback" if stand_in else self._role
             case StreamDone():
                 self._done = event
             case StreamError(error):
@@ -201,7 +203,7 @@ class _Answer:
         self._run.record(message)
         if message.usage:
             self._run.usage += message.usage
-            self._run.emit(UsageReported(usage=message.usage, model=message.model))
+            self._run.emit(UsageReported(usage=message.usage, model=message.model, role=self._role))
         return message
 
     def record_if_told(self) -> None:

@@ -43,8 +43,8 @@ def at_whole_answer(inner: StreamFn, look: Look) -> StreamFn:
                         break
                     case StreamRetry():
                         assembler = Assembler()
-                    case StreamStart(name):
-                        model = model or name
+                    case StreamStart(name, stand_in):
+                        model = stand_in or model or name
                     case _:
                         for _ in assembler.feed(event):
                             pass

@@ -10,7 +10,7 @@ from dirge_py.config.entries import all_entries
 from dirge_py.config.lines import Path as KeyPath
 from dirge_py.config.lines import dotted
 from dirge_py.config.load import load
-from dirge_py.config.models import main_model, role_model
+from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Overrides
@@ -131,9 +131,9 @@ def _model_problems(config: Config) -> Iterator[ConfigError]:
             provider_access(config, alias)
         except ConfigError as error:
             yield error
-    for role, spec in config.roles.model_dump(exclude_none=True).items():
+    for role, spec in config.roles.named():
         try:
-            provider_access(config, role_model(config, role).alias)
+            provider_access(config, resolve_model(config, spec).alias)
         except ConfigError as error:
             yield ConfigError(f"[roles] {role} = {spec!r}: {error}", hint=error.hint)
 

@@ -1,5 +1,6 @@
 """The settings of providers, of single models and of the roles that models play."""
 
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
@@ -134,3 +135,13 @@ class Roles(Table):
     )
     critic: str | None = Field(default=None, description="Checks answers.")
     approve: str | None = Field(default=None, description="Judges calls before a person is asked.")
+    fallback: str | list[str] = Field(
+        default_factory=list,
+        description="Asked, in this order, where another model's service is out of reach.",
+    )
+
+    def named(self) -> Iterator[tuple[str, str]]:
+        """Each role that is set, and the model that has it; `fallback` once for each of its own."""
+        for role, spec in self:
+            for one in [spec] if isinstance(spec, str) else spec or ():
+                yield role, one

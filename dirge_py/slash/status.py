@@ -66,8 +66,8 @@ def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:
     except DirgeError as error:
         yield "", f"{error.message} {error.hint}".strip()
         return
-    roles = settings.roles.model_dump(exclude_none=True) if settings is not None else {}
-    yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles.items())
+    roles = settings.roles.named() if settings is not None else ()
+    yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles)
 
 
 def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.agent_loop.guards.limits import Spending
-from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
@@ -47,6 +46,7 @@ from dirge_py.wiring.instructions import TouchedFolders
 from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
 from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.memory import at_run_end, open_memory
+from dirge_py.wiring.model_calls import ModelCalls
 from dirge_py.wiring.models import ModelDirectory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.plan import plan_terms, stands
@@ -113,7 +113,8 @@ class _Site:
         self.models = ModelDirectory(
             config, self.client, self.redactor, is_scripted=stream_fn is not None
         )
-        self.stream_fn = retrying_stream_fn(stream_fn or self.models.stream, RecoveryPolicy())
+        self.calls = ModelCalls(config, stream_fn or self.models.stream, self.notice)
+        self.stream_fn = self.calls.stream
         self.late_notices: list[str] = []
         self.plugins = load_plugins(
             config, notify=self.late_notices.append, project=options.project
@@ -142,6 +143,9 @@ class _Site:
             config, options, self.cwd, edits, memory=self.memory, notify=notify
         )
         self.store = open_store(config, self.cwd)
+
+    def notice(self, text: str) -> None:
+        self.relay(SystemNotice(text))
 
     def conversation(self) -> Conversation:
         room = self._room()
@@ -293,7 +297,7 @@ class _Site:
                 guards=guards,
                 authorizer=authorizer,
                 asker=self.asker,
-                notify=lambda text: self.relay(SystemNotice(text)),
+                notify=self.notice,
             )
         )
 
@@ -338,7 +342,7 @@ class _Site:
             ],
             snapshots=[taking.bundle() for taking in room.run_snapshots],
             touched=partial(TouchedFolders, self.prompt.instructions, self.late_notices.append),
-            on_run=self.prompt.begin_run,
+            on_run=(self.prompt.begin_run, self.calls.begin_run),
             last=[scrub(self.redactor.redact), authorizer.bundle()],
         )
         return authorizer, Guards(parts, model=model)

@@ -25,7 +25,7 @@ from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
 from dirge_py.wiring.gates import GateServices, gates
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.instructions import TouchedFolders
-from dirge_py.wiring.judges import usable_model
+from dirge_py.wiring.judges import level_of, role_choice
 from dirge_py.wiring.plugins import Plugins
 
 
@@ -35,8 +35,8 @@ class GuardParts:
 
     `write_ahead` and `snapshots` are only for runs that are recorded. `last` are the bundles that
     nothing comes after: secrets are taken out, then, as the last of them, permission has its word.
-    `touched` makes what tells of folders, once a conversation; `on_run` hears of each run that a
-    prompt opens.
+    `touched` makes what tells of folders, once a conversation; each of `on_run` hears of every run
+    that a prompt opens.
     """
 
     config: Config
@@ -52,7 +52,7 @@ class GuardParts:
     snapshots: Sequence[Bundle] = ()
     last: Sequence[Bundle] = ()
     touched: Callable[[], TouchedFolders]
-    on_run: Callable[[], None] = lambda: None
+    on_run: Sequence[Callable[[], None]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Guards:
             enabled=storm.enabled,
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
-        self._escalation_model = usable_model(config, "escalate") if config.roles.escalate else None
+        self._escalation = role_choice(config, "escalate")
         self._touched = parts.touched()
         self.context = ContextHooks(
             replace(parts.context, on_compacted=self._note_compaction), model=model
@@ -109,7 +109,8 @@ class Guards:
         """The loop's configuration for one run, its guards fresh."""
         config, plugins = self._parts.config, self._parts.plugins
         if not self._is_fork and not run.is_continued:
-            self._parts.on_run()
+            for begin in self._parts.on_run:
+                begin()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
         written_ahead = self._parts.write_ahead if run.is_recorded else ()
         bundles = self._bundles(run)
@@ -151,7 +152,7 @@ class Guards:
             recover(loop.recoveries),
             overflow(self.context.shrink),
             server_compaction(),
-            escalate(self._escalation_model, self._escalations, home=run.chosen_model),
+            self._escalate(run),
             *parts.plugins.bundles(),
             # A gate stays silent when anybody before it has something to say.
             *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
@@ -159,6 +160,16 @@ class Guards:
             *run.further,
             *parts.last,
         ]
+
+    def _escalate(self, run: RunSettings) -> Bundle:
+        stronger = self._escalation
+        return escalate(
+            stronger.name if stronger is not None else None,
+            self._escalations,
+            home=run.chosen_model,
+            level=level_of(stronger, self._parts.config.roles.escalate or "") if stronger else None,
+            home_level=run.chosen_thinking,
+        )
 
     def _meter(self, run: RunSettings) -> Meter:
         most = self._parts.config.limits

@@ -7,13 +7,15 @@ from typing import TypeAlias
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.complete import complete
 from dirge_py.agent_loop.guards.gate import Judge
-from dirge_py.config.models import ModelChoice, role_model
+from dirge_py.config.access import provider_access
+from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.events import UsageReported
+from dirge_py.events import Sink, SystemNotice, UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage, user_text
-from dirge_py.streams import LlmContext, StreamFn, StreamOptions
+from dirge_py.providers.fallback import OUT_OF_REACH
+from dirge_py.streams import LlmContext, StreamFn, StreamOptions, ThinkingLevel
 
 Tell: TypeAlias = Callable[[UsageReported], None]
 """Told of the tokens that every answer of such a model cost."""
@@ -24,36 +26,46 @@ class Judges:
     """Asks the models of `[roles]`, each within `[timeouts] judge_s`.
 
     `stream_fn` routes by `options.model`; what is asked passes `redact`, as such a model may be
-    with somebody else than the main one. `tell` hears of usage that nobody else was named for,
-    `spent` of all of it, for limits.
+    with somebody else than the main one. `tell` hears of usage that nobody else was named for and
+    of a model that another one had to step in for; `spent` of all usage, for limits.
     """
 
     config: Config
     stream_fn: StreamFn
-    tell: Tell = lambda event: None
+    tell: Sink = lambda event: None
     spent: Callable[[Usage, str], None] = lambda usage, model: None
     redact: Callable[[str], str] = lambda text: text
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
-        """The answer of the role's model, or of the main one where none is set.
+        """The answer of the role's model, or of the main one: where none is set, or where the one
+        that is cannot be used or is out of reach.
 
         Raises:
-            ConfigError: the role names a model that cannot be used.
+            ConfigError: the main model cannot be used either.
             ProviderError: the call failed, or the model declined.
-            TimeoutError: it took longer than `[timeouts] judge_s`.
+            TimeoutError: a model took longer than `[timeouts] judge_s`.
         """
-        choice = role_model(self.config, role)
-        return await self._answer(choice, system, prompt, _as(role, self.tell))
+        tell, main = _as(role, self.tell), main_model(self.config)
+        choice = role_choice(self.config, role) or main
+        try:
+            return await self._answer(choice, system, prompt, tell)
+        except ProviderError as error:
+            if choice.name == main.name or error.kind not in OUT_OF_REACH:
+                raise
+            words = f"[roles] {role}: {error.message} {main.name} is asked instead."
+            self.tell(SystemNotice(words))
+        return await self._answer(main, system, prompt, tell)
 
     def judge(self, role: str, tell: Tell | None = None) -> Judge | None:
         """The model of a role as a judge; None where `[roles]` names none.
 
         Raises:
-            ConfigError: it names one that does not exist.
+            ConfigError: it names one that cannot be used.
         """
-        if not getattr(self.config.roles, role):
+        spec = getattr(self.config.roles, role)
+        if not spec:
             return None
-        choice = role_model(self.config, role)
+        choice = _usable(self.config, spec)
 
         async def judge(system: str, prompt: str) -> str:
             return await self._answer(choice, system, prompt, _as(role, tell or self.tell))
@@ -73,8 +85,8 @@ class Judges:
             timeout_s=self.config.timeouts.judge_s,
         )
         if answer.usage:
-            self.spent(answer.usage, choice.name)
-            tell(UsageReported(usage=answer.usage, model=choice.name))
+            self.spent(answer.usage, answer.model)
+            tell(UsageReported(usage=answer.usage, model=answer.model))
         if answer.stop_reason in ("error", "aborted"):
             raise ProviderError(answer.error_message or f"{choice.name} gave no answer.")
         return answer.text
@@ -86,23 +98,46 @@ def _as(role: str, tell: Tell) -> Tell:
 
 
 def unusable_roles(config: Config) -> list[str]:
-    """What to tell the person of roles that name no model, or one which does not exist."""
+    """What to tell the person of roles that name no model, or one which cannot be used."""
     notices = []
     if config.loop.gates.goal and not config.roles.critic:
         notices.append("[loop.gates] goal: nobody judges it. Name a model as [roles] critic.")
-    for role, spec in config.roles:
+    for role, spec in config.roles.named():
         if not spec or role == "main":
             continue
         try:
-            role_model(config, role)
+            _usable(config, spec)
         except ConfigError as error:
             notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
     return notices
 
 
+def role_choice(config: Config, role: str) -> ModelChoice | None:
+    """The model that `[roles]` names for a role; None where it names none that can be used."""
+    spec = getattr(config.roles, role)
+    if not spec:
+        return None
+    try:
+        return _usable(config, spec)
+    except ConfigError:
+        return None  # the person was told at the start: `unusable_roles`
+
+
 def usable_model(config: Config, role: str) -> str:
     """`alias/id` of the model that a role stands for; empty where that cannot be used."""
-    try:
-        return role_model(config, role).name
-    except ConfigError:
-        return ""  # the person was told at the start: `unusable_roles`
+    if not getattr(config.roles, role):
+        return main_model(config).name
+    choice = role_choice(config, role)
+    return choice.name if choice is not None else ""
+
+
+def level_of(choice: ModelChoice, spec: str) -> ThinkingLevel | None:
+    """How much the model of `spec` is to think; None where nobody said."""
+    return choice.level if choice.level != "off" or spec.endswith(":off") else None
+
+
+def _usable(config: Config, spec: str) -> ModelChoice:
+    """Raises ConfigError: it names no model, or one whose provider lacks its key or address."""
+    choice = resolve_model(config, spec)
+    provider_access(config, choice.alias, is_main=choice.alias == main_model(config).alias)
+    return choice

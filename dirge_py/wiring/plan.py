@@ -1,12 +1,11 @@
 """What `/plan` may do, from the settings."""
 
-from dirge_py.config.models import role_model
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.parts import PlanTerms
 from dirge_py.plan.state import NAME, standing
 from dirge_py.session.kept import Kept
 from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.wiring.judges import role_choice
 
 _PHASES_WITH_ROLES = ("explore", "plan", "review")
 
@@ -40,10 +39,5 @@ def stands(todo: TodoList, kept: Kept) -> str:
 
 def _spec(config: Config, role: str) -> str:
     """`alias/id:level` of the model, empty where the role has none that can be used."""
-    if not getattr(config.roles, role):
-        return ""
-    try:
-        choice = role_model(config, role)
-    except ConfigError:
-        return ""
-    return f"{choice.name}:{choice.level}"
+    choice = role_choice(config, role)
+    return f"{choice.name}:{choice.level}" if choice is not None else ""

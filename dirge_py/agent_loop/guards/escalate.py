@@ -7,6 +7,7 @@ from dirge_py.agent_loop.hooks import Bundle, TurnInfo, TurnUpdate
 from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.events import EscalationActivated
 from dirge_py.messages import ToolResultMessage
+from dirge_py.streams import ThinkingLevel
 
 SYNTAX_ERROR = "Syntax error in "
 """How a result begins that tells of a syntax error without naming the file in its details."""
@@ -24,16 +25,24 @@ class EscalationBudget:
         return self.spent >= self.most
 
 
-def escalate(model: str | None, budget: EscalationBudget, *, home: Callable[[], str]) -> Bundle:
+def escalate(
+    model: str | None,
+    budget: EscalationBudget,
+    *,
+    home: Callable[[], str],
+    level: ThinkingLevel | None = None,
+    home_level: Callable[[], ThinkingLevel | None] = lambda: None,
+) -> Bundle:
     """Hooks that give one call to `model` (`alias/id`; None: nothing happens) when it is needed.
 
     That is after a turn with a call whose arguments stayed invalid, or with a change that left a
     file with a syntax error (`details["syntax_error"]`, its path). `home` tells the model that was
     chosen, now: the one to return to afterwards, whatever was switched meanwhile; it is asked the
-    same when the stronger one does not answer. Made anew for every run; a budget is spent when the
-    call is made, not when it is planned.
+    same when the stronger one does not answer. `level` is how much that one thinks, None as much as
+    the other does; `home_level` is returned to with `home`. Made anew for every run; a budget is
+    spent when the call is made, not when it is planned.
     """
-    plan = _Plan(model or "", budget, home)
+    plan = _Plan(model or "", budget, home, level, home_level)
     return Bundle(
         name="escalate",
         transform_context=plan.before_model,
@@ -43,10 +52,19 @@ def escalate(model: str | None, budget: EscalationBudget, *, home: Callable[[], 
 
 
 class _Plan:
-    def __init__(self, model: str, budget: EscalationBudget, home: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        model: str,
+        budget: EscalationBudget,
+        home: Callable[[], str],
+        level: ThinkingLevel | None,
+        home_level: Callable[[], ThinkingLevel | None],
+    ) -> None:
         self._model = model
         self._budget = budget
         self._home = home
+        self._level = level
+        self._home_level = home_level
         self._reason = ""
         self._is_away = False
         self._executed: set[str] = set()
@@ -62,14 +80,18 @@ class _Plan:
         home = self._home()
         if self._reason and self._model not in ("", home) and not self._budget.is_spent:
             self._is_away = True
-            return TurnUpdate(model=self._model)
+            return TurnUpdate(model=self._model, thinking_level=self._level, role="escalate")
         self._reason = ""
         if not was_away:
             return None
         # A stronger model that cannot be reached must not end a run that could go on without it.
         answer = info.message
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
-        return TurnUpdate(model=home, continue_with=() if is_void else None)
+        return TurnUpdate(
+            model=home,
+            thinking_level=self._home_level(),
+            continue_with=() if is_void else None,
+        )
 
     def before_model(self, info: TurnInfo) -> None:
         if not self._reason:

@@ -1,0 +1,164 @@
+"""Another model for a call that cannot be made with the one that was chosen."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.streams import (
+    CompactionDone,
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingLevel,
+)
+
+OUT_OF_REACH: frozenset[ErrorKind] = frozenset(
+    {"network", "server", "proxy_page", "rate_limit", "auth", "usage_cap"}
+)
+"""What is wrong with a service, and not with what it was asked."""
+
+_SAID = (TextDelta, ThinkingDelta, CompactionDone)
+"""What was shown, or stored: after it no other model may begin again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A model (`alias/id`) to ask instead; `level` None: it thinks as much as the other would."""
+
+    model: str
+    level: ThinkingLevel | None = None
+
+
+class Fallback:
+    """Asks the models of `stand_ins`, in their order, where the one that was asked is out of reach.
+
+    That is an error of `OUT_OF_REACH` before anything was said; `inner` makes its own retries
+    before. Who did not answer is not asked again before `begin_run`, unless nobody is left.
+    `notify` hears of each change before the next model is asked. When nobody answers, the error
+    names all that were asked, and is of the kind that the first of them gave.
+    """
+
+    def __init__(
+        self, inner: StreamFn, stand_ins: Sequence[StandIn], notify: Callable[[str], None]
+    ) -> None:
+        self._inner = inner
+        self._stand_ins = stand_ins
+        self._notify = notify
+        self._out_of_reach: set[str] = set()
+
+    def begin_run(self) -> None:
+        """From now on the chosen model is tried first again."""
+        self._out_of_reach.clear()
+
+    async def stream(
+        self, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        """A `StreamFn`. A stand-in's answer begins with a `StreamStart` that names it."""
+        failed: list[tuple[str, ProviderError]] = []
+        left = self._to_ask(options)
+        while left:
+            asked = left.pop(0)
+            attempt = _Attempt(asked.model, is_stand_in=asked.model != options.model)
+            if attempt.is_stand_in:
+                yield StreamStart(stand_in=asked.model)
+            made = _asked_as(options, asked)
+            async with aclosing(attempt.hear(self._inner(context, made, signal))) as events:
+                async for event in events:
+                    yield event
+            if attempt.error is None:
+                return
+            if attempt.has_said:
+                yield StreamError(attempt.error)
+                return
+            failed.append((asked.model, attempt.error))
+            is_out_of_reach = attempt.error.kind in OUT_OF_REACH
+            if is_out_of_reach:
+                self._out_of_reach.add(asked.model)
+            if signal.aborted or not is_out_of_reach or not left:
+                yield StreamError(_together(failed))
+                return
+            words = f"{asked.model} cannot be reached ({attempt.error.message})"
+            self._notify(f"{words} {left[0].model} is asked instead, until the next prompt.")
+            if attempt.has_begun:
+                # The calls that it began to write never ran; whoever listens drops them.
+                yield StreamRetry(attempt=len(failed), delay_ms=0, error=attempt.error.message)
+
+    def _to_ask(self, options: StreamOptions) -> list[StandIn]:
+        others = [one for one in self._stand_ins if one.model != options.model]
+        known = [StandIn(options.model), *others]
+        return [one for one in known if one.model not in self._out_of_reach] or known
+
+
+class _Attempt:
+    """One model's answer, as far as it came."""
+
+    def __init__(self, model: str, *, is_stand_in: bool) -> None:
+        self.model = model
+        self.is_stand_in = is_stand_in
+        self.error: ProviderError | None = None
+        self.has_said = False
+        self.has_begun = False
+
+    async def hear(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
+        """The events but for an error, which is kept instead."""
+        try:
+            async for event in events:
+                match event:
+                    case StreamError(error):
+                        self.error = error
+                        return
+                    case StreamStart() if self.is_stand_in:
+                        event = replace(event, stand_in=self.model)
+                    case StreamStart() | StreamDone():
+                        pass
+                    case StreamRetry():
+                        self.has_said = self.has_begun = False
+                    case _:
+                        self.has_begun = True
+                        self.has_said = self.has_said or isinstance(event, _SAID)
+                yield event
+        finally:
+            close = getattr(events, "aclose", None)
+            if close is not None:
+                await close()
+
+
+def _asked_as(options: StreamOptions, asked: StandIn) -> StreamOptions:
+    """The same question for another model; keys and headers stay with whom they were meant for."""
+    if asked.model == options.model:
+        return options
+    is_elsewhere = asked.model.partition("/")[0] != options.model.partition("/")[0]
+    return replace(
+        options,
+        model=asked.model,
+        thinking_level=asked.level or options.thinking_level,
+        api_key=None if is_elsewhere else options.api_key,
+        headers={} if is_elsewhere else options.headers,
+    )
+
+
+def _together(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:
+    """One error for all of them. Whoever mends requests has to see what the last one minded."""
+    (_, first), (_, last) = failed[0], failed[-1]
+    if len(failed) == 1 or last.kind == "aborted":
+        return last
+    told = first if last.kind in OUT_OF_REACH else last
+    return ProviderError(
+        " ".join(f"{model}: {error.message}" for model, error in failed),
+        kind=told.kind,
+        status=told.status,
+        retry_after_s=told.retry_after_s,
+        raw=told.raw,
+        hint=told.hint,
+        phase=told.phase,
+    )

@@ -1,0 +1,50 @@
+"""What every model call of a conversation goes through: routing, retries, then stand-ins."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+from dirge_py.config.models import resolve_model
+from dirge_py.config.schema import Config
+from dirge_py.errors import ConfigError
+from dirge_py.lib.late import late
+from dirge_py.streams import StreamFn
+from dirge_py.wiring.judges import level_of
+
+if TYPE_CHECKING:
+    from dirge_py.providers.fallback import Fallback, StandIn
+else:
+    Fallback = late("dirge_py.providers.fallback", "Fallback")
+    StandIn = late("dirge_py.providers.fallback", "StandIn")
+
+
+class ModelCalls:
+    """`stream` is `route`, with retries for each model, and with the models of `[roles] fallback`.
+
+    `notify` hears of each stand-in. One that cannot be used is left out: `unusable_roles` tells.
+    """
+
+    def __init__(self, config: Config, route: StreamFn, notify: Callable[[str], None]) -> None:
+        self.stream: StreamFn = retrying_stream_fn(route, RecoveryPolicy())
+        self._fallback: Fallback | None = None
+        if config.roles.fallback:
+            self._fallback = Fallback(self.stream, _stand_ins(config), notify)
+            self.stream = self._fallback.stream
+
+    def begin_run(self) -> None:
+        """A prompt opens a run: whoever was out of reach is tried again."""
+        if self._fallback is not None:
+            self._fallback.begin_run()
+
+
+def _stand_ins(config: Config) -> "list[StandIn]":
+    found = []
+    for role, spec in config.roles.named():
+        if role != "fallback":
+            continue
+        try:
+            choice = resolve_model(config, spec)
+        except ConfigError:
+            continue  # the person was told at the start
+        found.append(StandIn(choice.name, level_of(choice, spec)))
+    return found

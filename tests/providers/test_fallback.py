@@ -1,0 +1,181 @@
+"""Another model answers where the chosen one is out of reach: over real sockets."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import retrying_stream_fn
+from dirge_py.agent_loop.complete import complete
+from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.messages import Usage, user_text
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.fallback import OUT_OF_REACH, Fallback, StandIn
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    TextDelta,
+    ToolCallDelta,
+)
+from dirge_py.testing import FakeClock, ScriptedModel
+from tests.providers.asking import Client
+from tests.providers.server import FakeService, Raw, Say
+
+JSON = {"content-type": "application/json"}
+DOWN = Raw(status=503, body='{"error":{"message":"try later"}}', headers=JSON)
+NO_KEY = Raw(status=401, body='{"error":{"message":"invalid api key"}}', headers=JSON)
+TOO_LONG = Raw(
+    status=400,
+    body='{"error":{"message":"prompt is too long","code":"context_length_exceeded"}}',
+    headers=JSON,
+)
+HELLO = Say(text="Hello.", usage=(10, 2, 0, 0))
+
+Serve = Callable[..., FakeService]
+
+
+class Pair:
+    """Two services: `one/m` is chosen, `two/m` stands in."""
+
+    def __init__(self, http: HttpClient, one: FakeService, two: FakeService) -> None:
+        self.services = {"one": one, "two": two}
+        self.http = http
+        self.clock = FakeClock(is_eager=True)
+        self.told: list[str] = []
+        self.fallback = self.made()
+
+    def made(self) -> Fallback:
+        retrying = retrying_stream_fn(self._route, sleep=self.clock.sleep)
+        return Fallback(retrying, [StandIn("two/m")], self.told.append)
+
+    def _route(self, context: LlmContext, options: StreamOptions, signal: AbortSignal) -> Any:
+        alias = options.model.partition("/")[0]
+        client = Client(self.http, "openai", self.services[alias])
+        return client.stream(model=options.model, signal=signal)
+
+    def stream(self, signal: AbortSignal) -> AsyncIterator[StreamEvent]:
+        context = LlmContext(system_prompt="", messages=(user_text("hi"),))
+        return self.fallback.stream(context, StreamOptions(model="one/m"), signal)
+
+    async def ask(self) -> list[Any]:
+        return [event async for event in self.stream(AbortSignal())]
+
+    def asked(self) -> tuple[int, int]:
+        return len(self.services["one"].requests), len(self.services["two"].requests)
+
+
+@pytest.fixture
+def pair(http: HttpClient, serve: Serve) -> Callable[..., Pair]:
+    return lambda one, two: Pair(http, serve(*one), serve(*two))
+
+
+async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair) -> None:
+    both = pair([DOWN] * 6, [HELLO])
+    answer = await complete(
+        both.fallback.stream,
+        LlmContext(system_prompt="", messages=(user_text("hi"),)),
+        StreamOptions(model="one/m"),
+        AbortSignal(),
+    )
+    assert both.asked() == (6, 1)
+    assert (answer.text, answer.model, answer.usage) == (
+        "Hello.",
+        "two/m",
+        Usage(input=10, output=2),
+    )
+    [told] = both.told
+    assert told.startswith("one/m cannot be reached (") and "two/m is asked instead" in told
+
+
+async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_the_next_run(
+    pair,
+) -> None:
+    both = pair([NO_KEY, HELLO], [HELLO, HELLO])
+    await both.ask()
+    await both.ask()
+    assert (both.asked(), len(both.told), both.clock.slept) == ((1, 2), 1, [])
+
+    both.fallback.begin_run()
+
+    assert StreamStart(stand_in="two/m") not in await both.ask()
+    assert both.asked() == (2, 2)
+
+
+async def test_nobody_begins_again_what_was_shown(pair) -> None:
+    both = pair([Say(text="Hello. " * 50, after_bytes=900, then="reset")], [HELLO])
+    events = await both.ask()
+    assert any(isinstance(event, TextDelta) for event in events)
+    assert isinstance(events[-1], StreamError)
+    assert (both.asked(), both.told) == ((1, 0), [])
+
+
+async def test_when_both_fail_the_error_names_both(pair) -> None:
+    both = pair([DOWN] * 6, [NO_KEY])
+    last = (await both.ask())[-1]
+    assert isinstance(last, StreamError)
+    assert "one/m: " in last.error.message and "two/m: " in last.error.message
+    assert (last.error.kind, last.error.status) == ("server", 503)
+
+
+async def test_what_a_request_lacks_no_other_model_is_asked(pair) -> None:
+    both = pair([TOO_LONG], [HELLO])
+    last = (await both.ask())[-1]
+    assert isinstance(last, StreamError) and last.error.kind == "context_length"
+    assert both.asked() == (1, 0)
+
+
+async def test_an_abort_while_it_waits_for_a_retry_ends_it_and_asks_nobody_else(pair) -> None:
+    both = pair([DOWN] * 6, [HELLO])
+    both.clock = FakeClock()
+    both.fallback = both.made()
+    signal, events = AbortSignal(), []
+    async for event in both.stream(signal):
+        events.append(event)
+        if isinstance(event, StreamRetry):
+            signal.abort("user")
+    assert isinstance(events[-1], StreamError) and events[-1].error.kind == "aborted"
+    assert (both.asked(), both.told) == ((1, 0), [])
+
+
+def failing(kind: ErrorKind) -> StreamError:
+    return StreamError(ProviderError("gone.", kind=kind))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*OUT_OF_REACH, "context_length", "invalid_request", "refused", "aborted", "other"],
+)
+async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKind) -> None:
+    model = ScriptedModel().will_stream(failing(kind)).will_stream(TextDelta("a"), StreamDone())
+    fallback = Fallback(model.stream_fn, [StandIn("b/m")], lambda text: None)
+    events = fallback.stream(
+        LlmContext(system_prompt="", messages=()), StreamOptions(model="a/m"), AbortSignal()
+    )
+    last = [event async for event in events][-1]
+    assert isinstance(last, StreamDone) is (kind in OUT_OF_REACH)
+
+
+async def test_calls_that_were_begun_are_void_and_keys_stay_where_they_belong() -> None:
+    seen: list[StreamOptions] = []
+    model = ScriptedModel().will_stream(
+        ToolCallDelta(key="1", id="1", name="read"), failing("network")
+    )
+    model.will_stream(StreamDone())
+
+    def noted(context: Any, options: StreamOptions, signal: Any) -> Any:
+        seen.append(options)
+        return model.stream_fn(context, options, signal)
+
+    fallback = Fallback(noted, [StandIn("b/m", "low")], lambda text: None)
+    options = StreamOptions(model="a/m", api_key="sk-a", headers={"x": "a"}, thinking_level="high")
+    events = fallback.stream(LlmContext(system_prompt="", messages=()), options, AbortSignal())
+    kinds = [type(event) for event in [event async for event in events]]
+    assert kinds == [ToolCallDelta, StreamRetry, StreamStart, StreamDone]
+    assert (seen[1].model, seen[1].thinking_level) == ("b/m", "low")
+    assert (seen[1].api_key, dict(seen[1].headers)) == (None, {})
