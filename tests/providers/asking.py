@@ -21,8 +21,12 @@ from dirge_py.streams import (
 from tests.providers.server import FakeService
 
 KEY = "sk-very-secret-key"
-KINDS = ("openai", "anthropic")
+KINDS = ("openai", "anthropic", "ollama")
 """The provider types that every fault is tried with."""
+WHOLE_CALLS = frozenset({"gemini", "ollama"})
+"""Those that send a tool call in one piece."""
+JSON_LINES = frozenset({"ollama"})
+"""Those that send a JSON object a line; the others send server-sent events."""
 READ = ToolSpec(name="read", description="Read.", parameters={"type": "object", "properties": {}})
 
 

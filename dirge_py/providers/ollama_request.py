@@ -1,0 +1,187 @@
+"""A chat request as Ollama reads it: calls with whole arguments, pictures beside the text."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dirge_py.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    joined_text,
+)
+from dirge_py.providers.adapter import Call
+from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.catalog import UNKNOWN_WINDOW_TOKENS
+from dirge_py.providers.history import Sendable, own, sendable
+from dirge_py.providers.thinking import effort
+from dirge_py.streams import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
+
+_SECONDS = re.compile(r"-?\d+")
+
+
+def chat_request(call: Call) -> dict[str, Any]:
+    """The request's JSON.
+
+    A prompt that does not fit is to be refused (`truncate`), and an answer that does not fit is to
+    end (`shift`): unasked, the server drops what is oldest and tells nobody. Servers older than
+    these two members read over them.
+    """
+    options = call.options
+    assets = Assets(folder=call.context.asset_dir, reads_documents=False)
+    body: dict[str, Any] = {"model": call.model, "messages": _messages(call, assets)}
+    tools = _offered(call.context.tools, options)
+    if tools:
+        body["tools"] = [_tool(tool) for tool in tools]
+    body |= {"stream": True, "truncate": False, "shift": False}
+    body |= _think(options.thinking_level, call.model)
+    if options.response_schema is not None:
+        body["format"] = dict(options.response_schema.schema)
+    if call.settings.keep_alive is not None:
+        body["keep_alive"] = _duration(call.settings.keep_alive)
+    limits = _limits(call)
+    if limits:
+        body["options"] = limits
+    return body
+
+
+def _offered(tools: Sequence[ToolSpec], options: StreamOptions) -> Sequence[ToolSpec]:
+    """The tools to send: this interface can force no call, but it can offer fewer tools."""
+    match options.tool_choice:
+        case "none":
+            return ()
+        case NamedTool(name):
+            return [tool for tool in tools if tool.name == name]
+        case _:
+            return tools
+
+
+def _think(level: ThinkingLevel, model: str) -> Mapping[str, Any]:
+    """Whether to think. Unasked, a model that can think does; to be told not to hurts none.
+
+    gpt-oss alone knows more than yes and no, and cannot leave it.
+    """
+    if "gpt-oss" in model.lower():
+        return {} if level == "off" else {"think": effort(level)}
+    return {"think": level != "off"}
+
+
+def _limits(call: Call) -> Mapping[str, int]:
+    """How much may go in and come out. The server serves a few thousand tokens where none says.
+
+    A window that nobody told of is not made up: one too large would not fit into memory.
+    """
+    limits = {}
+    window = call.card.window_tokens
+    if window != UNKNOWN_WINDOW_TOKENS:
+        limits["num_ctx"] = window
+    if call.max_output_tokens is not None:
+        limits["num_predict"] = call.max_output_tokens
+    return limits
+
+
+def _duration(keep_alive: str) -> str | int:
+    """Seconds are a number to the server; in a string it wants a unit, except behind 0."""
+    is_number = _SECONDS.fullmatch(keep_alive) and keep_alive != "0"
+    return int(keep_alive) if is_number else keep_alive
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": dict(tool.parameters),
+        },
+    }
+
+
+def _messages(call: Call, assets: Assets) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    if call.context.system_prompt.strip():
+        messages.append({"role": "system", "content": call.context.system_prompt})
+    shown_later: list[Asset] = []
+    history = own(call.context.messages, call.settings.alias)
+    for message in sendable(history, unsigned=True):
+        if isinstance(message, AssistantMessage) and not (message.text or message.calls):
+            continue  # nothing but what another service folded
+        if shown_later and not isinstance(message, ToolResultMessage):
+            messages.append(_shown(shown_later, assets))
+            shown_later = []
+        if isinstance(message, ToolResultMessage):
+            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
+        if isinstance(message, UserMessage) and not _is_text(message):
+            # Read anew: an asset's file may be gone by now, and is too large to keep.
+            messages.append(_with_pictures(message.content, assets))
+        else:
+            messages.append(call.memory.of(message, _message))
+    if shown_later:
+        messages.append(_shown(shown_later, assets))
+    return messages
+
+
+def _is_text(message: UserMessage) -> bool:
+    return all(isinstance(block, TextBlock) for block in message.content)
+
+
+def _message(message: Sendable) -> dict[str, Any]:
+    match message:
+        case UserMessage():
+            return {"role": "user", "content": message.text}
+        case AssistantMessage():
+            return _assistant(message)
+        case ToolResultMessage():
+            # What else there is comes behind the turn's last result: not every model looks here.
+            texts = [b.text if isinstance(b, TextBlock) else _see_below(b) for b in message.content]
+            return {
+                "role": "tool",
+                "tool_name": message.tool_name,
+                "tool_call_id": message.tool_call_id,
+                "content": "\n".join(text for text in texts if text) or "(no output)",
+            }
+
+
+def _see_below(asset: Asset) -> str:
+    return f"[The {kind_of(asset)} follows in the next message.]"
+
+
+def _assistant(message: AssistantMessage) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": "assistant", "content": joined_text(message.content)}
+    thinking = "".join(b.text for b in message.content if isinstance(b, ThinkingBlock))
+    if thinking:
+        written["thinking"] = thinking
+    calls = [_call(call) for call in message.calls]
+    if calls:
+        written["tool_calls"] = calls
+    return written
+
+
+def _call(call: ToolCallBlock) -> dict[str, Any]:
+    arguments = call.arguments if isinstance(call.arguments, dict) else {"unparsed": call.arguments}
+    return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
+
+
+def _shown(shown: Sequence[Asset], assets: Assets) -> dict[str, Any]:
+    kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, shown)))
+    title = TextBlock(f"The {kinds} of the tool results above:")
+    return _with_pictures([title, *shown], assets)
+
+
+def _with_pictures(blocks: Sequence[TextBlock | Asset], assets: Assets) -> dict[str, Any]:
+    """A user's message: its text, and all pictures in their order."""
+    texts, pictures = [], []
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            texts.append(block.text)
+        elif (encoded := assets.encoded(block)) is not None:
+            pictures.append(encoded)
+        else:
+            texts.append(assets.missing(block))
+    written: dict[str, Any] = {"role": "user", "content": "\n".join(t for t in texts if t)}
+    if pictures:
+        written["images"] = pictures
+    return written
