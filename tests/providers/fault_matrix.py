@@ -370,8 +370,8 @@ _HEAD = """\
 
 Made by `python -m tests.providers.fault_matrix`: each fault is played by a service on loopback, in
 each wire format, through the loop with its retries and recoveries. A cell is what it comes to where
-the service never gets well: the kind of the error, how often it was asked, and the text that stays in
-history, marked as broken off. A test keeps this page as it is measured.
+the service never gets well: the kind of the error, how often it was asked, and the text that stays
+in history, marked as broken off. A test keeps this page as it is measured.
 """
 
 _FOOT = """\

@@ -1,0 +1,109 @@
+"""Every wire format against a model server that nobody here wrote: aimock."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import Context, LoopConfig
+from dirge_py.messages import AssistantMessage, ThinkingBlock, user_text
+from dirge_py.outcomes import Done
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+from dirge_py.streams import LlmContext, StreamFn, StreamOptions
+from tests.agent_loop.kit import Tool, ran
+from tests.providers.asking import KINDS
+from tests.providers.peers import ARGUMENTS, mock_server
+from tests.providers.wires import BASE_PATHS
+
+CHUNKS = ("-c", "7")
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`servers(*flags)`: the address of a server with these flags, started once."""
+    running: dict[tuple[str, ...], str] = {}
+    with ExitStack() as stack:
+
+        def server(*flags: str) -> str:
+            if flags not in running:
+                folder: Path = tmp_path_factory.mktemp("aimock")
+                running[flags] = stack.enter_context(mock_server(folder, *flags))
+            return running[flags]
+
+        yield server
+
+
+def speaking(http: HttpClient, kind: str, url: str) -> StreamFn:
+    base = url + BASE_PATHS[kind]
+    settings = ProviderSettings(alias="work", type=kind, base_url=base, api_key="k")
+    return provider(kind).make(settings, http)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.aclose()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_tool_is_called_and_its_result_answered(
+    http: HttpClient, servers: Any, kind: str
+) -> None:
+    tool = Tool()
+    run = await ran(
+        speaking(http, kind, servers(*CHUNKS)),
+        "weather",
+        context=Context(system_prompt="s", tools=[tool]),
+        config=LoopConfig(model="work/m"),
+    )
+
+    assert isinstance(run.outcome, Done), run.outcome
+    assert tool.ran == [ARGUMENTS]
+    answers = [m for m in run.new if isinstance(m, AssistantMessage)]
+    assert [answer.text for answer in answers] == ["Let me look.", "It is sunny in Paris."]
+    assert [answer.stop_reason for answer in answers] == ["toolUse", "stop"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "ollama"])
+async def test_thinking_is_told_apart_from_the_answer(
+    http: HttpClient, servers: Any, kind: str
+) -> None:
+    """All but Ollama's: the server calls `thinking` by another service's name there."""
+    run = await ran(
+        speaking(http, kind, servers(*CHUNKS)),
+        "weather",
+        context=Context(system_prompt="s", tools=[Tool()]),
+        config=LoopConfig(model="work/m", thinking_level="low"),
+    )
+
+    first = next(m for m in run.new if isinstance(m, AssistantMessage))
+    thinking = [block.text for block in first.content if isinstance(block, ThinkingBlock)]
+    assert thinking == ["I need the tool."]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--chaos-ratelimit", "1"), ("rate_limit", 1.0)),
+        (("--chaos-disconnect", "1"), ("network", None)),
+        (("--chaos-drop", "1"), ("server", None)),
+        (("--chaos-malformed", "1"), ("network", None)),
+    ],
+    ids=lambda value: value[0].removeprefix("--chaos-") if isinstance(value[0], str) else "",
+)
+async def test_its_faults_are_known(
+    http: HttpClient, servers: Any, kind: str, flags: tuple[str, ...], expected: tuple[str, Any]
+) -> None:
+    stream_fn = speaking(http, kind, servers(*flags))
+    context = LlmContext(system_prompt="s", messages=[user_text("hello")])
+    events = [e async for e in stream_fn(context, StreamOptions(model="work/m"), AbortSignal())]
+
+    error = events[-1].error  # type: ignore[union-attr]
+    assert (error.kind, error.retry_after_s) == expected
