@@ -2,16 +2,23 @@
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from dirge_py.providers.answers import Answer, Fetched
+
 if TYPE_CHECKING:
-    from dirge_py.providers.transport import Answer, Fetched, Transport
+    from dirge_py.providers.base import ProviderSettings
+    from dirge_py.providers.transport import Transport
 
 
 # Most lingering streams end within a millisecond; cancelling one in the middle of giving back its
 # connection could leave the socket open.
 _LINGER_S = 0.05
+
+
+def _never() -> bool:
+    return False
 
 
 class HttpClient:
@@ -25,10 +32,22 @@ class HttpClient:
         self._transport: Transport | None = None
         self._lingering: set[asyncio.Task[None]] = set()
 
+    def of(self, settings: "ProviderSettings", wire: str) -> "HttpClient":
+        """The client for one configured service, which speaks `wire`."""
+        return self
+
     async def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, connect_s: float = 30.0
-    ) -> "Answer":
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        connect_s: float = 30.0,
+        is_late: Callable[[], bool] = _never,
+    ) -> Answer:
         """Send `body` and return when the head of the answer is here.
+
+        `is_late`, for whoever records: whether time ran out, when the answer is given up.
 
         Raises:
             TransportFailed: there is no connection, or none that lasts.
@@ -45,7 +64,7 @@ class HttpClient:
         body: bytes | None = None,
         timeout_s: float,
         max_bytes: int = 32 * 1024 * 1024,
-    ) -> "Fetched":
+    ) -> Fetched:
         """One whole exchange, for answers that are no stream.
 
         Raises:

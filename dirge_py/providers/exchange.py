@@ -159,6 +159,7 @@ class _Exchange:
             headers=self._request.headers,
             body=self._request.body,
             connect_s=self._request.timeouts.connect_s,
+            is_late=self._time_out.expired,
         )
         try:
             async with contextlib.aclosing(answer.chunks()) as chunks:

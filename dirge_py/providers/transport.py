@@ -9,11 +9,10 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import Literal
 from urllib.parse import urlsplit
 
-from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.answers import Fetched, TransportFailed, Trouble
 from dirge_py.providers.base import is_loopback
 from dirge_py.providers.lean_httpx import httpx
 
-Trouble = Literal["refused", "unknown_host", "tls", "timeout", "proxy", "dropped", "unusable"]
 Way = Literal["tls", "plain", "loopback"]
 
 # Enough for sixteen children streaming at once and their parents; idle ones go after two minutes,
@@ -21,17 +20,8 @@ Way = Literal["tls", "plain", "loopback"]
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=120)
 
 
-class TransportFailed(Exception):
-    """The request did not arrive or its answer broke off; `trouble` says in what way."""
-
-    def __init__(self, trouble: Trouble, detail: str) -> None:
-        super().__init__(detail)
-        self.trouble = trouble
-        self.detail = detail
-
-
-class Answer:
-    """A response whose head is here and whose body is still coming. Close it, always."""
+class HttpxAnswer:
+    """An `Answer` from the network."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
@@ -58,15 +48,6 @@ class Answer:
         await self._response.aclose()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
-    """A whole answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class Transport:
     """Connections, kept and shared, by the way they go.
 
@@ -79,7 +60,7 @@ class Transport:
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, connect_s: float
-    ) -> Answer:
+    ) -> HttpxAnswer:
         """Send `body` and return when the head of the answer is here.
 
         Raises:
@@ -94,7 +75,7 @@ class Transport:
                 content=body,
                 timeout=httpx.Timeout(None, connect=connect_s),
             )
-            return Answer(await client.send(request, stream=True))
+            return HttpxAnswer(await client.send(request, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
             raise failure(error) from error
 
@@ -106,7 +87,7 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes | None,
         max_bytes: int,
-    ) -> "Fetched":
+    ) -> Fetched:
         """The whole answer to one request; the caller has the clock.
 
         Raises:
@@ -117,7 +98,7 @@ class Transport:
             request = client.build_request(
                 method, url, headers=dict(headers), content=body, timeout=None
             )
-            answer = Answer(await client.send(request, stream=True))
+            answer = HttpxAnswer(await client.send(request, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
             raise failure(error) from error
         try:
