@@ -102,7 +102,7 @@ def _is_at_hand(config: Config, service: Service) -> bool:
     """Whether a service that nobody configured may be used: it was named, found, or has a key."""
     named = bool(service.named_url(config.origin.environment)[0])
     if service.local:
-        return named or service.type in config.origin.found
+        return named or service.type in (config.origin.found or {})
     return not (named and service.only_at_home)
 
 
@@ -114,6 +114,12 @@ def is_custom(config: Config, alias: str) -> bool:
         return True
     chosen = config.origin.chosen.base_url
     return bool(chosen or service.named_url(config.origin.environment)[0])
+
+
+def takes_any_id(config: Config, alias: str) -> bool:
+    """Whether no id is foreign to `alias`: it serves models of others, or names them itself."""
+    service = SERVICE_OF.get(entry_of(config, alias).type)
+    return is_custom(config, alias) or service is None or not service.families
 
 
 def key_place(config: Config, alias: str) -> str:
@@ -142,7 +148,8 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
     service = SERVICE_OF[entry.type]
     named, variable = service.named_url(config.origin.environment)
     if not named:
-        return config.origin.found.get(entry.type, service.base_url)
+        found = (config.origin.found or {}).get(entry.type)
+        return found.base_url if found else service.base_url
     if variable == "OLLAMA_HOST":
         named = ollama_url(named)
     return _accepted(named, variable, entry.allow_insecure)

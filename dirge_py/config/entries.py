@@ -1,5 +1,8 @@
 """The providers there are: those of the file, and the built-in ones that need no entry."""
 
+from collections.abc import Mapping
+from functools import cache
+
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
@@ -8,10 +11,7 @@ from dirge_py.errors import ConfigError
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:
     """Alias → entry, the file's first."""
-    entries = dict(config.providers)
-    for service in SERVICES:
-        entries.setdefault(service.type, ProviderEntry.model_validate({"type": service.type}))
-    return entries
+    return {**config.providers, **_built_in(), **config.providers}
 
 
 def entry_of(config: Config, alias: str) -> ProviderEntry:
@@ -20,7 +20,14 @@ def entry_of(config: Config, alias: str) -> ProviderEntry:
     Raises:
         ConfigError: there is none.
     """
-    try:
-        return all_entries(config)[alias]
-    except KeyError:
-        raise ConfigError(f"There is no provider `{alias}`.") from None
+    entry = config.providers.get(alias) or _built_in().get(alias)
+    if entry is None:
+        raise ConfigError(f"There is no provider `{alias}`.")
+    return entry
+
+
+@cache
+def _built_in() -> Mapping[str, ProviderEntry]:
+    return {
+        service.type: ProviderEntry.model_validate({"type": service.type}) for service in SERVICES
+    }

@@ -2,8 +2,9 @@
 
 import difflib
 
-from dirge_py.config.access import has_access, is_custom
+from dirge_py.config.access import has_access, is_custom, takes_any_id
 from dirge_py.config.entries import all_entries, entry_of
+from dirge_py.config.families import foreign, serving_alias
 from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
@@ -56,10 +57,11 @@ def role_model(config: Config, role: str) -> ModelChoice:
 def resolve_model(config: Config, spec: str, *, alias: str | None = None) -> ModelChoice:
     """The model that `[alias/]id[:level]` means. `alias` is the provider of a bare id.
 
-    Without one, a bare id belongs to the entry that lists it, else to the default provider.
+    Without one, a bare id belongs to the entry that lists it, else to the default provider, where
+    that one serves such models at all, else to a usable one of the id's own family.
 
     Raises:
-        NoProvider: nothing is usable.
+        NoProvider: nothing is usable, or nothing that serves the id's family.
         ConfigError: the alias is unknown, or it names no model.
     """
     parsed = parse_model(spec, _nameable(config))
@@ -67,7 +69,7 @@ def resolve_model(config: Config, spec: str, *, alias: str | None = None) -> Mod
     if parsed.alias is None:
         alias = alias or _alias_listing(config, parsed.id)
         if alias is None:
-            alias, because = _default_alias(config)
+            alias, because = _alias_for(config, parsed.id)
         _refuse_unknown_alias(config, parsed, alias)
     else:
         alias = parsed.alias
@@ -89,9 +91,50 @@ def offered_models(config: Config) -> list[str]:
             own = [
                 entry.model or (default if not is_custom(config, alias) else None),
                 *entry.models,
+                *_listed(config, entry),
             ]
             names += [f"{alias}/{model}" for model in own if model]
     return list(dict.fromkeys(names))
+
+
+def local_types(config: Config) -> tuple[str, ...]:
+    """The local services that have to be asked before there is a model to begin with.
+
+    All of them where nothing is configured and no key is set; else those that were chosen and name
+    no model. Mostly there are none: then nothing has to be asked.
+    """
+    try:
+        main_model(config)
+    except NoProvider:
+        pass
+    except ConfigError:
+        return ()
+    else:
+        return ()
+    local = [service.type for service in SERVICES if service.local]
+    if not config.providers:
+        return tuple(local)
+    chosen = config.origin.chosen
+    aliases = [chosen.provider, config.provider, parse_model(chosen.model or "", local).alias]
+    types = [
+        config.providers[name].type if name in config.providers else name
+        for name in aliases
+        if name
+    ]
+    only = [entry.type for entry in config.providers.values()] if len(config.providers) == 1 else []
+    return tuple(name for name in local if name in (*types, *only))
+
+
+def _alias_for(config: Config, model: str | None) -> tuple[str, str]:
+    """The provider of an id that nobody lists, and why."""
+    try:
+        alias, because = _default_alias(config)
+    except NoProvider as error:
+        raise (foreign(config, model) if model else None) or error from None
+    if model is None:
+        return alias, because
+    other = serving_alias(config, model, alias)
+    return other, because if other == alias else ""
 
 
 def _default_alias(config: Config) -> tuple[str, str]:
@@ -108,17 +151,27 @@ def _default_alias(config: Config) -> tuple[str, str]:
         return next(iter(config.providers)), ""
     usable = [alias for alias in all_entries(config) if has_access(config, alias)]
     if not usable:
-        raise NoProvider(
-            "There is no model to talk to: no provider is configured, and none of "
-            f"{', '.join(service.key_env[0] for service in SERVICES if service.key_env)} is set.",
-            hint="Set one of them, or run `dirge config init`. `dirge demo` needs neither.",
-        )
+        raise _nothing(config)
     return usable[0], _reason(config, usable[0])
+
+
+def _nothing(config: Config) -> NoProvider:
+    keys = list(dict.fromkeys(service.key_env[0] for service in SERVICES if service.key_env))
+    lacks = ["no provider is configured"] if not config.providers else ["no provider has its key"]
+    lacks.append(f"no key is set ({', '.join(keys[:3])}, …)")
+    if config.origin.found is not None:
+        lacks.append("no local server answers on its usual port")
+    return NoProvider(
+        f"There is no model to talk to: {', '.join(lacks[:-1])} and {lacks[-1]}.",
+        hint="`dirge config init` sets one up. `dirge demo` needs none.",
+    )
 
 
 def _reason(config: Config, alias: str) -> str:
     if alias in config.providers:
         return f"{alias}: the first provider that has its key"
+    if found := (config.origin.found or {}).get(alias):
+        return f"{alias}: it answers at {found.base_url}"
     service = SERVICE_OF[alias]
     environment = config.origin.environment
     key = next((name for name in service.key_env if environment.get(name)), None)
@@ -128,16 +181,41 @@ def _reason(config: Config, alias: str) -> str:
 def _nameable(config: Config) -> list[str]:
     """Aliases that a spec may begin with.
 
-    With a service like a router as the default provider, `anthropic/claude` is an id there; so the
-    built-in names count only when their own key is set, or when nothing else could be meant.
+    With a router as the default provider, `anthropic/claude` is an id there; so the built-in names
+    count only when their own key is set, or when nothing else could be meant.
     """
-    named = config.origin.chosen.provider or config.provider
-    has_router = named in config.providers and is_custom(config, named or "")
+    default = _likely(config)
+    has_router = default is not None and _is_router(config, default)
     return [
         alias
         for alias in all_entries(config)
-        if alias in config.providers or not has_router or has_access(config, alias)
+        if alias in config.providers
+        or alias == default
+        or not has_router
+        or has_access(config, alias)
     ]
+
+
+def _likely(config: Config) -> str | None:
+    """The default provider, as far as it is known without looking at any model's name."""
+    named = config.origin.chosen.provider or config.provider
+    if named or len(config.providers) == 1:
+        return named or next(iter(config.providers))
+    if config.providers:
+        return None
+    return next((alias for alias in all_entries(config) if has_access(config, alias)), None)
+
+
+def _is_router(config: Config, alias: str) -> bool:
+    """Whether ids with slashes are the rule at `alias`: by what it is, or because it was named."""
+    entry = all_entries(config).get(alias)
+    if entry is None:
+        return False
+    service = SERVICE_OF.get(entry.type)
+    if service is not None and not service.local and not service.families:
+        return True
+    named = config.origin.chosen.provider or config.provider
+    return alias == named and alias in config.providers and is_custom(config, alias)
 
 
 def _alias_listing(config: Config, model: str | None) -> str | None:
@@ -156,8 +234,11 @@ def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None
     front, slash, _ = (parsed.id or "").partition("/")
     if not slash:
         return
+    service = SERVICE_OF.get(entry_of(config, alias).type)
+    if service is not None and not service.local and not service.families:
+        return
     looks_like = difflib.get_close_matches(front, _nameable(config), 1, cutoff=0.8)
-    if looks_like or not is_custom(config, alias):
+    if looks_like or not takes_any_id(config, alias):
         raise _unknown(config, front)
 
 
@@ -173,13 +254,26 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         return entry.model or entry.models[0]
     if entry.type in OFFLINE:
         return "script"
-    default = SERVICE_OF[entry.type].default_model if entry.type in SERVICE_OF else None
-    if entry.base_url is None and default:
-        return default
+    if listed := _listed(config, entry):
+        return listed[0]
+    service = SERVICE_OF.get(entry.type)
+    if entry.base_url is None and service is not None:
+        if service.default_model:
+            return service.default_model
+        raise NoProvider(
+            f"Provider `{alias}` names no model, and {service.label} has listed none.",
+            hint=f"Start it and give it a model, or choose one with `-m {alias}/…`.",
+        )
     raise ConfigError(
         f"Provider `{alias}` names no model.",
         hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",
     )
+
+
+def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:
+    """What a local server has listed, where this entry means that one."""
+    found = (config.origin.found or {}).get(entry.type)
+    return found.models if found is not None and entry.base_url is None else ()
 
 
 def _is_of(config: Config, spec: str, provider: str | None) -> bool:

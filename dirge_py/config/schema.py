@@ -289,6 +289,12 @@ class Config(Table):
         """Where the values come from: the file, the environment and what flags chose."""
         return self._origin
 
+    def with_origin(self, origin: Origin) -> "Config":
+        """The same settings, with another record of what stands behind them."""
+        copy = self.model_copy()
+        copy._origin = origin
+        return copy
+
     @property
     def provenance(self) -> Mapping[str, str]:
         """Dotted key → `file:line`, `env NAME` or a flag; a key that is absent has its default."""

@@ -46,14 +46,24 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A server on this machine that answered. `models`: the ids it lists, the best first."""
+
+    type: str
+    base_url: str
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """What stood behind a Config. `path` is None when there was no file.
 
-    `found` are the local services that answered when nothing was configured: type → address.
+    `found` are the local services that answered, by type, where nothing else could be used; None:
+    nobody has asked.
     """
 
     path: str | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     chosen: Chosen = Chosen()
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    found: Mapping[str, str] = field(default_factory=dict)
+    found: Mapping[str, Found] | None = None
