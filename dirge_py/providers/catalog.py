@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
@@ -33,6 +34,7 @@ class ModelCard:
     images: bool = False
     adaptive_thinking: bool = False
     effort_with_tools: bool = True
+    efforts: tuple[str, ...] | None = None
     structured: bool = False
 
 
@@ -83,7 +85,7 @@ def _continues(known: str, model_id: str) -> bool:
     return model_id == known or (model_id.startswith(known) and model_id[len(known)] in "-@:")
 
 
-def _likely(provider_type: str, model_id: str) -> dict[str, bool]:
+def _likely(provider_type: str, model_id: str) -> dict[str, Any]:
     """A model newer than the catalogue is most like the newest in it."""
     if provider_type == "anthropic" and model_id.startswith("claude"):
         return {"thinking": True, "images": True, "adaptive_thinking": True}

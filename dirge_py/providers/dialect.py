@@ -15,7 +15,8 @@ class Dialect:
     is missing adds nothing. `body` are members of every request. `thinking_back`: the name under
     which the model's thinking is sent back to it with its calls, where the service wants it.
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
-    `structured`: how an answer after a schema is asked for; "none": it cannot be.
+    `structured`: how an answer after a schema is asked for; "none": in words only.
+    `thinks_when_forced`: False where a model cannot think in a turn in which it must call a tool.
     """
 
     system_role: Literal["system", "developer", "user"] | None = None
@@ -26,6 +27,7 @@ class Dialect:
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
     call_id_chars: int | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None
+    thinks_when_forced: bool = True
 
 
 def merged(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

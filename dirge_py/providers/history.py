@@ -56,7 +56,9 @@ def _own(message: Message, alias: str) -> Message:
     return message if content == message.content else replace(message, content=content)
 
 
-def sendable(messages: Sequence[Message], *, unsigned: bool = False) -> list[Sendable]:
+def sendable(
+    messages: Sequence[Message], *, unsigned: bool = False, call_id_chars: int | None = None
+) -> list[Sendable]:
     """`messages` without what cannot be sent, in order; the same input gives the same output.
 
     What need not be changed is the same object, for whoever remembers what came of it.
@@ -65,8 +67,9 @@ def sendable(messages: Sequence[Message], *, unsigned: bool = False) -> list[Sen
     change the cached prefix. A result without its call becomes a user message, a call without its
     result gets one that says so. Assistant messages that hold nothing but thinking are left out.
     Thinking without a signature is left out, too, unless `unsigned` says that it can go back.
+    `call_id_chars` is the length that every call id gets, of letters and digits only.
     """
-    ids = _Ids()
+    ids = _Ids(call_id_chars)
     prepared: list[Sendable] = []
     start = 0
     for position, message in enumerate(messages):
@@ -80,20 +83,22 @@ def sendable(messages: Sequence[Message], *, unsigned: bool = False) -> list[Sen
 class _Ids:
     """Ids as services take them: short, plain, and each for one call of the whole history."""
 
-    def __init__(self) -> None:
+    def __init__(self, chars: int | None) -> None:
         self._used: set[str] = set()
+        self._chars = chars
+        self._plain = _ID if chars is None else re.compile(f"[A-Za-z0-9]{{{chars}}}")
 
     def fresh(self, call_id: str) -> str:
-        plain = call_id if _ID.fullmatch(call_id) else f"call_{_digest(call_id)}"
+        plain = call_id if self._plain.fullmatch(call_id) else self._made_of(call_id)
         if plain in self._used:
-            repeats = (f"call_{_digest(f'{call_id} {n}')}" for n in count(2))
+            repeats = (self._made_of(f"{call_id} {n}") for n in count(2))
             plain = next(name for name in repeats if name not in self._used)
         self._used.add(plain)
         return plain
 
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    def _made_of(self, text: str) -> str:
+        digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+        return f"call_{digest[:16]}" if self._chars is None else digest[: self._chars]
 
 
 def _turn(messages: Sequence[Message], ids: _Ids, unsigned: bool) -> Iterator[Sendable]:

@@ -28,11 +28,14 @@ def _body(call: Call) -> Mapping[str, Any]:
         official=is_openai(call.base_url),
         max_output_tokens=call.max_output_tokens,
         memory=call.memory,
+        dialect=call.settings.dialect,
+        alias=call.settings.alias,
     )
 
 
 def _answer(call: Call) -> ChatAnswer:
-    return ChatAnswer(call.used_ids(), secrets.token_hex(6))
+    keeps_details = call.settings.dialect.thinking_back == "reasoning_details"
+    return ChatAnswer(call.used_ids(), secrets.token_hex(6), keeps_details=keeps_details)
 
 
 _WIRE = Wire(

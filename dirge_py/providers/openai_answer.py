@@ -8,6 +8,7 @@ from typing import Any
 
 from dirge_py.errors import ProviderError
 from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.openai_reasoning import Details, words_of
 from dirge_py.providers.translator import (
     ServiceError,
     as_count,
@@ -30,9 +31,14 @@ from dirge_py.streams import (
 _STOP_REASONS: Mapping[str, StopReason] = {
     "length": "length",
     "max_tokens": "length",
+    "model_length": "length",
+    "model_context_window_exceeded": "length",
     "tool_calls": "toolUse",
     "function_call": "toolUse",
 }
+
+_REFUSED = frozenset({"content_filter", "refusal", "sensitive"})
+_FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 
 
 @dataclass(slots=True)
@@ -44,15 +50,19 @@ class _Call:
 
 
 class ChatAnswer:
-    """A `Translator`. `taken` are call ids of history: a service that reuses one gets a new one."""
+    """A `Translator`. `taken` are call ids of history: a service that reuses one gets a new one.
 
-    def __init__(self, taken: frozenset[str], new_id: str) -> None:
+    `keeps_details`: the `reasoning_details` of the answer are kept as signatures of its thinking.
+    """
+
+    def __init__(self, taken: frozenset[str], new_id: str, *, keeps_details: bool = False) -> None:
         self.is_done = False
         self.has_content = False
         self._taken = set(taken)
         self._new_ids = (f"call_{new_id}{n or ''}" for n in count())
         self._is_started = False
         self._is_thinking = False
+        self._details = Details() if keeps_details else None
         self._finish = ""
         self._refusal = ""
         self._usage: Usage | None = None
@@ -74,11 +84,14 @@ class ChatAnswer:
         if not self._is_started:
             self._is_started = True
             events.append(StreamStart(as_text(payload.get("model"))))
-        usage = payload.get("usage")
-        if isinstance(usage, dict):
-            self._usage = _usage(usage)
         choices = payload.get("choices")
-        for choice in as_objects(choices[:1] if isinstance(choices, list) else None):
+        choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
+        usage = _told_usage(payload, choice)
+        if usage:
+            self._usage = _usage(usage)
+        if choice:
+            if choice.get("error"):
+                raise ServiceError(choice)
             self._delta(as_object(choice.get("delta")), events)
             if "message" in choice:
                 self._message(as_object(choice["message"]), events)
@@ -96,9 +109,9 @@ class ChatAnswer:
         if self.is_done or not (self._finish or self.has_content):
             return ()
         self.is_done = True
-        if self._finish in {"content_filter", "refusal"} or self._refusal:
+        if self._finish in _REFUSED or self._refusal:
             return [StreamError(_refused(self._refusal))]
-        if self._finish == "error":
+        if self._finish in _FAILED:
             return [StreamError(_stopped_with_an_error())]
         ends: list[StreamEvent] = []
         self._end_thinking(ends)
@@ -115,14 +128,9 @@ class ChatAnswer:
             self._text(text, events)
             if len(delta) == 1:
                 return
-        # Services differ in the name, and some send both.
-        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
-        if thinking:
-            self._is_thinking = self.has_content = True
-            events.append(ThinkingDelta(thinking))
-        if text and isinstance(text, list):
-            for part in as_objects(text):
-                self._text(as_text(part.get("text")), events)
+        self._think(delta, events)
+        for part in as_objects(text):
+            self._part(part, events)
         refusal = as_text(delta.get("refusal"))
         if refusal:
             self._refusal += refusal
@@ -131,10 +139,32 @@ class ChatAnswer:
             self._end_thinking(events)
             self._call(call, position, events)
 
+    def _think(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        details = as_objects(delta.get("reasoning_details"))
+        # Services differ in the name, and some send the same under two.
+        thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
+        self._thought(thinking or words_of(details), events)
+        if self._details is not None:
+            self._details.add(details)
+
+    def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """A part of a list of content: Mistral's models think in such."""
+        if part.get("type") != "thinking":
+            self._text(as_text(part.get("text")), events)
+            return
+        inner = part.get("thinking")
+        said = "".join(as_text(each.get("text")) for each in as_objects(inner))
+        self._thought(as_text(inner) or said, events)
+
+    def _thought(self, text: str, events: list[StreamEvent]) -> None:
+        if text:
+            self._is_thinking = self.has_content = True
+            events.append(ThinkingDelta(text))
+
     def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
         """A whole message: the answer itself, or its repetition behind the deltas."""
-        said = message if not self.has_content else {**message, "content": None}
-        calls = as_objects(said.get("tool_calls"))
+        calls = as_objects(message.get("tool_calls"))
+        said = {"refusal": message.get("refusal")} if self.has_content else message
         self._delta({**said, "tool_calls": None}, events)
         for position, call in enumerate(calls):
             self._call({"index": position, **call}, position, events)
@@ -146,9 +176,10 @@ class ChatAnswer:
             events.append(TextDelta(text))
 
     def _end_thinking(self, events: list[StreamEvent]) -> None:
-        if self._is_thinking:
+        details = self._details.taken() if self._details is not None else None
+        if self._is_thinking or details:
             self._is_thinking = False
-            events.append(ThinkingEnd())
+            events.append(ThinkingEnd(signature=details))
 
     def _call(self, raw: Mapping[str, Any], position: int, events: list[StreamEvent]) -> None:
         function = as_object(raw.get("function"))
@@ -225,11 +256,22 @@ def _stopped_with_an_error() -> ProviderError:
     return ProviderError("The model stopped with an error.", kind="server", phase="stream")
 
 
+def _told_usage(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The counts, from wherever a service puts them; empty where it sent none."""
+    told = as_object(payload.get("usage")) or as_object(choice.get("usage"))
+    return told or as_object(as_object(payload.get("x_groq")).get("usage"))
+
+
 def _usage(usage: Mapping[str, Any]) -> Usage:
     details = as_object(usage.get("prompt_tokens_details"))
+    read, written = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    thought = as_count(as_object(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if thought and as_count(usage.get("total_tokens")) == read + written + thought:
+        # Some count thinking beside the answer, where most count it in.
+        written += thought
     return Usage(
-        input=as_count(usage.get("prompt_tokens")),
-        output=as_count(usage.get("completion_tokens")),
+        input=read,
+        output=written,
         cache_read=as_count(details.get("cached_tokens"))
         or as_count(usage.get("prompt_cache_hit_tokens")),
         cache_write=as_count(details.get("cache_write_tokens")),

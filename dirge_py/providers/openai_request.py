@@ -1,32 +1,30 @@
 """A Chat Completions request, as OpenAI and everything compatible with it reads it."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.messages import (
-    AssistantMessage,
-    ImageBlock,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-    joined_text,
-)
-from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.assets import Assets
 from dirge_py.providers.catalog import ModelCard
-from dirge_py.providers.history import Sendable, sendable
+from dirge_py.providers.dialect import Dialect, merged
 from dirge_py.providers.memory import Memory
-from dirge_py.streams import LlmContext, StreamOptions, ThinkingLevel, ToolSpec
+from dirge_py.providers.openai_messages import ChatMessages
+from dirge_py.providers.strict_schema import fits_strict
+from dirge_py.providers.thinking import budget, effort
+from dirge_py.streams import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamOptions,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
 
-EFFORTS: Mapping[ThinkingLevel, str] = {
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-}
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def is_openai(base_url: str) -> bool:
@@ -43,37 +41,91 @@ def chat_request(
     official: bool,
     max_output_tokens: int | None,
     memory: Memory,
+    dialect: Dialect | None = None,
+    alias: str = "",
 ) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches.
 
     `memory` gives a message that it knows the very object of the last request.
 
     OpenAI itself wants `max_completion_tokens`; compatible servers know the older `max_tokens`.
+    What else differs between services is in `dialect`.
     """
-    role = "developer" if official and card.thinking else "system"
-    assets = Assets(folder=context.asset_dir, reads_documents=card.images)
-    body: dict[str, Any] = {"model": model, "messages": _messages(context, role, assets, memory)}
+    dialect = dialect or Dialect()
+    level = _level(options, dialect)
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": _messages(context, options, card, dialect, memory, alias, official=official),
+    }
     if context.tools:
         body["tools"] = [_tool(tool) for tool in context.tools]
+        body |= _choice(options.tool_choice)
     body["stream"] = True
-    body["stream_options"] = {"include_usage": True}
+    if dialect.stream_usage:
+        body["stream_options"] = {"include_usage": True}
     if max_output_tokens is not None:
-        body["max_completion_tokens" if official else "max_tokens"] = max_output_tokens
-    effort = _effort(options.thinking_level, card, official=official, tools=context.tools)
-    if effort is not None:
-        body["reasoning_effort"] = effort
-    return body
+        default = "max_completion_tokens" if official else "max_tokens"
+        tokens = _with_room(max_output_tokens, level, options.thinking_budgets, card)
+        body[dialect.max_tokens_field or default] = tokens
+    if options.response_schema is not None:
+        body |= _response_format(options.response_schema, dialect)
+    with_tools = bool(context.tools)
+    body = merged(body, _thinking(level, card, dialect, official=official, tools=with_tools))
+    return merged(body, dialect.body)
 
 
-def _effort(
-    level: ThinkingLevel, card: ModelCard, *, official: bool, tools: Sequence[ToolSpec]
-) -> str | None:
+def _level(options: StreamOptions, dialect: Dialect) -> ThinkingLevel:
+    forced = options.tool_choice not in {"auto", "none"}
+    return "off" if forced and not dialect.thinks_when_forced else options.thinking_level
+
+
+def _thinking(
+    level: ThinkingLevel, card: ModelCard, dialect: Dialect, *, official: bool, tools: bool
+) -> Mapping[str, Any]:
+    if dialect.thinking is not None:
+        return dialect.thinking.get(level, {})
     if official and not card.thinking:
-        return None
+        return {}
     if official and tools and not card.effort_with_tools:
         # These models think unasked, and refuse tools on this interface unless told not to.
-        return "none"
-    return EFFORTS.get(level)
+        return {"reasoning_effort": "none"}
+    word = effort(level, card.efforts)
+    return {} if word is None else {"reasoning_effort": word}
+
+
+def _with_room(tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelCard) -> int:
+    """The limit with room for thinking, which counts: an answer would not fit behind it else."""
+    if not card.thinking:
+        return tokens
+    with_thinking = tokens + budget(level, budgets)
+    return min(with_thinking, max(tokens, card.max_output_tokens or with_thinking))
+
+
+def _messages(
+    context: LlmContext,
+    options: StreamOptions,
+    card: ModelCard,
+    dialect: Dialect,
+    memory: Memory,
+    alias: str,
+    *,
+    official: bool,
+) -> list[dict[str, Any]]:
+    writer = ChatMessages(
+        alias=alias,
+        dialect=dialect,
+        assets=Assets(folder=context.asset_dir, reads_documents=card.images),
+        memory=memory,
+    )
+    default = "developer" if official and card.thinking else "system"
+    messages = writer.written(context, dialect.system_role or default)
+    wanted = options.response_schema
+    if wanted is not None and (dialect.structured or "json_schema") != "json_schema":
+        # Behind history: in the system prompt it would cost what is cached.
+        words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
+        schema = json.dumps(wanted.schema, ensure_ascii=False)
+        messages.append({"role": "user", "content": f"{words}\n{schema}"})
+    return messages
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
@@ -87,93 +139,23 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _messages(
-    context: LlmContext, system_role: str, assets: Assets, memory: Memory
-) -> list[dict[str, Any]]:
-    messages: list[dict[str, Any]] = []
-    if context.system_prompt.strip():
-        messages.append({"role": system_role, "content": context.system_prompt})
-    shown_later: list[Asset] = []
-    for message in sendable(context.messages):
-        if isinstance(message, AssistantMessage) and not (message.text or message.calls):
-            continue  # nothing but what another service folded
-        if shown_later and not isinstance(message, ToolResultMessage):
-            messages.append(_shown(shown_later, assets))
-            shown_later = []
-        if isinstance(message, ToolResultMessage):
-            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-        if isinstance(message, UserMessage) and not _is_text(message):
-            # Read anew: an asset's file may be gone by now, and is too large to keep.
-            messages.append({"role": "user", "content": _parts(message.content, assets)})
-        else:
-            messages.append(memory.of(message, _message))
-    if shown_later:
-        messages.append(_shown(shown_later, assets))
-    return messages
+def _choice(choice: ToolChoice) -> dict[str, Any]:
+    if choice == "auto":
+        return {}
+    if isinstance(choice, NamedTool):
+        return {"tool_choice": {"type": "function", "function": {"name": choice.name}}}
+    return {"tool_choice": choice}
 
 
-def _is_text(message: UserMessage) -> bool:
-    return all(isinstance(block, TextBlock) for block in message.content)
-
-
-def _message(message: Sendable) -> dict[str, Any]:
-    match message:
-        case UserMessage():
-            return {"role": "user", "content": message.text}
-        case AssistantMessage():
-            return _assistant(message)
-        case ToolResultMessage():
-            # Only text is allowed here; what else there is comes behind the turn's last result.
-            texts = [b.text if isinstance(b, TextBlock) else _see_below(b) for b in message.content]
-            return {
-                "role": "tool",
-                "tool_call_id": message.tool_call_id,
-                "content": "\n".join(text for text in texts if text) or "(no output)",
-            }
-
-
-def _see_below(asset: Asset) -> str:
-    return f"[The {kind_of(asset)} follows in the next message.]"
-
-
-def _assistant(message: AssistantMessage) -> dict[str, Any]:
-    written: dict[str, Any] = {"role": "assistant", "content": joined_text(message.content) or None}
-    calls = [_call(call) for call in message.calls]
-    if calls:
-        written["tool_calls"] = calls
-    return written
-
-
-def _call(call: ToolCallBlock) -> dict[str, Any]:
-    arguments = call.arguments
-    if not isinstance(arguments, dict):
-        # Servers that render prompts from templates parse this; what did not parse is wrapped.
-        arguments = {"unparsed": arguments}
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+def _response_format(wanted: ResponseSchema, dialect: Dialect) -> dict[str, Any]:
+    match dialect.structured:
+        case "none":
+            return {}
+        case "json_object":
+            return {"response_format": {"type": "json_object"}}
+    schema = {
+        "name": _NO_NAME.sub("_", wanted.name)[:64] or "answer",
+        "schema": dict(wanted.schema),
+        "strict": fits_strict(wanted.schema),
     }
-
-
-def _shown(assets: Sequence[Asset], kept: Assets) -> dict[str, Any]:
-    kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, assets)))
-    title = TextBlock(f"The {kinds} of the tool results above:")
-    return {"role": "user", "content": _parts([title, *assets], kept)}
-
-
-def _parts(blocks: Sequence[TextBlock | Asset], assets: Assets) -> list[dict[str, Any]]:
-    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
-
-
-def _part(block: TextBlock | Asset, assets: Assets) -> dict[str, Any]:
-    if isinstance(block, TextBlock):
-        return {"type": "text", "text": block.text}
-    encoded = assets.encoded(block)
-    if encoded is None:
-        return {"type": "text", "text": assets.missing(block)}
-    url = f"data:{block.media_type};base64,{encoded}"
-    if isinstance(block, ImageBlock):
-        return {"type": "image_url", "image_url": {"url": url}}
-    file = {"filename": block.name or "document.pdf", "file_data": url}
-    return {"type": "file", "file": file}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}

@@ -30,13 +30,13 @@ def budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
     return tokens
 
 
-def effort(level: ThinkingLevel, known: Collection[str] = ()) -> str | None:
-    """The word for `level` among those the model knows (none given: the usual three).
+def effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
+    """The word for `level` among those the model knows; those None: the usual three.
 
-    None: there is no word for it, and nothing should be said. So it is for `off` where a model
-    knows no `none`.
+    `known` is `ModelCard.efforts`. None: there is no word for it, and nothing should be said. So it
+    is for `off` where a model knows no `none`.
     """
-    known = known or USUAL_EFFORTS
+    known = USUAL_EFFORTS if known is None else known
     words: Sequence[str] = _table()["effort"][level]
     return next((word for word in words if word in known), None)
 
