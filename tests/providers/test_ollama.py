@@ -1,0 +1,444 @@
+"""What is particular to Ollama: its request, its lines, its ids, and its errors."""
+
+import base64
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.catalog import ModelCard
+from dirge_py.providers.ollama_answer import OllamaAnswer
+from dirge_py.providers.ollama_failures import explained
+from dirge_py.providers.registry import provider
+from dirge_py.streams import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamError,
+    StreamOptions,
+    StreamStart,
+    TextDelta,
+    ThinkingEnd,
+    ToolSpec,
+)
+from tests.providers.asking import READ, Client, calls_of, done_of, text_of, thinking_of
+from tests.providers.server import Raw, Say
+from tests.security.sizes import size
+
+NDJSON = {"content-type": "application/x-ndjson"}
+JSON = {"content-type": "application/json"}
+PICTURE = ImageBlock(asset_id="shot", media_type="image/png")
+LS = ToolSpec(name="ls", description="List.", parameters={"type": "object", "properties": {}})
+
+
+@pytest.fixture
+def ollama(http, serve):
+    return lambda *replies: Client(http, "ollama", serve(*replies))
+
+
+def lines(*payloads):
+    return Raw(body="".join(json.dumps(p) + "\n" for p in payloads), headers=NDJSON)
+
+
+def said(done=None, **message):
+    end = {"done": True, "done_reason": done} if done else {"done": False}
+    return {"model": "fake", "message": {"role": "assistant", **message}, **end}
+
+
+def called(name, arguments, **more):
+    return {**more, "function": {"name": name, "arguments": arguments}}
+
+
+def refusal(status, words):
+    return Raw(status=status, body=json.dumps({"error": words}), headers=JSON)
+
+
+async def test_the_least_request(ollama):
+    client = ollama(Say(text="x"))
+    body = await client.sent()
+
+    assert body == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "hello"},
+        ],
+        "stream": True,
+        "truncate": False,
+        "shift": False,
+        "think": False,
+    }
+    assert client.service.requests[0].path == "/api/chat"
+
+
+async def test_history_has_calls_as_objects_and_results_by_name(ollama):
+    history = (
+        user_text("look"),
+        AssistantMessage(
+            content=(
+                ThinkingBlock(text="hm"),
+                TextBlock("I look."),
+                ToolCallBlock(id="a", name="read", arguments={"path": "x"}),
+                ToolCallBlock(id="b", name="read", arguments="{not json"),
+            ),
+            model="work/m",
+        ),
+        ToolResultMessage(tool_call_id="a", tool_name="read", content=(TextBlock("one"),)),
+        ToolResultMessage(tool_call_id="b", tool_name="read", content=(), is_error=True),
+    )
+    body = await ollama(Say(text="x")).sent(messages=history, tools=(READ,))
+
+    assert body["messages"][2:] == [
+        {
+            "role": "assistant",
+            "content": "I look.",
+            "thinking": "hm",
+            "tool_calls": [
+                {"id": "a", "function": {"name": "read", "arguments": {"path": "x"}}},
+                {"id": "b", "function": {"name": "read", "arguments": {"unparsed": "{not json"}}},
+            ],
+        },
+        {"role": "tool", "tool_name": "read", "tool_call_id": "a", "content": "one"},
+        {"role": "tool", "tool_name": "read", "tool_call_id": "b", "content": "(no output)"},
+    ]
+    function = {"name": "read", "description": "Read.", "parameters": dict(READ.parameters)}
+    assert body["tools"] == [{"type": "function", "function": function}]
+
+
+async def test_thinking_of_another_service_stays_at_home(ollama):
+    answer = AssistantMessage(
+        content=(ThinkingBlock(text="sealed", signature="s"), TextBlock("Yes.")), model="claude/x"
+    )
+    body = await ollama(Say(text="x")).sent(messages=(user_text("?"), answer, user_text("go on")))
+
+    assert body["messages"][2] == {"role": "assistant", "content": "Yes."}
+
+
+async def test_pictures_go_beside_the_text(ollama, tmp_path):
+    (tmp_path / "shot").write_bytes(b"png")
+    history = (
+        UserMessage(content=(TextBlock("What is this?"), PICTURE)),
+        AssistantMessage(content=(ToolCallBlock(id="a", name="read", arguments={}),)),
+        ToolResultMessage(tool_call_id="a", tool_name="read", content=(PICTURE,)),
+    )
+    body = await ollama(Say(text="x")).sent(messages=history, asset_dir=str(tmp_path), system="")
+    encoded = base64.b64encode(b"png").decode()
+
+    first, _, result, shown = body["messages"]
+    assert first == {"role": "user", "content": "What is this?", "images": [encoded]}
+    assert (result["role"], shown["role"], shown["images"]) == ("tool", "user", [encoded])
+
+
+async def test_a_picture_that_is_gone_is_told_in_words(ollama, tmp_path):
+    message = UserMessage(content=(PICTURE,))
+    body = await ollama(Say(text="x")).sent(messages=(message,), asset_dir=str(tmp_path), system="")
+
+    assert "images" not in body["messages"][0]
+    assert "can no longer be read" in body["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("model", "level", "think"),
+    [
+        ("work/qwen3:8b", "off", False),
+        ("work/qwen3:8b", "minimal", True),
+        ("work/qwen3:8b", "xhigh", True),
+        ("work/gpt-oss:20b", "minimal", "low"),
+        ("work/gpt-oss:20b", "medium", "medium"),
+        ("work/gpt-oss:120b-cloud", "xhigh", "high"),
+        ("work/gpt-oss:20b", "off", None),
+    ],
+)
+async def test_levels_of_thinking(ollama, model, level, think):
+    body = await ollama(Say(text="x")).sent(model=model, thinking_level=level)
+
+    assert body.get("think") == think
+
+
+@pytest.mark.parametrize(
+    "words", ['"m" does not support thinking', 'think value "low" is not supported for this model']
+)
+async def test_a_model_that_cannot_think_answers_without(ollama, words):
+    client = ollama(refusal(400, words), Say(text="one"), Say(text="two"))
+    stream = provider("ollama").make(settings_of(client), client.http)
+    answers = [await asked(stream, "work/m"), await asked(stream, "work/m")]
+
+    assert [text_of(events) for events in answers] == ["one", "two"]
+    assert [seen.json["think"] for seen in client.service.requests] == [True, False, False]
+
+
+def settings_of(client):
+    return ProviderSettings(alias="work", type="ollama", base_url=client.url)
+
+
+async def asked(stream, model):
+    context = LlmContext(system_prompt="", messages=(user_text("hello"),))
+    options = StreamOptions(model=model, thinking_level="high")
+    return [event async for event in stream(context, options, AbortSignal())]
+
+
+async def test_limits_are_sent_where_they_are_known(ollama):
+    def card(model):
+        return ModelCard(window_tokens=32_768)
+
+    client = ollama(Say(text="x"), Say(text="x"))
+    known = await client.sent(card_of=card, max_output_tokens=900)
+    unknown = await client.sent()
+
+    assert known["options"] == {"num_ctx": 32_768, "num_predict": 900}
+    assert "options" not in unknown
+
+
+@pytest.mark.parametrize(
+    ("setting", "sent"), [("0", "0"), ("5m", "5m"), ("-1", -1), ("300", 300), ("-1m", "-1m")]
+)
+async def test_how_long_a_model_stays_loaded(ollama, setting, sent):
+    assert (await ollama(Say(text="x")).sent(keep_alive=setting))["keep_alive"] == sent
+
+
+async def test_an_answer_is_held_to_a_schema(ollama):
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    asked_for = ResponseSchema(name="verdict", schema=schema)
+
+    assert (await ollama(Say(text="{}")).sent(response_schema=asked_for))["format"] == schema
+
+
+@pytest.mark.parametrize(
+    ("choice", "offered"),
+    [("auto", ["read", "ls"]), ("required", ["read", "ls"]), (NamedTool("ls"), ["ls"])],
+)
+async def test_a_choice_of_tools_is_what_is_offered(ollama, choice, offered):
+    body = await ollama(Say(text="x")).sent(tools=(READ, LS), tool_choice=choice)
+
+    assert [tool["function"]["name"] for tool in body["tools"]] == offered
+
+
+async def test_no_tools_are_offered_where_none_may_be_called(ollama):
+    assert "tools" not in await ollama(Say(text="x")).sent(tools=(READ,), tool_choice="none")
+
+
+async def test_a_key_is_sent_only_where_there_is_one(ollama):
+    client = ollama(Say(text="x"), Say(text="x"))
+    await client.ask(key=None)
+    await client.ask(key="sk-cloud")
+
+    first, second = client.service.requests
+    assert "authorization" not in first.headers
+    assert second.headers["authorization"] == "Bearer sk-cloud"
+    assert first.headers["accept"] == "application/x-ndjson"
+
+
+async def test_an_answer_with_everything(ollama):
+    say = Say(text="Yes.", thinking="hm", calls=[("read", {"path": "ä"}), ("ls", {})])
+    events = await ollama(say).ask()
+
+    assert events[0] == StreamStart("fake")
+    assert (text_of(events), thinking_of(events)) == ("Yes.", "hm")
+    assert events.index(ThinkingEnd()) < events.index(TextDelta("Yes."))
+    assert [(name, json.loads(text)) for _, name, text in calls_of(events)] == [
+        ("read", {"path": "ä"}),
+        ("ls", {}),
+    ]
+    done = done_of(events)
+    assert (done.stop_reason, done.usage) == ("toolUse", Usage(input=10, output=5))
+
+
+async def test_ids_are_made_up_and_never_used_twice(ollama):
+    client = ollama(*[Say(calls=[("read", {}), ("read", {})])] * 2)
+    first = [call_id for call_id, _, _ in calls_of(await client.ask())]
+    content = tuple(ToolCallBlock(id=call_id, name="read", arguments={}) for call_id in first)
+    history = (user_text("?"), AssistantMessage(content=content))
+    second = [call_id for call_id, _, _ in calls_of(await client.ask(messages=history))]
+
+    assert all(first + second)
+    assert len({*first, *second}) == 4
+
+
+async def test_an_id_of_the_server_is_kept_unless_history_has_it(ollama):
+    client = ollama(
+        lines(
+            said(tool_calls=[called("read", {}, id="call_a")]),
+            said(tool_calls=[called("read", {"n": 1}, id="call_b")]),
+            said("stop", tool_calls=[called("read", {"n": 1}, id="call_b")]),
+        )
+    )
+    block = ToolCallBlock(id="call_a", name="read", arguments={})
+    events = await client.ask(messages=(user_text("?"), AssistantMessage(content=(block,))))
+    ids = [call_id for call_id, _, _ in calls_of(events)]
+
+    assert len(ids) == 2
+    assert ids[0] != "call_a"
+    assert ids[1] == "call_b"
+
+
+async def test_arguments_that_come_as_text_are_taken_as_text(ollama):
+    events = await ollama(lines(said("stop", tool_calls=[called("read", '{"a": 1}')]))).ask()
+
+    assert calls_of(events)[0][2] == '{"a": 1}'
+
+
+async def test_an_answer_in_one_piece_is_an_answer(ollama):
+    whole = said("stop", content="All of it.") | {"prompt_eval_count": 3}
+    events = await ollama(Raw(body=json.dumps([whole]), headers=JSON)).ask()
+
+    assert text_of(events) == "All of it."
+    assert done_of(events).usage == Usage(input=3)
+
+
+async def test_counts_that_do_not_come_are_not_made_up(ollama):
+    assert done_of(await ollama(lines(said("stop", content="x"))).ask()).usage is None
+
+
+async def test_an_answer_that_was_cut_says_so(ollama):
+    assert done_of(await ollama(Say(text="x", stop="length")).ask()).stop_reason == "length"
+
+
+@pytest.mark.parametrize("reason", ["load", "unload"])
+async def test_a_model_that_was_only_loaded_is_asked_again(ollama, reason):
+    error = await ollama(lines(said(reason, content=""))).error()
+
+    assert error.is_retryable
+    assert "answered nothing" in error.message
+
+
+async def test_an_error_in_the_middle_keeps_the_text(ollama):
+    broken = lines(said(content="so far"), {"error": "an error was encountered while running"})
+    events = await ollama(broken).ask()
+
+    assert text_of(events) == "so far"
+    assert isinstance(events[-1], StreamError)
+    assert events[-1].error.phase == "stream"
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 5])
+async def test_a09_text_survives_cuts_inside_characters_and_lines(ollama, chunk_bytes):
+    client = ollama(Say(text="Grüße \U0001f600", delta_chars=2, chunk_bytes=chunk_bytes))
+    events = await client.ask(keep_alive="0")
+
+    assert text_of(events) == "Grüße \U0001f600"
+    assert done_of(events).stop_reason == "stop"
+    assert client.service.requests[0].json["keep_alive"] == "0"
+
+
+FAILURES = [
+    (
+        404,
+        'model "llama9" not found, try pulling it first',
+        "invalid_request",
+        "`ollama pull llama9`",
+    ),
+    (404, "404 page not found", "invalid_request", "without `/v1`"),
+    (
+        503,
+        "server busy, please try again.  maximum pending requests exceeded",
+        "server",
+        "later",
+    ),
+    (
+        500,
+        "timed out waiting for llama runner to start - progress 0.00 - ",
+        "server",
+        "ollama serve",
+    ),
+    (500, "llama runner process has terminated: signal: killed", "server", "ollama serve"),
+    (
+        500,
+        "model requires more system memory (44.0 GiB) than is available (7.6 GiB)",
+        "invalid_request",
+        "smaller model",
+    ),
+    (
+        500,
+        "llama runner process has terminated: cudaMalloc failed: out of memory",
+        "invalid_request",
+        "window_tokens",
+    ),
+    (
+        400,
+        "registry.ollama.ai/library/gemma:2b does not support tools",
+        "invalid_request",
+        "tools",
+    ),
+    (400, "the input length exceeds the context length", "context_length", "window_tokens"),
+    (500, "this model is missing data required for image input", "invalid_request", "see"),
+    (401, "unauthorized", "auth", "OLLAMA_API_KEY"),
+]
+
+
+@pytest.mark.parametrize(("status", "words", "kind", "hint"), FAILURES)
+async def test_errors_say_what_to_do(ollama, status, words, kind, hint):
+    error = await ollama(refusal(status, words)).error(model="work/llama9")
+
+    assert (error.kind, error.status) == (kind, status)
+    assert hint in error.hint
+    assert error.is_retryable == (kind == "server")
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "hint"),
+    [(words, kind, hint) for status, words, kind, hint in FAILURES if status not in {401, 404}],
+)
+async def test_errors_inside_an_answer_say_the_same(ollama, words, kind, hint):
+    error = await ollama(lines({"error": words})).error(model="work/llama9")
+
+    assert error.kind == kind
+    assert hint in error.hint
+
+
+async def test_a_server_that_does_not_run_can_be_started(openai):
+    error = await openai().error(base_url="http://127.0.0.1:1/v1")
+    told = explained(error, model="m", is_at_home=True)
+
+    assert told.hint == "Is Ollama running? `ollama serve` starts it."
+    assert explained(error, model="m", is_at_home=False) is error
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["role", "content", "thinking", "tool_calls", "function", "name", "id"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=size(60, 400))
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {}, optional={"message": VALUES, "done": VALUES, "done_reason": VALUES, "model": VALUES}
+        ),
+        max_size=4,
+    )
+)
+def test_no_line_of_a_stranger_breaks_the_reader(payloads):
+    answer = OllamaAnswer(frozenset(), "x")
+    events = [event for payload in payloads for event in answer.event("", payload)]
+    ids = [call_id for call_id, _, _ in calls_of(events)]
+
+    assert len(ids) == len(set(ids))
+    assert all(re.fullmatch(r"(?s).+", call_id) for call_id in ids)
+    assert answer.is_done == any(payload.get("done") is True for payload in payloads)
+    assert answer.finish() == ()
