@@ -101,6 +101,11 @@ class Conversation(Choices):
         return self._ledger.cost_usd
 
     @property
+    def reported(self) -> Sequence[UsageReported]:
+        """What every model call since the start used, oldest first."""
+        return self._ledger.reported
+
+    @property
     def idle_requests(self) -> int:
         """Answers of models since the start that came while nothing was asked for."""
         return self._ledger.idle_requests

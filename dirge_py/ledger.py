@@ -19,7 +19,7 @@ class Ledger:
 
     `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low.
     `context_tokens` is the size of the last model call; `idle_requests` are the answers that came
-    while nothing was asked for: there should be none.
+    while nothing was asked for: there should be none. `reported` is every report since the start.
     """
 
     def __init__(self, messages: Sequence[Message], usage: Usage, cost_usd: float | None) -> None:
@@ -28,6 +28,7 @@ class Ledger:
         self.cost_usd = cost_usd
         self.context_tokens = _last_context_tokens(messages)
         self.idle_requests = 0
+        self.reported: list[UsageReported] = []
 
     def take_in(self, event: LoopEvent, run: Run | None, *, is_idle: bool = False) -> None:
         """Count the event, for the run it belongs to as well; None: it came outside of one."""
@@ -40,6 +41,7 @@ class Ledger:
                 self.messages = list(messages)
                 self.context_tokens = _last_context_tokens(messages)
             case UsageReported(usage=usage, cost_usd=cost_usd):
+                self.reported.append(event)
                 self.usage += usage
                 self.cost_usd = _sum(self.cost_usd, cost_usd)
                 self.idle_requests += is_idle

@@ -219,7 +219,9 @@ class Story:
         usage = self._spent.usage
         if usage:
             parts.append(f"{thousands(usage.total)} tokens")
-        if self._spent.cost_usd:
+        if usage and self._spent.cost_usd is None:
+            parts.append("cost unknown")
+        elif self._spent.cost_usd:
             parts.append(f"${self._spent.cost_usd:.4f}")
         self._paper.line(f"({', '.join(parts)})")
 

@@ -1,18 +1,20 @@
 """The requests of a session, one by one: which model was asked what for, and what it cost."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from dirge_py.events import UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, Usage
+from dirge_py.messages import Usage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
 
-TURN = "turns"
-SUMMARY = "summaries"
+MAIN = "main"
+SUMMARY = "summarize"
 ASIDE = "asked on the side"
-_ROLES = {"summarize": SUMMARY, "btw": "side questions"}
+_OF_TURNS = ("", "escalate", "fallback")
 
 _FORGOTTEN_AFTER_S = 300.0
 """Most services keep the beginning of a request for about so long after it was used."""
@@ -20,8 +22,9 @@ _FORGOTTEN_AFTER_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One answered request. `what` is `TURN` for a turn of the conversation, else what it was for.
+    """One answered request. `role` is what the model was asked as; `MAIN` answers the turns.
 
+    `is_turn`: the answer is part of the conversation. `run` counts the prompts before it, from 0.
     `cost_usd` is None where the price is unknown. `since` says what happened since the turn before
     that changes what is sent, or may have had it forgotten.
     """
@@ -29,7 +32,9 @@ class Asked:
     model: str
     usage: Usage
     cost_usd: float | None
-    what: str = TURN
+    role: str = MAIN
+    is_turn: bool = True
+    run: int = 0
     since: tuple[str, ...] = ()
 
     @property
@@ -38,20 +43,28 @@ class Asked:
         return self.usage.cache_read / self.usage.input if self.usage.input else 0.0
 
 
-def requests_of(records: Sequence[Record], messages: Sequence[Message]) -> Sequence[Asked]:
-    """Those that the records tell of, oldest first; without records, the turns among `messages`."""
+def requests_of(
+    records: Sequence[Record], reported: Sequence[UsageReported] = ()
+) -> Sequence[Asked]:
+    """Those that the records tell of, oldest first; without records, those that were `reported`."""
     if records:
         return list(_recorded(records))
     return [
-        Asked(model=message.model, usage=message.usage or Usage(), cost_usd=None)
-        for message in messages
-        if isinstance(message, AssistantMessage) and message.origin == "model" and message.content
+        Asked(
+            model=event.model,
+            usage=event.usage,
+            cost_usd=event.cost_usd,
+            role=event.role or MAIN,
+            is_turn=event.role in _OF_TURNS,
+        )
+        for event in reported
     ]
 
 
 def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
     """A `usage` record behind an answer repeats its tokens; any other is of a hidden request."""
     waiting: tuple[Usage, str] | None = None
+    run = 0
     side: Asked | None = None
     since: list[str] = []
     last: tuple[str, str] | None = None
@@ -69,27 +82,30 @@ def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
                     model=model,
                     usage=usage,
                     cost_usd=cost,
+                    role=_text(data, "role") or MAIN,
+                    run=run,
                     since=_causes(since, last, model, record),
                 )
                 since, last = [], (model, record.ts)
             else:
-                role = _text(data, "role")
-                what = _ROLES.get(role, role) or ASIDE
-                side = Asked(model=model, usage=usage, cost_usd=cost, what=what)
+                role = _text(data, "role") or ASIDE
+                side = Asked(
+                    model=model, usage=usage, cost_usd=cost, role=role, is_turn=False, run=run
+                )
+        elif record.type == "message" and _is_prompt(data):
+            run += 1
         elif record.type == "message" and _is_answer(data):
             if waiting is not None:
-                yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None)
+                yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None, run=run)
             usage, model = decode_usage(data.get("usage")), _text(data, "model")
             waiting = (usage, model) if usage else None
             if waiting is None and data.get("content"):
                 # It was answered, and nobody said with how many tokens.
-                yield Asked(model=model, usage=usage, cost_usd=None)
+                yield Asked(model=model, usage=usage, cost_usd=None, run=run)
         elif record.type == "compaction":
             since.append("old history was folded")
-            if side is not None and side.what == ASIDE:
-                side = Asked(
-                    model=side.model, usage=side.usage, cost_usd=side.cost_usd, what=SUMMARY
-                )
+            if side is not None and side.role == ASIDE:
+                side = replace(side, role=SUMMARY)
         elif record.type in ("branch", "move"):
             since.append("the conversation went to another point")
         elif record.type == "setting" and data.get("name") == "prompt":
@@ -97,7 +113,7 @@ def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
     if side is not None:
         yield side
     if waiting is not None:
-        yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None)
+        yield Asked(model=waiting[1], usage=waiting[0], cost_usd=None, run=run)
 
 
 def _causes(
@@ -123,6 +139,10 @@ def _seconds(before: str, after: str) -> float:
 
 def _is_answer(data: Mapping[str, Any]) -> bool:
     return data.get("role") == "assistant" and data.get("origin") != "harness"
+
+
+def _is_prompt(data: Mapping[str, Any]) -> bool:
+    return data.get("role") == "user" and data.get("origin", "user") == "user"
 
 
 def _price(value: Any) -> float | None:

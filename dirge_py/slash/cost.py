@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.messages import Usage
-from dirge_py.slash.account import TURN, Asked, requests_of
+from dirge_py.slash.account import MAIN, Asked, requests_of
 from dirge_py.slash.base import FrontEnd, settings_of
 
 if TYPE_CHECKING:
@@ -17,20 +17,20 @@ _BROKEN_BELOW = 0.5
 
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    asked = requests_of(conversation.timeline.records(), conversation.messages)
+    asked = requests_of(conversation.timeline.records(), conversation.reported)
     if not asked:
         lines = ["No model was asked yet."]
     else:
         lines = [_row("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]
         lines.append(_line("together", asked, conversation.usage, conversation.cost_usd))
-        lines += _hidden(asked)
+        lines += [*_latest(asked), *_by_role(asked)]
     lines += ["", f"Requests while idle: {conversation.idle_requests}", *_budgets(front)]
     front.show("\n".join(lines))
 
 
 async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    asked = requests_of(conversation.timeline.records(), conversation.messages)
-    turns = [one for one in asked if one.what == TURN]
+    asked = requests_of(conversation.timeline.records(), conversation.reported)
+    turns = [one for one in asked if one.is_turn]
     if not turns:
         front.show("No model was asked yet.")
         return
@@ -71,14 +71,27 @@ def _by_model(asked: Sequence[Asked]) -> list[str]:
     return lines
 
 
-def _hidden(asked: Sequence[Asked]) -> list[str]:
-    hidden = [one for one in asked if one.what != TURN]
-    if not hidden:
+def _latest(asked: Sequence[Asked]) -> list[str]:
+    """What the last prompt cost, and the last turn, where they are not all there is."""
+    last = asked[-1].run
+    of_run = [one for one in asked if one.run == last]
+    turns = [one for one in of_run if one.is_turn]
+    lines = [("the last prompt", of_run)] if len(of_run) < len(asked) else []
+    lines += [("its last turn", turns[-1:])] if 0 < len(turns) < len(of_run) else []
+    told = [_line(name, some, _sum(some), _price(some)) for name, some in lines]
+    return ["", *told] if told else []
+
+
+def _by_role(asked: Sequence[Asked]) -> list[str]:
+    """Nothing where the main model made all of it."""
+    roles = dict.fromkeys(one.role for one in asked)
+    if list(roles) == [MAIN]:
         return []
-    lines = ["", "Of these hidden, as no part of the conversation:"]
-    for what in dict.fromkeys(one.what for one in hidden):
-        of_kind = [one for one in hidden if one.what == what]
-        lines.append(_line(what, of_kind, _sum(of_kind), _price(of_kind)))
+    lines = ["", "By role, with a * where the answers are no part of the conversation:"]
+    for role in roles:
+        of_role = [one for one in asked if one.role == role]
+        name = role if all(one.is_turn for one in of_role) else f"{role} *"
+        lines.append(_line(name, of_role, _sum(of_role), _price(of_role)))
     return lines
 
 
@@ -126,7 +139,7 @@ def _count(asked: Sequence[Asked]) -> str:
 COMMANDS = (
     Command(
         name="cost",
-        summary="requests, tokens and cost of this session, by model; hidden requests, too",
+        summary="requests, tokens and cost of this session, by model and by role",
         run=cost,
         aliases=("usage", "stats"),
         headless=True,

@@ -10,7 +10,7 @@ from dirge_py.errors import DirgeError, UsageError
 from dirge_py.events import UsageReported
 from dirge_py.messages import Usage
 from dirge_py.session.record import Record
-from dirge_py.slash.account import SUMMARY, TURN, requests_of
+from dirge_py.slash.account import SUMMARY, requests_of
 from dirge_py.slash.release_notes import newest
 from tests.conversation.room import Room
 from tests.slash.hand import typed
@@ -56,7 +56,10 @@ async def test_without_a_session_the_turns_are_known_all_the_same(room: Room) ->
     async with room.open() as talk:
         await talk.send("hi")
 
-        assert "fake/gpt-4o" in (await typed("/cost", talk)).text
+        told = (await typed("/cost", talk)).text
+
+    [row] = [line.split() for line in told.splitlines() if line.split()[:1] == ["fake/gpt-4o"]]
+    assert row[1:] == ["1", "1,000", "20", "0", "$0.0027"]
 
 
 def record(
@@ -82,9 +85,10 @@ def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
         *answered(7, "a/two", usage, late),
     ]
 
-    first, summary, second, third = requests_of(records, ())
+    first, summary, second, third = requests_of(records)
 
-    assert (first.what, summary.what, second.what) == (TURN, SUMMARY, TURN)
+    assert [one.is_turn for one in (first, summary, second)] == [True, False, True]
+    assert summary.role == SUMMARY
     assert (first.since, second.since) == ((), ("old history was folded",))
     assert third.since == ("another model", "30 min passed, and services forget")
     assert summary.cost_usd is None
@@ -93,7 +97,7 @@ def test_what_came_between_two_turns_is_named_as_what_broke_the_cache() -> None:
 def test_an_answer_whose_tokens_nobody_told_counts_as_a_request() -> None:
     message = {"role": "assistant", "model": "a/one", "content": [{"type": "text", "text": "x"}]}
 
-    [asked] = requests_of([record(1, "message", **message)], ())
+    [asked] = requests_of([record(1, "message", **message)])
 
     assert (asked.model, asked.cost_usd, asked.usage) == ("a/one", None, Usage())
 

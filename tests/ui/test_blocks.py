@@ -344,13 +344,13 @@ def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
     )
 
 
-def test_a_short_talk_stays_quiet_and_an_unknown_price_is_not_shown() -> None:
+def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:
     quick = Told(START, answer("Yes."), UsageReported(usage=Usage(input=10), cost_usd=1.0), DONE)
     slow = Told(START, UsageReported(usage=Usage(input=10, output=2)), answer("Yes."))
     slow.now = 6
 
     assert quick.page.text == "Yes."
-    assert slow.hear(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · 6 s"
+    assert slow.hear(DONE) == "Yes.\n\n1 turn · 10 in · 2 out · cost unknown · 6 s"
 
 
 def test_each_run_is_counted_for_itself() -> None:

@@ -44,7 +44,7 @@ class RunTally:
     def words(self) -> str:
         """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run.
 
-        Tokens and cost are left out where they are not known, and the time of less than a second.
+        Tokens are left out where they are not known, and the time of less than a second.
         """
         took_s = self._clock() - self._began
         if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
@@ -73,7 +73,7 @@ class TallyBlock(BlockBase):
 
 
 def spent(usage: Usage, cost_usd: float | None) -> Sequence[str]:
-    """Tokens and cost, as far as they are known and not nothing."""
+    """Tokens and cost, as far as they are not nothing; a price that nobody knows is told."""
     parts = []
     if usage.input:
         share = round(100 * usage.cache_read / usage.input)
@@ -81,7 +81,9 @@ def spent(usage: Usage, cost_usd: float | None) -> Sequence[str]:
         parts.append(f"{_tokens(usage.input)} in{cached}")
     if usage.output:
         parts.append(f"{_tokens(usage.output)} out")
-    if cost_usd:
+    if cost_usd is None and parts:
+        parts.append("cost unknown")
+    elif cost_usd:
         parts.append(f"${cost_usd:.4f}")
     return parts
 
