@@ -24,7 +24,7 @@ KEY = "sk-canary-4f1d9b7a2c8e"
 PATIENCE_S = 30.0
 NO_SNAPSHOTS = "[session]\nsnapshots = false\n"
 """Each takes a git command; tests of going back say `[session]` themselves."""
-Wire = Literal["openai", "anthropic"]
+Wire = Literal["openai", "openai-responses", "anthropic", "gemini", "ollama"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class Product:
 
     def configure(self, more: str = "", *, wire: Wire = "openai", model: str = "gpt-4o") -> None:
         """Write the settings: one provider, `fake`, and whatever else."""
-        url = self.service.openai_url if wire == "openai" else self.service.anthropic_url
+        url = self.service.url(wire)
         kept = "" if "[session]" in more else NO_SNAPSHOTS
         (self.config_dir / "config.toml").write_text(
             f'{kept}[providers.fake]\ntype = "{wire}"\nmodel = "{model}"\n'
