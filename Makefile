@@ -1,4 +1,4 @@
-# make run | test | check | security | crash | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | peers | gateway | security | crash | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,9 @@ ARGS ?=
 XDIST ?= -n 4 --dist worksteal
 SECURITY_SIZE ?= full
 
-.PHONY: run test check security crash bench clean
+PEERS := .peers
+
+.PHONY: run test check peers gateway security crash bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -28,6 +30,13 @@ check: $(VENV)/.checked
 	$(BIN)/lint-imports --no-logo
 	$(MAKE) test
 
+# Model servers that others wrote, for the tests that speak with them: 750 MB, in .peers.
+peers: $(PEERS)/.installed
+
+# Every wire format through a gateway; it takes a while to start, so `make test` leaves it out.
+gateway: $(VENV)/.tested $(PEERS)/.installed
+	$(BIN)/python -m pytest -m gateway -p no:xdist $(ARGS) tests/providers
+
 # The tests of what must not happen, a few minutes of them; SECURITY_SIZE=whole takes an hour or two.
 security: $(VENV)/.tested
 	SECURITY_SIZE=$(SECURITY_SIZE) $(BIN)/python -m pytest -m security -p no:xdist $(ARGS)
@@ -46,7 +55,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python bench/snapshots.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -66,4 +75,11 @@ $(VENV)/.tested: $(VENV)/.installed
 
 $(VENV)/.checked: $(VENV)/.tested
 	$(BIN)/python -m pip install --quiet --group dev
+	@touch $@
+
+$(PEERS)/.installed: $(VENV)/bin/python tests/providers/peers.txt
+	$(BIN)/python -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --requirement tests/providers/peers.txt
+	PATH="$(CURDIR)/$(PEERS)/bin:$$PATH" $(PEERS)/bin/npm install --prefix $(PEERS)/mock \
+		--ignore-scripts --no-audit --no-fund --silent @copilotkit/aimock@1.43.0
 	@touch $@

@@ -1,0 +1,74 @@
+"""Every wire format through a gateway that nobody here wrote, litellm, to other formats behind it."""
+
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from dirge_py.agent_loop import Context, LoopConfig
+from dirge_py.messages import AssistantMessage
+from dirge_py.outcomes import Done, Failed
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+from tests.agent_loop.kit import Tool, ran
+from tests.providers.asking import KINDS
+from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server
+from tests.providers.wires import BASE_PATHS
+
+pytestmark = pytest.mark.gateway
+
+SPOKEN = [kind for kind in KINDS if kind != "ollama"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("gateway")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with mock_server(folder, "-c", "7") as upstream, gateway(folder, upstream, port) as address:
+        yield address
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.aclose()
+
+
+@pytest.mark.parametrize("behind", ["chat", "claude"])
+@pytest.mark.parametrize("kind", SPOKEN)
+async def test_a_tool_is_called_and_its_result_answered(
+    http: HttpClient, url: str, kind: str, behind: str
+) -> None:
+    settings = ProviderSettings(
+        alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key=KEY
+    )
+    tool = Tool()
+    run = await ran(
+        provider(kind).make(settings, http),
+        "weather",
+        context=Context(system_prompt="s", tools=[tool]),
+        config=LoopConfig(model=f"work/{behind}"),
+    )
+
+    assert isinstance(run.outcome, Done), run.outcome
+    assert tool.ran == [ARGUMENTS]
+    answers = [m for m in run.new if isinstance(m, AssistantMessage)]
+    assert [answer.text for answer in answers] == ["Let me look.", "It is sunny in Paris."]
+
+
+@pytest.mark.parametrize("kind", SPOKEN)
+async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, kind: str) -> None:
+    settings = ProviderSettings(
+        alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key="sk-wrong"
+    )
+    run = await ran(
+        provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")
+    )
+
+    # Without a database it cannot know other keys than its own, and says so.
+    assert isinstance(run.outcome, Failed)
+    assert (run.outcome.kind, "No connected db" in run.outcome.message) == ("invalid_request", True)
