@@ -65,7 +65,7 @@ class Judges:
         spec = getattr(self.config.roles, role)
         if not spec:
             return None
-        choice = _usable(self.config, spec)
+        choice = usable_choice(self.config, spec)
 
         async def judge(system: str, prompt: str) -> str:
             return await self._answer(choice, system, prompt, _as(role, tell or self.tell))
@@ -106,7 +106,7 @@ def unusable_roles(config: Config) -> list[str]:
         if not spec or role == "main":
             continue
         try:
-            _usable(config, spec)
+            usable_choice(config, spec)
         except ConfigError as error:
             notices.append(f"[roles] {role}: {error.message} {error.hint}".strip())
     return notices
@@ -118,7 +118,7 @@ def role_choice(config: Config, role: str) -> ModelChoice | None:
     if not spec:
         return None
     try:
-        return _usable(config, spec)
+        return usable_choice(config, spec)
     except ConfigError:
         return None  # the person was told at the start: `unusable_roles`
 
@@ -136,7 +136,7 @@ def level_of(choice: ModelChoice, spec: str) -> ThinkingLevel | None:
     return choice.level if choice.level != "off" or spec.endswith(":off") else None
 
 
-def _usable(config: Config, spec: str) -> ModelChoice:
+def usable_choice(config: Config, spec: str) -> ModelChoice:
     """Raises ConfigError: it names no model, or one whose provider lacks its key or address."""
     choice = resolve_model(config, spec)
     provider_access(config, choice.alias, is_main=choice.alias == main_model(config).alias)

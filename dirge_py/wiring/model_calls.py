@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.config.models import resolve_model
 from dirge_py.config.schema import Config
 from dirge_py.errors import ConfigError
 from dirge_py.lib.late import late
 from dirge_py.streams import StreamFn
-from dirge_py.wiring.judges import level_of
+from dirge_py.wiring.judges import level_of, usable_choice
 
 if TYPE_CHECKING:
     from dirge_py.providers.fallback import Fallback, StandIn
@@ -43,7 +42,7 @@ def _stand_ins(config: Config) -> "list[StandIn]":
         if role != "fallback":
             continue
         try:
-            choice = resolve_model(config, spec)
+            choice = usable_choice(config, spec)
         except ConfigError:
             continue  # the person was told at the start
         found.append(StandIn(choice.name, level_of(choice, spec)))

@@ -7,11 +7,12 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.events import UsageReported
+from dirge_py.events import SystemNotice, UsageReported
 from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.streams import StreamDone
-from dirge_py.wiring.judges import Judges, unusable_roles
+from dirge_py.wiring.judges import Judges, role_choice, unusable_roles
+from dirge_py.wiring.plan import plan_terms
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 CRITIC = '[roles]\ncritic = "fake/critical:high"\n'
@@ -114,3 +115,44 @@ def test_a_goal_that_nobody_judges_is_told(config):
     [notice] = unusable_roles(config(goal))
     assert "goal" in notice and "[roles] critic" in notice
     assert unusable_roles(config(CRITIC + goal)) == []
+
+
+KEYLESS = '[providers.keyless]\ntype = "anthropic"\nmodel = "m"\napi_key_env = "NO_SUCH_KEY"\n'
+
+
+@pytest.mark.parametrize(
+    "role", ["summarize", "explore", "plan", "review", "escalate", "critic", "approve", "fallback"]
+)
+def test_a_role_whose_provider_has_no_key_is_told_and_left_out(config, role):
+    settings = config(f'[roles]\n{role} = "keyless"\n{KEYLESS}')
+
+    [notice] = unusable_roles(settings)
+
+    assert notice.startswith(f"[roles] {role}: Provider `keyless` has no key")
+    assert role == "fallback" or role_choice(settings, role) is None
+    assert plan_terms(settings).models == {}
+
+
+async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(config):
+    told = []
+    script = Script(
+        [Reply(error=ProviderError("no key.", kind="auth")), Reply(text="a", usage=Usage(input=1))]
+    )
+    settings = config('[roles]\nsummarize = "fake/small:low"\n')
+    judges = Judges(config=settings, stream_fn=script.stream, tell=told.append)
+
+    assert await judges.ask("summarize", "system", "sum up") == "a"
+
+    asked = [(options.model, options.thinking_level) for options in script.options]
+    assert asked == [("fake/small", "low"), ("fake/gpt-4o", "off")]
+    assert told == [
+        SystemNotice("[roles] summarize: no key. fake/gpt-4o is asked instead."),
+        UsageReported(usage=Usage(input=1), model="fake/gpt-4o", role="summarize"),
+    ]
+
+
+async def test_a_summariser_that_has_no_key_is_not_asked(config):
+    script = Script([Reply(text="a")])
+    settings = config(f'[roles]\nsummarize = "keyless"\n{KEYLESS}')
+    assert await Judges(config=settings, stream_fn=script.stream).ask("summarize", "s", "p") == "a"
+    assert [options.model for options in script.options] == ["fake/gpt-4o"]

@@ -12,8 +12,8 @@ from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.calls import LoopToolResult, text_result
 from dirge_py.errors import ModelRetry
-from dirge_py.events import EscalationActivated, LoopEvent, MessageStart
-from dirge_py.messages import AssistantMessage
+from dirge_py.events import EscalationActivated, LoopEvent, MessageStart, UsageReported
+from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage
 from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
@@ -178,3 +178,22 @@ async def test_a_call_that_a_limit_kept_back_costs_nothing() -> None:
     recorder = EventRecorder()
     run = await desk.run(BIG, limits(Limits(requests=1)), recorder=recorder)
     assert (desk.asked, desk.budget.spent, activations(run)) == ([MAIN], 0, [])
+
+
+async def test_the_stronger_model_thinks_as_much_as_its_role_says_and_counts_as_it() -> None:
+    one = Usage(input=1)
+    call = ToolCallBlock(id="1", name="strict", arguments={})
+    good = ToolCallBlock(id="2", name="strict", arguments={"path": "a"})
+    model = ScriptedModel().will(Reply(calls=[call], usage=one))
+    model.will(Reply(calls=[good], usage=one)).will_say("done", usage=one)
+    guard = escalate(
+        BIG, EscalationBudget(), home=lambda: MAIN, level="high", home_level=lambda: "low"
+    )
+    base = LoopConfig(model=MAIN, thinking_level="low", validate=wants_path)
+
+    run = await ran(
+        model.stream_fn, "go", tools=[Tool("strict")], config=compose(guard, config=base)
+    )
+
+    assert [options.thinking_level for options in model.options] == ["low", "high", "low"]
+    assert [event.role for event in run.recorder.of(UsageReported)] == ["", "escalate", ""]
