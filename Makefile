@@ -53,6 +53,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python bench/session_list.py
 	$(BIN)/python bench/ui.py
 	$(BIN)/python bench/snapshots.py
+	$(BIN)/python bench/providers.py
 
 clean:
 	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
