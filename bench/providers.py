@@ -2,11 +2,11 @@
 
     python bench/providers.py [--tokens N] [--rounds N] [--kinds openai,gemini]
 
-Rows: CPU milliseconds per 1,000 streamed tokens through the adapter, beside a bare httpx read of the
-same bytes from the same service, round by round in turn; what importing one adapter costs beside an
-interpreter that imports nothing, and whether it brings another one along; milliseconds from an abort
-to the end of the stream, while the service is silent before its answer, in the middle of it, and
-while it talks. A figure is a median with its range. Nothing here fails: it prints.
+Rows: CPU milliseconds per 1,000 streamed tokens through the adapter, beside a bare httpx read of
+the same bytes from the same service, round by round in turn; what importing one adapter costs
+beside an interpreter that imports nothing, and whether it brings another one along; milliseconds
+from an abort to the end of the stream, while the service is silent before its answer, in the middle
+of it, and while it talks. A figure is a median with its range. Nothing here fails: it prints.
 """
 
 import argparse
