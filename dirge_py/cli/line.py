@@ -17,6 +17,7 @@ def line_mode(flags: Namespace) -> int:
 
     def prepare() -> LineSettings:
         config = load_settings(flags, key)
+        opening.look(config)
         return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
 
     return run_line(

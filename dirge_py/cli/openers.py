@@ -1,7 +1,7 @@
 """How a front end opens conversations: the settings read anew, the project asked about once."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,6 +14,7 @@ from dirge_py.talk.starting import OpenFirst, OpenOther
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
+    from dirge_py.config.sources import Found
     from dirge_py.conversation import Conversation
     from dirge_py.wiring.options import BuildOptions
     from dirge_py.wiring.trust import ProjectDoor
@@ -23,19 +24,33 @@ if TYPE_CHECKING:
 class Openers:
     """What a start of a front end asks for: see `talk.starting`.
 
-    `project` is the one around the current folder; `settings` reads the settings anew.
+    `project` is the one around the current folder; `settings` reads the settings anew. `look`
+    asks the model servers of this machine, where these settings leave nothing else.
     """
 
     first: OpenFirst
     other: OpenOther
     project: "Callable[[], ProjectDoor]"
     settings: "Callable[[], Config]"
+    look: "Callable[[Config], None]"
 
 
 def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> Openers:
     """`load` reads the settings; every conversation reads them anew. Imports nothing heavy yet."""
 
     began_in = Path.cwd()
+    found: Mapping[str, Found] | None = None
+
+    def looked(config: "Config", known: "Mapping[str, Found] | None") -> "Config":
+        from dirge_py.wiring.discovery import look_around
+
+        nonlocal found
+        config = look_around(config, known)
+        found = config.origin.found
+        return config
+
+    def look(config: "Config") -> None:
+        looked(config, None)
 
     def settings() -> "Config":
         # The files that flags name are meant from where the flags were given.
@@ -58,10 +73,13 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
         from dirge_py.wiring.build import build
+        from dirge_py.wiring.discovery import found_notices
         from dirge_py.wiring.trust import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
-        return build(config, asker, wanted)
+        config = looked(config, found)
+        notices = (*wanted.notices, *found_notices(config))
+        return build(config, asker, replace(wanted, notices=notices))
 
     def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":
         from dirge_py.wiring.options import SessionChoice
@@ -78,4 +96,5 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         other=open_other,
         project=project,
         settings=settings,
+        look=look,
     )

@@ -23,6 +23,7 @@ from dirge_py.headless.turns import print_decision, print_interrupted, print_tur
 from dirge_py.session.continuation import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
+from dirge_py.wiring.discovery import found_notices, look_around
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.sessions import open_store
 from dirge_py.wiring.trust import look_at_project, with_project
@@ -90,6 +91,8 @@ def _run(
 ) -> int:
     project = look_at_project(Path.cwd())
     config, options = with_project(load_settings(flags, key), build_options(flags), project)
+    config = look_around(config)
+    options = replace(options, notices=(*options.notices, *found_notices(config)))
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)

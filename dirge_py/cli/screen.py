@@ -30,7 +30,9 @@ def start_of(
 
     def prepare() -> Looks:
         import_module("dirge_py.wiring.build")
-        return looks_of(load())
+        config = load()
+        opening.look(config)
+        return looks_of(config)
 
     opening = openers(load, options)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.answers import Fetched, TransportFailed
 from dirge_py.providers.base import ProviderSettings, check_base_url
 from dirge_py.providers.classify import HTML_PAGE
 from dirge_py.providers.client import HttpClient
@@ -16,7 +17,6 @@ from dirge_py.providers.failures import (
     unreadable,
     web_page,
 )
-from dirge_py.providers.transport import Fetched, TransportFailed
 
 _MOST_BYTES = 8 * 1024 * 1024
 _MOST_MODELS = 5000
