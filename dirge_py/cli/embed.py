@@ -1,0 +1,130 @@
+"""`dirge embed`: texts as vectors, for scripts of one's own. Nothing else in dirge embeds."""
+
+import asyncio
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from dirge_py.cli.arguments import Parser, parse_words
+from dirge_py.errors import ProviderError, UsageError
+from dirge_py.lib.clean import clean
+
+TRY_LATER = 75
+USED_UP = 54
+
+
+def build_embed_parser() -> Parser:
+    """The flags of `dirge embed`."""
+    parser = Parser(
+        prog="dirge embed",
+        usage="dirge embed [options] [--] [TEXT…]",
+        description="Ask a provider for the embeddings of texts: of the words, each a text of its "
+        "own, else of the lines on stdin. Prints one JSON object with `model`, `embeddings` (in "
+        "the order of the texts) and `usage`.",
+        epilog="A flag, `--`, or stdin that is no terminal makes it a subcommand: `dirge embed the "
+        "docs` is a prompt. Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 54 the "
+        "provider's limit, 75 try again later.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("words", nargs="*", metavar="TEXT", help="what to embed; absent: the lines on stdin")
+    add("--provider", metavar="ALIAS", help="whom to ask; absent: the provider that does the work")
+    add("-m", "--model", metavar="ID", default="", help="absent: the service's usual one")
+    add("--dimensions", metavar="N", type=_positive, help="how long the vectors are to be")
+    add("--base-url", metavar="URL", help="where the provider is")
+    add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
+    return parser
+
+
+def _positive(word: str) -> int:
+    number = int(word)
+    if number < 1:
+        raise ValueError(word)
+    return number
+
+
+def embed_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `embed` are its own; `embed the docs into the site` is a prompt."""
+    return rest[0].startswith("-") if rest else not sys.stdin.isatty()
+
+
+def embed(rest: Sequence[str]) -> int:
+    """Print the vectors; returns the exit code.
+
+    Raises:
+        UsageError: there is no text.
+        ConfigError: no provider can be asked, or the one that was named cannot do it.
+        ProviderError: it refused.
+    """
+    flags = parse_words(build_embed_parser(), rest, "words")
+    texts = _texts(flags)
+    try:
+        line = asyncio.run(_embedded(flags, texts))
+    except ProviderError as error:
+        exit_code = _exit_code(error)
+        if exit_code is None:
+            raise
+        _tell(error.message, error.hint)
+        return exit_code
+    sys.stdout.write(line)
+    return 0
+
+
+def _texts(flags: Namespace) -> Sequence[str]:
+    texts: Sequence[str] = flags.words
+    if not texts:
+        from dirge_py.headless.stdin import read_prompt
+
+        text, notice = read_prompt(have_words=False)
+        if notice:
+            _tell(notice)
+        texts = [line for line in text.splitlines() if line.strip()]
+    if not texts:
+        raise UsageError(
+            "there is no text to embed.", hint="As in `dirge embed -- 'a text'`, or lines on stdin."
+        )
+    if not all(text.strip() for text in texts):
+        raise UsageError("one of the texts is empty.")
+    return texts
+
+
+async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
+    from dirge_py.config.load import load
+    from dirge_py.config.sources import Overrides
+    from dirge_py.providers.client import HttpClient
+    from dirge_py.providers.embeddings import EmbeddingRequest
+    from dirge_py.wiring.embedding import embedding_provider, patiently
+
+    config = load(
+        Overrides(provider=flags.provider, base_url=flags.base_url),
+        path=Path(flags.config) if flags.config else None,
+    )
+    http = HttpClient()
+    try:
+        each = partial(patiently, notice=_tell)
+        provider = embedding_provider(config, http, alias=flags.provider, each=each)
+        found = await provider.embed(
+            EmbeddingRequest(input=texts, model=flags.model, dimensions=flags.dimensions)
+        )
+    finally:
+        await http.aclose()
+    usage = {
+        "prompt_tokens": found.usage.prompt_tokens,
+        "total_tokens": found.usage.total_tokens,
+    }
+    answer = {"model": found.model, "embeddings": found.embeddings, "usage": usage}
+    return json.dumps(answer) + "\n"
+
+
+def _exit_code(error: ProviderError) -> int | None:
+    if error.kind == "usage_cap":
+        return USED_UP
+    return TRY_LATER if error.is_retryable else None
+
+
+def _tell(message: str, hint: str = "") -> None:
+    lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
+    sys.stderr.write(clean(lines))
