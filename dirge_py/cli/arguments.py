@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 
 from dirge_py import __version__
 from dirge_py.errors import UsageError
+from dirge_py.lib.late import late
+
+_recording = late("dirge_py.providers.recording", "Recording")
 
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
@@ -34,6 +37,8 @@ subcommands:
                                     tell a session something, or see which calls wait for an answer
   dirge serve [--port N] [options] [PROMPT]
                                     the terminal UI in a browser on this machine
+  dirge embed [options] [--] [TEXT…]
+                                    texts as vectors, from words or the lines on stdin
   dirge completion bash|zsh|fish    a script that completes the command line
 
 `@path` in a prompt attaches a file or folder. A prompt that begins with a command such as /why runs
@@ -278,6 +283,7 @@ def _other_flags(group: Any) -> None:
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
     add("--no-color", action="store_true", help="no colours")
     add("-v", "--verbose", action="store_true", help="write a log file")
+    add("--record", metavar="FILE", type=_recording, help="write what models are sent and answer")
     add("--version", action=_Version, help="print the version")
     add("-h", "--help", action=_Help, help="print this")
 

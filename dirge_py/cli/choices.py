@@ -50,6 +50,7 @@ def build_options(flags: Namespace) -> "BuildOptions":
         append_system_prompt=_text(flags.append_system_prompt, flags.append_system_prompt_file),
         prompt=flags.prompt_name,
         log=flags.verbose or bool(os.environ.get("DIRGE_LOG")),
+        record=flags.record,
     )
 
 

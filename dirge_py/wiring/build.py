@@ -18,6 +18,7 @@ from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import Parts, PromptCheck, Relay
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.recording import begin_recording, recorded
 from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
@@ -109,26 +110,23 @@ class _Site:
         self.undo = undo
         self.cwd = Path.cwd()
         self.redactor = Redactor()
-        self.client = HttpClient()
+        self.client = recorded(HttpClient(), options.record, self.redactor.redact)
         self.models = ModelDirectory(
             config, self.client, self.redactor, is_scripted=stream_fn is not None
         )
         self.calls = ModelCalls(config, stream_fn or self.models.stream, self.notice)
         self.stream_fn = self.calls.stream
         self.late_notices: list[str] = []
-        self.plugins = load_plugins(
-            config, notify=self.late_notices.append, project=options.project
-        )
+        notify = self.late_notices.append
+        self.recorded = begin_recording(options.record, notify, undo)
+        self.plugins = load_plugins(config, notify=notify, project=options.project)
         self.relay = Relay()
-        self.checks = Guardrails(
-            config.guardrail, redact=self.redactor.redact, notice=self.late_notices.append
-        )
+        self.checks = Guardrails(config.guardrail, redact=self.redactor.redact, notice=notify)
         self.on_close: list[Callable[[], Awaitable[None]]] = []
         self.machine = Machine(
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
-        notify = self.late_notices.append
         self.memory = memory or open_memory(config, self.cwd, self.redactor.redact)
         self.workshop = Workshop(
             config,
@@ -270,6 +268,7 @@ class _Site:
     def _notices(self, of_session: Sequence[str], loaded: Loaded) -> Sequence[str]:
         return (
             *self.options.notices,
+            *self.recorded,
             *of_session,
             *loaded.notices,
             *queued_again(loaded),

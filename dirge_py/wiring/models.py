@@ -110,7 +110,8 @@ class ModelDirectory:
     def _stream_of(self, alias: str) -> StreamFn:
         if alias not in self._streams:
             settings = self.settings(alias)
-            made = provider(wire_of(settings.type)).make(settings, self._client)
+            wire = wire_of(settings.type)
+            made = provider(wire).make(settings, self._client.of(settings, wire))
             self._streams[alias] = made
         return self._streams[alias]
 

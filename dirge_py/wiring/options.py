@@ -8,6 +8,7 @@ from dirge_py.session.continuation import Continuation
 
 if TYPE_CHECKING:
     from dirge_py.permission.rules import Rule
+    from dirge_py.providers.recording import Recording
     from dirge_py.wiring.trust import Project
 
 
@@ -31,7 +32,8 @@ class BuildOptions:
     `prompt` names one of the prompts that are kept in files. `project` is what the folder brings
     along, as far as it is trusted; None: it is not looked at. `notices` are shown before anything
     else. `prompt_edits` (`before_prompt_build`) see the sections of the system prompt, one after
-    the other, and may prepend, append or replace.
+    the other, and may prepend, append or replace. `record` takes what is said to model services
+    and by them.
     """
 
     session: SessionChoice = SessionChoice()
@@ -47,6 +49,7 @@ class BuildOptions:
     log: bool = False
     notices: tuple[str, ...] = ()
     prompt_edits: tuple[PromptEdit, ...] = ()
+    record: "Recording | None" = None
 
     @property
     def project_rules(self) -> "tuple[Rule, ...]":

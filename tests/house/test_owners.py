@@ -43,6 +43,7 @@ WRITERS = {
     "secrets/": "a key that a person typed",
     "telemetry/": "the log",
     "memory/": "MEMORY.md and USER.md",
+    "providers/recording.py": "what models were asked and answered, where a person wants it",
     "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written",
