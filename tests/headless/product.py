@@ -113,6 +113,7 @@ class Product:
             "DIRGE_CONFIG_DIR": str(self.config_dir),
             "DIRGE_STATE_DIR": str(self.state_dir),
             "FAKE_KEY": KEY,
+            "DIRGE_LOCAL_SERVERS": "",
         }
         self.configure()
 

@@ -1,0 +1,229 @@
+"""Model servers of this machine: which are found, as what, and when they are asked."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.config.models import main_model
+from dirge_py.config.sources import Found, Overrides
+from dirge_py.providers.client import HttpClient
+from dirge_py.wiring.discovery import (
+    PLACES_VARIABLE,
+    found_notices,
+    local_servers,
+    look_around,
+    usual_places,
+)
+from tests.headless.product import Answered, Product, Service
+from tests.providers.server import Hang, Raw, Say
+
+PATIENCE_S = 10.0
+TAGS = {"models": [{"name": n, "size": 1} for n in ("nomic-embed-text", "qwen3:8b", "gemma3:4b")]}
+RUNNING = {"models": [{"name": "gemma3:4b"}]}
+
+
+def listed(owner: str, *ids: str) -> dict[str, Any]:
+    rows = [{"id": each, "object": "model", "owned_by": owner} for each in ids]
+    return {"object": "list", "data": rows}
+
+
+def answering(pages: Mapping[str, Any]) -> list[Any]:
+    """Replies that go by the path; what is not there is not found."""
+
+    def page(seen: Any) -> Any:
+        if seen.path not in pages:
+            return Raw(status=404, body="not here")
+        body = pages[seen.path]
+        return body if isinstance(body, Raw | Hang | Say) else Raw(body=json.dumps(body))
+
+    return [Answered(page)] * 8
+
+
+async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[Found]:
+    client = HttpClient()
+    try:
+        return list(await local_servers({PLACES_VARIABLE: place}, client, limit_s=limit_s))
+    finally:
+        await client.aclose()
+
+
+async def taken_for(pages: Mapping[str, Any], path: str = "/v1") -> list[tuple[str, Any]]:
+    with Service(answering(pages)) as service:
+        found = await seen_at(f"http://127.0.0.1:{service.port}{path}")
+        assert {(seen.method, seen.body) for seen in service.requests} == {("GET", b"")}
+        assert not any("authorization" in seen.headers for seen in service.requests)
+    return [(each.type, list(each.models)) for each in found]
+
+
+async def test_an_ollama_lists_what_can_talk_the_loaded_model_first() -> None:
+    pages = {"/api/tags": TAGS, "/api/ps": RUNNING}
+    assert await taken_for(pages, "") == [("ollama", ["gemma3:4b", "qwen3:8b"])]
+    assert await taken_for({"/api/tags": TAGS}, "") == [("ollama", ["qwen3:8b", "gemma3:4b"])]
+    assert await taken_for({"/api/tags": {"models": []}}, "") == [("ollama", [])]
+
+
+LM_STUDIO = {
+    "data": [
+        {"id": "a", "type": "llm", "state": "not-loaded"},
+        {"id": "b", "type": "embeddings", "state": "loaded"},
+        {"id": "c", "type": "vlm", "state": "loaded"},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("pages", "found"),
+    [
+        ({"/v1/models": listed("vllm", "m")}, [("vllm", ["m"])]),
+        ({"/v1/models": listed("llamacpp", "m.gguf")}, [("llamacpp", ["m.gguf"])]),
+        ({"/v1/models": listed("organization_owner", "m")}, [("lmstudio", ["m"])]),
+        ({"/v1/models": listed("x", "a"), "/api/v0/models": LM_STUDIO}, [("lmstudio", ["c", "a"])]),
+        ({"/v1/models": listed("somebody", "m", "m")}, [("openai", ["m"])]),
+    ],
+)
+async def test_servers_are_told_apart_by_what_they_say(pages: Any, found: Any) -> None:
+    assert await taken_for(pages) == found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Raw(body="<!doctype html><title>my app</title>"),
+        Raw(status=404, body="{}"),
+        Raw(status=302, headers={"location": "http://127.0.0.1:9/"}),
+        Raw(body="[" * 100_000),
+        Raw(pieces=[b"x" * 65536] * 40),
+        {"data": [{"id": 1}]},
+        {"data": [{"id": "user-1", "name": "Ann"}]},
+        {"models": [{"name": "x", "size": ""}]},
+        {"models": "many"},
+        ["a"],
+        None,
+    ],
+)
+@pytest.mark.parametrize("path", ["", "/v1"])
+async def test_another_web_server_is_not_taken_for_one(page: Any, path: str) -> None:
+    pages = dict.fromkeys(("/api/tags", "/api/ps", "/v1/models", "/api/v0/models"), page)
+    assert await taken_for(pages, path) == []
+
+
+async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_for() -> None:
+    with socket.socket() as listening, Service(answering({"/v1/models": listed("vllm", "m")})) as s:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        silent = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with asyncio.timeout(PATIENCE_S):
+            found = await seen_at(f"{silent} {silent}/v1 http://127.0.0.1:{s.port}/v1", limit_s=1.0)
+    assert [each.type for each in found] == ["vllm"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "places"),
+    [
+        (
+            {},
+            [
+                "http://127.0.0.1:11434",
+                "http://127.0.0.1:1234/v1",
+                "http://127.0.0.1:8080/v1",
+                "http://127.0.0.1:8000/v1",
+            ],
+        ),
+        ({PLACES_VARIABLE: ""}, []),
+        (
+            {PLACES_VARIABLE: "http://localhost:9/v1/  http://box:1 https://127.0.0.1:2 ftp://x"},
+            ["http://localhost:9/v1"],
+        ),
+    ],
+)
+def test_only_this_machine_is_asked(environment: dict[str, str], places: list[str]) -> None:
+    assert usual_places(environment) == places
+
+
+@pytest.mark.parametrize(
+    ("host", "first"),
+    [
+        ("0.0.0.0:9", "http://127.0.0.1:9"),
+        ("127.0.0.1:9", "http://127.0.0.1:9"),
+        ("gpu.example", "http://127.0.0.1:1234/v1"),
+        ("https://127.0.0.1", "http://127.0.0.1:1234/v1"),
+    ],
+)
+def test_the_variable_of_ollama_beats_its_usual_place(host: str, first: str) -> None:
+    assert usual_places({"OLLAMA_HOST": host})[0] == first
+
+
+# -- what becomes of it
+
+
+FOUND = {
+    "ollama": Found(type="ollama", base_url="http://127.0.0.1:9", models=("qwen3", "gemma3")),
+    "vllm": Found(type="vllm", base_url="http://127.0.0.1:8/v1", models=("m",)),
+}
+NO_MODEL = '[providers.mine]\ntype = "ollama"\n'
+KEYED = '[providers.a]\ntype = "openai"\n[providers.b]\ntype = "anthropic"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "model", "chosen"),
+    [
+        ("", {}, None, "ollama/qwen3"),
+        ("", {}, "gemma3", "ollama/gemma3"),
+        ("", {}, "vllm", "vllm/m"),
+        ("", {"OPENAI_API_KEY": "k"}, None, "openai/gpt-5.5"),
+        ("", {"OPENAI_API_KEY": "k"}, "ollama", "ollama/qwen3"),
+        ("", {"OLLAMA_HOST": "127.0.0.1:9"}, None, "ollama/qwen3"),
+        (NO_MODEL, {}, None, "mine/qwen3"),
+        (KEYED, {}, None, "nothing"),
+        ("", {}, "claude-opus-5", "nothing"),
+    ],
+)
+def test_a_found_model_is_used_where_nothing_else_could_be(
+    tmp_path: Any, text: str, environment: dict[str, str], model: str | None, chosen: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    config = look_around(load(Overrides(model=model), environment, file), FOUND)
+    try:
+        name = main_model(config).name
+    except Exception as error:
+        name = "nothing" if type(error).__name__ == "NoProvider" else repr(error)
+    assert name == chosen
+    assert bool(found_notices(config)) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
+
+
+def test_who_has_a_provider_asks_nobody(product: Product) -> None:
+    product.will(Say(text="pong"))
+    with Service(answering({"/api/tags": TAGS})) as other:
+        place = {PLACES_VARIABLE: f"http://127.0.0.1:{other.port}"}
+        assert product.run("-p", "ping", env=place).stdout == "pong\n"
+    assert other.requests == []
+
+
+def test_without_any_settings_the_server_that_answers_is_used_and_said(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+    pages = {
+        "/v1/models": listed("vllm", "qwen3"),
+        "/v1/chat/completions": Say(text="pong"),
+    }
+    with Service(answering(pages)) as server:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        ran = product.run("-p", "--no-session", "ping", env={PLACES_VARIABLE: url})
+    assert (ran.exit_code, ran.stdout) == (0, "pong\n")
+    assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in ran.stderr
+    assert server.requests[-1].json["model"] == "qwen3"
+
+
+def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
+    product: Product,
+) -> None:
+    (product.config_dir / "config.toml").unlink()
+    ran = product.run("-p", "ping", env={PLACES_VARIABLE: ""})
+    assert ran.exit_code == 2
+    assert "no local server answers on its usual port" in ran.stderr
+    assert "dirge config init" in ran.stderr
