@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dirge_py.abort import AbortSignal
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.base import Timeouts
+from dirge_py.providers.gemini_answer import ContentAnswer
 from dirge_py.providers.lines import LineDecoder
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.openai_answer import ChatAnswer
@@ -171,6 +172,7 @@ ANSWERS = {
     "openai": lambda: ChatAnswer(frozenset(), "x"),
     "anthropic": MessagesAnswer,
     "ollama": lambda: OllamaAnswer(frozenset(), "x"),
+    "gemini": lambda: ContentAnswer(frozenset(), "x"),
 }
 
 

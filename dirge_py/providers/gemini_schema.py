@@ -1,0 +1,320 @@
+"""JSON Schema in the words of Gemini's `Schema`, which knows few of them and refuses the rest.
+
+One unknown keyword in one tool fails the whole request. So what has no word here is left out, or
+said in the description: tools look at their arguments themselves. There is a field that takes JSON
+Schema as it is (`parametersJsonSchema`), but services in between read past it, and then the model
+calls tools whose arguments it was never told.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+KEYWORDS = frozenset(
+    {
+        "type",
+        "format",
+        "description",
+        "nullable",
+        "enum",
+        "items",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "properties",
+        "required",
+        "propertyOrdering",
+        "anyOf",
+    }
+)
+"""Every keyword that a converted schema may hold."""
+
+_TYPES = {
+    "string": "STRING",
+    "number": "NUMBER",
+    "integer": "INTEGER",
+    "boolean": "BOOLEAN",
+    "array": "ARRAY",
+    "object": "OBJECT",
+}
+_FORMATS = {
+    "STRING": frozenset({"date-time"}),
+    "NUMBER": frozenset({"float", "double"}),
+    "INTEGER": frozenset({"int32", "int64"}),
+}
+_ANY_TYPES = ("STRING", "NUMBER", "BOOLEAN", "OBJECT")
+_MAX_DEPTH = 24
+_MAX_NODES = 4000
+_MAX_STEPS = 8
+_MAX_SHOWN = 300
+
+Schema = dict[str, Any]
+
+
+def parameters_schema(schema: Mapping[str, Any]) -> Schema | None:
+    """A tool's parameters; None when it takes none, which is said by saying nothing."""
+    converted = _Converter(schema).object(schema)
+    return converted if converted.get("properties") else None
+
+
+def response_schema(schema: Mapping[str, Any]) -> Schema:
+    """What an answer must be."""
+    return _Converter(schema).any(schema)
+
+
+class _Converter:
+    """One conversion. References are put in place; what refers to itself ends in a bare object."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._open: list[str] = []
+        self._nodes = 0
+
+    def object(self, raw: Mapping[str, Any]) -> Schema:
+        """`raw` as an object, whatever it says it is: only objects can be parameters."""
+        return self._typed({**self._flat(raw), "type": "object"}, "object", 0)
+
+    def any(self, raw: Any, depth: int = 0) -> Schema:
+        """`raw` converted. `True`, `{}` and what is no schema allow anything."""
+        self._nodes += 1
+        if depth > _MAX_DEPTH or self._nodes > _MAX_NODES or not isinstance(raw, Mapping):
+            return _anything()
+        reference = raw.get("$ref")
+        if not isinstance(reference, str):
+            return self._node(self._flat(raw), depth)
+        if reference in self._open:
+            return _described({"type": "OBJECT"}, raw.get("description"))
+        self._open.append(reference)
+        try:
+            return self.any(self._resolved(raw), depth + 1)
+        finally:
+            self._open.pop()
+
+    def _flat(self, raw: Mapping[str, Any], steps: int = 0) -> Mapping[str, Any]:
+        """`raw` with what it refers to, and with all of its `allOf`, in one."""
+        raw = self._resolved(raw)
+        parts = raw.get("allOf")
+        if steps > _MAX_STEPS:
+            return {name: value for name, value in raw.items() if name not in ("$ref", "allOf")}
+        if "$ref" in raw:
+            return self._flat(raw, steps + 1)
+        if not isinstance(parts, list):
+            return raw
+        own = {name: value for name, value in raw.items() if name != "allOf"}
+        flat = [self._flat(part, steps + 1) for part in parts if isinstance(part, Mapping)]
+        return _merged([*flat, own])
+
+    def _resolved(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`raw` with what it refers to; what it says itself goes before."""
+        reference = raw.get("$ref")
+        found: Any = self._root
+        if not isinstance(reference, str):
+            return {name: value for name, value in raw.items() if name != "$ref"}
+        for name in reference.removeprefix("#").split("/")[1:]:
+            plain = name.replace("~1", "/").replace("~0", "~")
+            found = found.get(plain) if isinstance(found, Mapping) else None
+        own = {name: value for name, value in raw.items() if name != "$ref"}
+        return {**found, **own} if isinstance(found, Mapping) else own
+
+    def _node(self, raw: Mapping[str, Any], depth: int) -> Schema:
+        types, is_nullable = _types(raw)
+        options = _options(raw)
+        if options and not (types and types[0] == "object"):
+            return self._choice(raw, options, depth, is_nullable=is_nullable)
+        if not types:
+            return _anything(raw.get("description"), is_nullable=is_nullable)
+        if len(types) > 1:
+            plain = {name: value for name, value in raw.items() if name != "description"}
+            each = [{**plain, "type": name} for name in types]
+            return self._choice(raw, each, depth, is_nullable=is_nullable)
+        converted = self._typed(raw, types[0], depth)
+        return {**converted, "nullable": True} if is_nullable else converted
+
+    def _choice(
+        self, raw: Mapping[str, Any], options: Sequence[Any], depth: int, *, is_nullable: bool
+    ) -> Schema:
+        """One of several. Beside `anyOf` nothing else may stand: what is said goes inside."""
+        others = [o for o in options if not _is_null(o)]
+        is_nullable = is_nullable or len(others) < len(options)
+        converted: list[Schema] = []
+        for option in others:
+            one = self.any(option, depth + 1)
+            for single in one.get("anyOf", [one]):
+                if single not in converted:
+                    converted.append(single)
+        if not converted:
+            converted = [{"type": "STRING"}]
+            is_nullable = True
+        if is_nullable:
+            converted = [{**one, "nullable": True} for one in converted]
+        converted[0] = _described(converted[0], raw.get("description"))
+        return converted[0] if len(converted) == 1 else {"anyOf": converted}
+
+    def _typed(self, raw: Mapping[str, Any], name: str, depth: int) -> Schema:
+        converted: Schema = {"type": _TYPES[name]}
+        description = raw.get("description")
+        if isinstance(description, str) and description.strip():
+            converted["description"] = description
+        if raw.get("format") in _FORMATS.get(converted["type"], ()):
+            converted["format"] = raw["format"]
+        if name == "object":
+            converted |= self._members(raw, depth)
+        elif name == "array":
+            converted |= self._elements(raw, depth)
+        elif name in ("number", "integer"):
+            converted |= _limits(raw)
+        return _with_values(converted, raw)
+
+    def _members(self, raw: Mapping[str, Any], depth: int) -> Schema:
+        """Properties. Of alternatives every property is allowed, and what all require is due."""
+        properties = dict(_mapping(raw.get("properties")))
+        required = _names(raw.get("required"))
+        alternatives = [self._flat(o) for o in _options(raw) if isinstance(o, Mapping)]
+        for option in alternatives:
+            properties = {**_mapping(option.get("properties")), **properties}
+        in_all = [_names(option.get("required")) for option in alternatives]
+        for name in in_all[0] if in_all else ():
+            if all(name in names for names in in_all):
+                required.append(name)
+        members = {
+            str(name): self.any(value, depth + 1)
+            for name, value in properties.items()
+            if value is not False
+        }
+        if not members:
+            return {}
+        due = [name for name in dict.fromkeys(required) if name in members]
+        return {"properties": members, **({"required": due} if due else {})}
+
+    def _elements(self, raw: Mapping[str, Any], depth: int) -> Schema:
+        items = raw.get("items")
+        listed = items if isinstance(items, list) else raw.get("prefixItems")
+        if isinstance(listed, list) and listed:
+            items = {"anyOf": listed}
+        counts = {name: raw[name] for name in ("minItems", "maxItems") if _is_count(raw.get(name))}
+        return {"items": self.any(items, depth + 1), **counts}
+
+
+def _anything(words: Any = None, *, is_nullable: bool = False) -> Schema:
+    """Any value: there is no type for it, so one of several."""
+    more = {"nullable": True} if is_nullable else {}
+    first, *others = ({"type": name, **more} for name in _ANY_TYPES)
+    return {"anyOf": [_described(first, words), *others]}
+
+
+def _merged(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What all of `parts` together ask for; of what only one value can be, the last."""
+    whole: dict[str, Any] = {}
+    for part in parts:
+        properties = {**_mapping(whole.get("properties")), **_mapping(part.get("properties"))}
+        required = [*_names(whole.get("required")), *_names(part.get("required"))]
+        whole |= part
+        if properties:
+            whole["properties"] = properties
+        if required:
+            whole["required"] = required
+    return whole
+
+
+def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """The types that `raw` allows, as far as it tells, and whether null is one."""
+    told = raw.get("type")
+    names = told if isinstance(told, list) else [told]
+    is_nullable = "null" in names or raw.get("nullable") is True
+    known = [name for name in names if isinstance(name, str) and name in _TYPES]
+    if known or told is not None:
+        return known, is_nullable
+    values = _values(raw)
+    if values:
+        return list(dict.fromkeys(_type_of(v) for v in values if v is not None)), (
+            is_nullable or None in values
+        )
+    if "properties" in raw or "additionalProperties" in raw:
+        return ["object"], is_nullable
+    return (["array"] if "items" in raw or "prefixItems" in raw else []), is_nullable
+
+
+def _type_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "array" if isinstance(value, list) else "object" if isinstance(value, dict) else "string"
+
+
+def _options(raw: Mapping[str, Any]) -> list[Any]:
+    found = raw.get("anyOf") or raw.get("oneOf")
+    return found if isinstance(found, list) else []
+
+
+def _is_null(option: Any) -> bool:
+    if not isinstance(option, Mapping):
+        return False
+    return option.get("type") == "null" or _values(option) == [None]
+
+
+def _values(raw: Mapping[str, Any]) -> list[Any]:
+    if "const" in raw:
+        return [raw["const"]]
+    listed = raw.get("enum")
+    return listed if isinstance(listed, list) else []
+
+
+def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
+    """Only strings can be listed, and no empty one; of others the description tells."""
+    values = _values(raw)
+    if None in values:
+        converted = {**converted, "nullable": True}
+    if converted["type"] == "STRING":
+        texts = [value for value in values if isinstance(value, str) and value]
+        return {**converted, "enum": list(dict.fromkeys(texts))} if texts else converted
+    fitting = [value for value in values if isinstance(value, bool | int | float)]
+    if not fitting:
+        return converted
+    shown = ", ".join(map(_as_json, fitting))[:_MAX_SHOWN]
+    words = f"One of: {shown}." if len(fitting) > 1 else f"Always {shown}."
+    return _described(converted, words)
+
+
+def _as_json(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _limits(raw: Mapping[str, Any]) -> Schema:
+    """Bounds. One that is excluded has no word here; the next integer has."""
+    limits = {name: raw[name] for name in ("minimum", "maximum") if _is_number(raw.get(name))}
+    if raw.get("type") == "integer":
+        for name, word, step in (
+            ("minimum", "exclusiveMinimum", 1),
+            ("maximum", "exclusiveMaximum", -1),
+        ):
+            if isinstance(raw.get(word), int) and _is_number(raw[word]):
+                limits.setdefault(name, raw[word] + step)
+    return limits
+
+
+def _described(converted: Schema, words: Any) -> Schema:
+    if not isinstance(words, str) or not words.strip():
+        return converted
+    said = converted.get("description")
+    return {**converted, "description": f"{words.strip()} {said}" if said else words}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
