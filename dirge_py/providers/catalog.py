@@ -2,15 +2,18 @@
 
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 
 UNKNOWN_WINDOW_TOKENS = 128_000
+
+_Cards: TypeAlias = "Mapping[str, ModelCard]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +22,8 @@ class ModelCard:
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
     `adaptive_thinking` models choose their own budget and accept no other. `effort_with_tools` is
-    False for models whose Chat Completions refuse tools while thinking. `structured`: the service
+    False for models whose Chat Completions refuse tools while thinking. `efforts`: the words for
+    thinking that the model knows, None where they are the usual ones. `structured`: the service
     holds its answers to a JSON Schema when asked, also while tools are offered.
     """
 
@@ -43,16 +47,46 @@ def lookup(provider_type: str, model_id: str) -> ModelCard:
 
     So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. A longer id that continues with
     something else than a date or `latest` is a relative: it gets the limits and not the prices.
-    An id that starts with nothing known gets the card of what is most likely.
+    Who resells a model of somebody else's has its limits too, in as far as they are the model's. An
+    id that starts with nothing known gets what its family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
-    cards = _cards().get(provider_type, {})
+    cards = _cards().get(_SHARED.get(provider_type, provider_type), {})
+    card = _model(cards, plain)
+    if card is None and provider_type in _RESELLERS:
+        card = _resold(_model, plain) or _family(cards, plain) or _resold(_family, plain)
+    card = card or _family(cards, plain) or ModelCard()
+    # Ollama's cloud models are lent, not run at home.
+    return _without_prices(card) if plain.endswith(_LENT) else card
+
+
+def _model(cards: _Cards, plain: str) -> ModelCard | None:
+    """The card of a model that has a row of its own, or of the one it is a relative of."""
     found = max((known for known in cards if _continues(known, plain)), key=len, default=None)
     if found is None:
-        return ModelCard(**_likely(provider_type, plain))
-    card = cards[found]
-    if found == plain or _SAME_MODEL.fullmatch(plain, len(found)):
-        return card
+        return None
+    is_same = found == plain or _SAME_MODEL.fullmatch(plain, len(found))
+    return cards[found] if is_same else _without_prices(cards[found])
+
+
+def _family(cards: _Cards, plain: str) -> ModelCard | None:
+    starts = (key for key in cards if key.endswith("*") and plain.startswith(key[:-1]))
+    longest = max(starts, key=len, default=None)
+    return cards[longest] if longest is not None else None
+
+
+def _resold(find: Callable[[_Cards, str], ModelCard | None], plain: str) -> ModelCard | None:
+    """What is known of the model where it is made. How to ask for thinking is the reseller's."""
+    for maker in _MAKERS:
+        named = {key: card for key, card in _cards()[maker].items() if key != "*"}
+        # Some write `4.5` where the maker writes `4-5`.
+        card = find(named, plain) or find(named, plain.replace(".", "-"))
+        if card is not None:
+            return replace(_without_prices(card), efforts=None, structured=False)
+    return None
+
+
+def _without_prices(card: ModelCard) -> ModelCard:
     return replace(
         card, price_in=None, price_out=None, price_cache_read=None, price_cache_write=None
     )
@@ -78,6 +112,11 @@ def cost_usd(card: ModelCard, usage: Usage) -> float | None:
 
 
 _SAME_MODEL = re.compile(r"-latest|[-@]\d{8}|-\d{4}-\d{2}-\d{2}")
+_SHARED = {"openai-responses": "openai"}
+_MAKERS = ("anthropic", "openai", "gemini", "deepseek", "glm", "mistral", "xai")
+_RESELLERS = frozenset({"openrouter", "opencode", "openai", "openai-responses", "anthropic"})
+"""Those named for a format, too: their address may be anybody's."""
+_LENT = ("-cloud", ":cloud")
 
 
 def _continues(known: str, model_id: str) -> bool:
@@ -85,19 +124,15 @@ def _continues(known: str, model_id: str) -> bool:
     return model_id == known or (model_id.startswith(known) and model_id[len(known)] in "-@:")
 
 
-def _likely(provider_type: str, model_id: str) -> dict[str, Any]:
-    """A model newer than the catalogue is most like the newest in it."""
-    if provider_type == "anthropic" and model_id.startswith("claude"):
-        return {"thinking": True, "images": True, "adaptive_thinking": True}
-    if provider_type == "openai" and re.match(r"gpt-([5-9]|\d\d)|o\d", model_id):
-        return {"thinking": True, "images": True, "effort_with_tools": False}
-    return {"thinking": provider_type == "anthropic"}
-
-
 @cache
-def _cards() -> dict[str, dict[str, ModelCard]]:
+def _cards() -> Mapping[str, _Cards]:
     text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
     return {
-        provider_type: {model_id: ModelCard(**values) for model_id, values in models.items()}
+        provider_type: {model_id: _card(values) for model_id, values in models.items()}
         for provider_type, models in tomllib.loads(text).items()
     }
+
+
+def _card(values: Mapping[str, Any]) -> ModelCard:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return ModelCard(**fields)

@@ -1,8 +1,13 @@
+import tomllib
+from importlib.resources import files
+
 import pytest
 
+from dirge_py.config.services import SERVICES
 from dirge_py.messages import Usage
 from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
 
+WORDS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 CARD = ModelCard(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache_write=3.75)
 
 
@@ -26,9 +31,9 @@ def test_a_newer_number_is_another_model():
 
 
 def test_a_relative_has_the_limits_and_no_price():
-    pro, plain = lookup("openai", "gpt-5-pro"), lookup("openai", "gpt-5")
+    search, plain = lookup("openai", "gpt-5-search-api"), lookup("openai", "gpt-5")
 
-    assert (pro.window_tokens, pro.price_in) == (plain.window_tokens, None)
+    assert (search.window_tokens, search.price_in) == (plain.window_tokens, None)
 
 
 def test_an_unknown_model_has_a_window_and_no_price():
@@ -41,6 +46,75 @@ def test_an_unknown_model_has_a_window_and_no_price():
 def test_a_model_newer_than_the_catalogue_is_most_like_the_newest():
     assert lookup("anthropic", "claude-opus-9").adaptive_thinking
     assert lookup("openai", "gpt-7").thinking
+
+
+def test_the_two_interfaces_of_openai_know_the_same_models():
+    assert lookup("openai-responses", "gpt-5.5") == lookup("openai", "gpt-5.5")
+
+
+@pytest.mark.parametrize(
+    ("provider_type", "model_id", "maker", "known_as"),
+    [
+        ("openrouter", "anthropic/claude-sonnet-4.5", "anthropic", "claude-sonnet-4-5"),
+        ("openrouter", "google/gemini-2.5-flash:free", "gemini", "gemini-2.5-flash"),
+        ("openrouter", "deepseek/deepseek-v4-flash", "deepseek", "deepseek-v4-flash"),
+        ("opencode", "glm-5.2", "glm", "glm-5.2"),
+        ("openai", "x-ai/grok-4.3", "xai", "grok-4.3"),
+        ("anthropic", "deepseek-v4-pro", "deepseek", "deepseek-v4-pro"),
+        ("openrouter", "anthropic/claude-novel-9", "anthropic", "claude-novel-9"),
+    ],
+)
+def test_who_resells_a_model_has_its_limits_and_not_its_price(
+    provider_type, model_id, maker, known_as
+):
+    here, there = lookup(provider_type, model_id), lookup(maker, known_as)
+
+    assert here.window_tokens == there.window_tokens != 128_000
+    assert (here.max_output_tokens, here.thinking) == (there.max_output_tokens, there.thinking)
+    assert (here.price_in, here.efforts, here.structured) == (None, None, False)
+
+
+def test_a_family_is_known_where_the_model_is_not():
+    assert lookup("gemini", "gemini-9-ultra").structured
+    assert lookup("openrouter", "qwen/qwen3-coder").window_tokens == 131_072
+    assert lookup("mistral", "mistral-large-2411").window_tokens == 128_000
+    assert lookup("openrouter", "nobody/nothing") == ModelCard()
+
+
+@pytest.mark.parametrize("provider_type", ["ollama", "lmstudio", "llamacpp", "vllm"])
+def test_a_model_at_home_costs_nothing_and_has_the_window_it_was_given(provider_type):
+    card = lookup(provider_type, "deepseek-v4-pro")
+
+    assert cost_usd(card, Usage(input=1000, output=1000, cache_read=10)) == 0
+    assert card.window_tokens == ModelCard().window_tokens
+
+
+def test_a_model_of_ollamas_cloud_does_not_run_at_home():
+    assert cost_usd(lookup("ollama", "gpt-oss:120b-cloud"), Usage(input=1, output=1)) is None
+
+
+def test_the_catalogue_is_sane():
+    text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
+    tables = tomllib.loads(text)
+    assert tables.keys() <= {service.type for service in SERVICES}
+    for name, models in tables.items():
+        for model_id, row in models.items():
+            card = ModelCard(**row)
+            which = f"{name}: {model_id}"
+            priced = card.price_in is not None
+            assert model_id == model_id.lower(), which
+            assert "*" not in model_id[:-1], which
+            assert card.window_tokens > (card.max_output_tokens or 0), which
+            assert priced is (card.price_out is not None), which
+            assert not priced or card.price_out >= card.price_in, which
+            for cached in (card.price_cache_read, card.price_cache_write):
+                assert cached is None or priced, which
+            assert not priced or (card.price_cache_read or 0) <= card.price_in, which
+            assert (card.price_cache_write or 99) >= (card.price_in or 0), which
+            assert (card.priced_to_tokens or 1) <= card.window_tokens, which
+            assert card.thinking or not card.adaptive_thinking, which
+            assert set(card.efforts or ()) <= WORDS, which
+            assert card.thinking or not card.efforts, which
 
 
 def test_a_call_costs_what_each_kind_of_token_costs():

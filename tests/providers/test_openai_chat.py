@@ -290,7 +290,7 @@ def test_a_compatible_server_is_asked_for_whatever_model():
 
 def test_models_that_refuse_tools_while_thinking_are_told_not_to():
     assert body("gpt-5.5", tools=[READ])["reasoning_effort"] == "none"
-    assert "reasoning_effort" not in body("gpt-5.5")
+    assert body("gpt-5.5", thinking_level="xhigh")["reasoning_effort"] == "xhigh"
 
 
 def test_the_limit_has_the_name_each_side_knows():

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from dirge_py.messages import (
     AssistantMessage,
+    CompactionBlock,
     CustomMessage,
     SystemMessage,
     TextBlock,
@@ -12,7 +13,7 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.providers.history import NO_RESULT, sendable
+from dirge_py.providers.history import NO_RESULT, own, sendable
 from tests.security.sizes import size
 
 CALL_IDS = st.sampled_from(["a", "b", "c|odd id", ""])
@@ -101,3 +102,45 @@ def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
     assert asked.calls[0].id == answer.tool_call_id
     assert "|" not in answer.tool_call_id
     assert answer.text == "r"
+
+
+SEALED = (
+    ThinkingBlock(text="hm", signature="s"),
+    ThinkingBlock(text="", redacted="opaque"),
+    CompactionBlock(data={"a": 1}),
+)
+
+
+def test_what_another_service_sealed_is_not_sent():
+    said = TextBlock("ok")
+    foreign = AssistantMessage(content=(*SEALED, said), model="other/claude")
+    mine = AssistantMessage(content=(*SEALED, said), model="work/claude/x")
+    untold = AssistantMessage(content=(*SEALED, said))
+
+    assert own([foreign], "work")[0].content == (said,)
+    assert own([mine, untold], "work") == [mine, untold]
+
+
+def test_what_holds_nothing_sealed_is_the_same_object():
+    messages = [AssistantMessage(content=(TextBlock("a"),), model="other/m"), user_text("b")]
+
+    assert all(a is b for a, b in zip(own(messages, "work"), messages, strict=True))
+
+
+def test_thinking_without_a_signature_is_sent_only_where_it_can_go_back():
+    unsigned = ThinkingBlock(text="hm")
+    message = AssistantMessage(content=(unsigned, TextBlock("ok")))
+
+    assert sendable([message])[0].content == (TextBlock("ok"),)
+    assert sendable([message], unsigned=True) == [message]
+
+
+@given(st.lists(MESSAGES, max_size=12), st.integers(min_value=1, max_value=30))
+@settings(max_examples=size(60))
+def test_ids_of_one_length_are_each_for_one_call(messages, chars):
+    written = sendable(messages, call_id_chars=max(6, chars))
+    ids = [call.id for m in written if isinstance(m, AssistantMessage) for call in m.calls]
+
+    assert len(set(ids)) == len(ids)
+    assert all(len(one) == max(6, chars) and one.isalnum() for one in ids)
+    assert [m.tool_call_id for m in written if isinstance(m, ToolResultMessage)] == ids
