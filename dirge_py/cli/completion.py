@@ -13,6 +13,7 @@ from dirge_py.cli.arguments import (
 )
 from dirge_py.cli.completion_scripts import SCRIPTS, Flag, Place
 from dirge_py.cli.doctor import build_doctor_parser
+from dirge_py.cli.embed import build_embed_parser
 from dirge_py.cli.serve import build_serve_parser
 from dirge_py.cli.session_flags import VERBS as SESSION_VERBS
 from dirge_py.cli.session_flags import build_sessions_parsers
@@ -105,6 +106,7 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[Place]]] = {
     "turn": _one(build_turn_parser),
     "resume": _one(build_resume_parser),
     "signal": _one(build_signal_parser),
+    "embed": _one(build_embed_parser),
     "completion": lambda name: iter([Place(name=name, words=tuple(SCRIPTS))]),
 }
 

@@ -99,6 +99,11 @@ def _dispatch(argv: list[str]) -> int:
 
         if completion_fits(rest):
             return completion(rest)
+    if first == "embed":
+        from dirge_py.cli.embed import embed, embed_fits
+
+        if embed_fits(rest):
+            return embed(rest)
     if first == "serve":
         from dirge_py.cli.serve import serve, serve_fits
 

@@ -20,6 +20,7 @@ from dirge_py.cli import (
     arguments,
     completion,
     doctor,
+    embed,
     main,
     serve,
     session_flags,
@@ -59,6 +60,7 @@ SUBCOMMANDS = (
     "config",
     "demo",
     "doctor",
+    "embed",
     "exec",
     "resume",
     "serve",
@@ -105,6 +107,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         doctor.build_doctor_parser(),
         serve.build_serve_parser(),
         signal.build_signal_parser(),
+        embed.build_embed_parser(),
         completion.build_completion_parser(),
         *session_flags.build_sessions_parsers(),
     ]

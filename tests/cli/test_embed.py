@@ -1,0 +1,161 @@
+"""`dirge embed`, as it is typed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.cli.embed import embed_fits
+from dirge_py.wiring import embedding
+from tests.headless.product import KEY, Product
+from tests.providers.server import Raw, Say
+
+JSON = {"content-type": "application/json"}
+
+
+def answer(payload: Any, status: int = 200, **headers: str) -> Raw:
+    return Raw(status=status, body=json.dumps(payload), headers={**JSON, **headers})
+
+
+def vectors(*found: list[float], model: str = "text-embedding-3-small") -> Raw:
+    """As OpenAI answers; the last first, as nobody promises an order."""
+    data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(found)]
+    usage = {"prompt_tokens": 7, "total_tokens": 7}
+    return answer({"object": "list", "data": data[::-1], "model": model, "usage": usage})
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding, "POLICY", RecoveryPolicy(base_s=0.001))
+
+
+def test_words_are_texts(product: Product) -> None:
+    product.will(vectors([0.5, -1], [2, 3.25]))
+
+    ran = product.run("embed", "--dimensions", "2", "--", "one text", "--another")
+
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.json == {
+        "model": "text-embedding-3-small",
+        "embeddings": [[0.5, -1.0], [2.0, 3.25]],
+        "usage": {"prompt_tokens": 7, "total_tokens": 7},
+    }
+    [seen] = product.service.requests
+    assert seen.path == "/v1/embeddings"
+    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert seen.json == {
+        "model": "text-embedding-3-small",
+        "encoding_format": "float",
+        "dimensions": 2,
+        "input": ["one text", "--another"],
+    }
+
+
+def test_lines_on_stdin_are_texts(product: Product) -> None:
+    product.will(vectors([1], [2]))
+
+    ran = product.run("embed", stdin="first\n\n  \nsecond line\n")
+
+    assert ran.exit_code == 0, ran.stderr
+    assert product.service.requests[0].json["input"] == ["first", "second line"]
+
+
+def test_ollama_embeds_too(product: Product) -> None:
+    product.configure(wire="ollama", model="qwen3")
+    found = {"model": "all-minilm", "embeddings": [[0.25, 0.5]], "prompt_eval_count": 3}
+    product.will(answer(found))
+
+    ran = product.run("embed", "--model", "all-minilm", "a text")
+
+    assert ran.json == {
+        "model": "all-minilm",
+        "embeddings": [[0.25, 0.5]],
+        "usage": {"prompt_tokens": 3, "total_tokens": 3},
+    }
+    [seen] = product.service.requests
+    assert seen.path == "/api/embed"
+    assert seen.json == {"model": "all-minilm", "truncate": False, "input": ["a text"]}
+
+
+def test_a_sentence_stays_a_prompt(product: Product) -> None:
+    product.will(Say(text="It is done."))
+
+    ran = product.run("embed", "the", "docs", "into", "the", "site", "-p")
+
+    assert (ran.exit_code, ran.stdout) == (0, "It is done.\n")
+    assert product.service.requests[0].path == "/v1/chat/completions"
+
+
+def test_only_a_flag_or_stdin_makes_it_a_subcommand(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert embed_fits(["--", "x"])
+    assert embed_fits(["--model", "m", "x"])
+    assert not embed_fits(["the", "--model", "m"])
+    for is_terminal in (False, True):
+        monkeypatch.setattr("sys.stdin.isatty", lambda held=is_terminal: held, raising=False)
+        assert embed_fits([]) is not is_terminal
+
+
+@pytest.mark.parametrize("words", [(), ("--",), ("--", " ")])
+def test_nothing_to_embed_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
+    ran = product.run("embed", *words, stdin="\n")
+
+    assert ran.exit_code == 2
+    assert "text" in ran.stderr
+    assert product.service.requests == []
+
+
+def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Product) -> None:
+    other = f'[providers.other]\ntype = "openai"\nbase_url = "{product.service.openai_url}"\n'
+    product.configure(other, wire="anthropic", model="claude-haiku-4-5")
+
+    ran = product.run("embed", "--", "x")
+
+    assert ran.exit_code == 2
+    assert "Provider `fake` (anthropic) has no embeddings." in ran.stderr
+    assert "other" in ran.stderr.splitlines()[1]
+
+    product.will(vectors([1]))
+    assert product.run("embed", "--provider", "other", "x").exit_code == 0
+
+
+def test_a_provider_that_does_not_exist_is_told(product: Product) -> None:
+    ran = product.run("embed", "--provider", "nobody", "x")
+
+    assert (ran.exit_code, "nobody" in ran.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_passes_is_tried_again(product: Product) -> None:
+    product.will(answer({"error": {"message": "slow down"}}, 429), vectors([1]))
+
+    ran = product.run("embed", "--", "x")
+
+    assert (ran.exit_code, ran.json["embeddings"]) == (0, [[1.0]])
+    assert "Trying again" in ran.stderr
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    ("status", "exit_code", "requests"), [(503, 75, 6), (400, 1, 1), (401, 1, 1)]
+)
+def test_a_refusal_has_its_exit_code(
+    product: Product, status: int, exit_code: int, requests: int
+) -> None:
+    product.will(*[answer({"error": {"message": "no"}}, status)] * 6)
+
+    ran = product.run("embed", "--", "x")
+
+    assert (ran.exit_code, ran.stdout) == (exit_code, "")
+    assert len(product.service.requests) == requests
+    assert KEY not in ran.stderr
+
+
+def test_a_used_up_quota_is_not_waited_for(product: Product) -> None:
+    words = {"error": {"message": "daily limit reached"}}
+    product.will(answer(words, 429, **{"retry-after": "7200"}))
+
+    ran = product.run("embed", "--", "x")
+
+    assert ran.exit_code == 54
+    assert len(product.service.requests) == 1
