@@ -1,0 +1,249 @@
+"""Texts as vectors: what is sent, what is accepted, and what an error is."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.providers.base import ProviderSettings, Timeouts
+from dirge_py.providers.embedding_wires import EMBEDDING_WIRES
+from dirge_py.providers.embeddings import (
+    MOST_INPUTS,
+    EmbeddingRequest,
+    Embeddings,
+    EmbeddingUsage,
+    embedder,
+)
+from dirge_py.wiring.embedding import patiently
+from tests.providers.asking import KEY
+from tests.providers.server import Hang, Raw
+from tests.security.sizes import size
+
+JSON = {"content-type": "application/json"}
+
+
+def answer(payload, status=200, **headers):
+    return Raw(status=status, body=json.dumps(payload), headers={**JSON, **headers})
+
+
+def rows(*vectors, **more):
+    return {"data": [{"index": n, "embedding": v} for n, v in enumerate(vectors)], **more}
+
+
+@pytest.fixture
+def ask(http, serve):
+    """Embed with one reply for each request; `ask.service` is who was asked last."""
+
+    async def embed(*replies, wire="openai", **changes):
+        service = embed.service = serve(*replies)
+        kept = {name: changes.pop(name) for name in ("timeouts", "headers") if name in changes}
+        options = {"base_url": service.url(wire), "api_key": KEY, **kept}
+        provider = embedder(wire, ProviderSettings(alias="work", type=wire, **options), http)
+        return await provider.embed(EmbeddingRequest(**{"input": ["a"], **changes}))
+
+    return embed
+
+
+async def failed(ask, *replies, **changes):
+    with pytest.raises(ProviderError) as caught:
+        await ask(*replies, **changes)
+    return caught.value
+
+
+async def test_a96_the_usual_model_and_the_order_of_the_texts(ask):
+    usage = {"prompt_tokens": 5, "total_tokens": 6}
+    shuffled = {"data": rows([1], [2], [3])["data"][::-1], "usage": usage, "model": "served"}
+    found = await ask(answer(shuffled), input=["a", "b", "c"], dimensions=1, extra={"user": "me"})
+
+    assert found == Embeddings(
+        embeddings=((1.0,), (2.0,), (3.0,)),
+        model="served",
+        usage=EmbeddingUsage(prompt_tokens=5, total_tokens=6),
+    )
+    assert ask.service.requests[0].json == {
+        "model": "text-embedding-3-small",
+        "encoding_format": "float",
+        "dimensions": 1,
+        "user": "me",
+        "input": ["a", "b", "c"],
+    }
+
+
+async def test_extra_members_win_over_everything_but_the_texts(ask):
+    extra = {"encoding_format": "base64", "input": ["other"]}
+    await ask(answer(rows([1])), extra=extra, model="m")
+    sent = ask.service.requests[0].json
+
+    assert (sent["model"], sent["encoding_format"], sent["input"]) == ("m", "base64", ["a"])
+
+
+async def test_ollama_is_asked_its_own_way(ask):
+    found = await ask(answer({"embeddings": [[1, 2]]}), wire="ollama", dimensions=2)
+
+    assert ask.service.requests[0].path == "/api/embed"
+    assert ask.service.requests[0].json["model"] == "nomic-embed-text"
+    assert found == Embeddings(embeddings=((1.0, 2.0),), model="nomic-embed-text")
+
+
+async def test_many_texts_go_in_several_requests_and_come_back_in_order(ask):
+    texts = [str(n) for n in range(MOST_INPUTS + 2)]
+    usage = {"prompt_tokens": 2, "total_tokens": 2}
+    first = rows(*([n] for n in range(MOST_INPUTS)), usage=usage)
+    found = await ask(answer(first), answer(rows([-1], [-2], usage=usage)), input=texts)
+
+    assert [seen.json["input"] for seen in ask.service.requests] == [texts[:-2], texts[-2:]]
+    assert [vector[0] for vector in found.embeddings] == [*range(MOST_INPUTS), -1, -2]
+    assert found.usage == EmbeddingUsage(prompt_tokens=4, total_tokens=4)
+
+
+async def test_no_text_is_refused_unasked(ask):
+    error = await failed(ask, input=[])
+
+    assert (error.kind, ask.service.requests) == ("invalid_request", [])
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_retryable"),
+    [
+        (400, "invalid_request", False),
+        (401, "auth", False),
+        (429, "rate_limit", True),
+        (500, "server", True),
+        (503, "server", True),
+    ],
+)
+@pytest.mark.parametrize("wire", ["openai", "ollama"])
+async def test_n75_a_refusal_has_its_kind(ask, wire, status, kind, is_retryable):
+    reply = answer({"error": f"no {KEY}"}, status, **{"retry-after": "7"})
+    error = await failed(ask, reply, wire=wire)
+
+    assert (error.kind, error.is_retryable, error.retry_after_s) == (kind, is_retryable, 7.0)
+    assert KEY not in f"{error} {error.raw}"
+
+
+async def test_what_breaks_on_the_way_may_pass(ask):
+    lost = await failed(ask, Hang(then="close"))
+    late = await failed(ask, Hang(), timeouts=Timeouts(establish_s=0.1))
+    page = await failed(ask, Raw(body="<html>Log in</html>"))
+    cut = await failed(ask, Raw(body='{"data": ['))
+
+    assert [e.kind for e in (lost, late, page, cut)] == [
+        "network",
+        "network",
+        "proxy_page",
+        "network",
+    ]
+
+
+async def test_a_model_that_is_not_there_can_be_fetched(ask):
+    words = 'model "nomic-embed-text" not found, try pulling it first'
+    error = await failed(ask, answer({"error": words}, 404), wire="ollama")
+
+    assert "`ollama pull nomic-embed-text`" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("payload", "why"),
+    [
+        (rows([1]), "1 came for 2 texts"),
+        ({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}, "0 came"),
+        (rows([1], []), "no list of numbers"),
+        (rows([1], "AAAA"), "no list of numbers"),
+        (rows([1], [True]), "something else than numbers"),
+        (rows([1], [float("nan")]), "something else than numbers"),
+        (rows([1], [10**400]), "something else than numbers"),
+        (rows([1, 2], [1]), "different lengths (1 and 2)"),
+        (rows([1, 2, 3], [1, 2, 3]), "3 dimensions, not the 2"),
+        ({}, "0 came"),
+    ],
+)
+async def test_what_is_not_one_vector_for_each_text_is_refused(ask, payload, why):
+    error = await failed(ask, answer(payload), input=["a", "b"], dimensions=2)
+
+    assert why in error.message
+    assert not error.is_retryable
+
+
+async def test_rows_without_numbers_are_in_order(ask):
+    found = await ask(answer({"data": [{"embedding": [1]}, {"embedding": [2]}]}), input=["a", "b"])
+
+    assert found.embeddings == ((1.0,), (2.0,))
+    assert found.usage == EmbeddingUsage()
+
+
+async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
+    error = await failed(ask, headers={"x-team": "a\nb"})
+
+    assert "x-team" in error.message
+    assert ask.service.requests == []
+
+
+def test_a_service_without_embeddings_is_a_wrong_setting(http):
+    with pytest.raises(ConfigError, match="has no embeddings"):
+        embedder("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
+
+
+def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
+    far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
+    with pytest.raises(ConfigError, match="unencrypted"):
+        embedder("openai", far, http)
+
+
+async def test_retries_wait_as_those_of_a_model_call_do():
+    waits, told = [], []
+    errors = [
+        ProviderError("busy.", kind="rate_limit", retry_after_s=30.0),
+        *[ProviderError("down.", kind="server")] * 9,
+    ]
+
+    async def attempt():
+        raise errors.pop(0)
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    with pytest.raises(ProviderError, match="down"):
+        await patiently(attempt, notice=told.append, sleep=sleep, random=lambda: 0.0)
+
+    assert waits == [30.0, 2.0, 4.0, 8.0, 16.0]
+    assert told[0] == "busy. Trying again in 30 s."
+
+
+async def test_a_limit_that_lasts_is_not_waited_for():
+    async def attempt():
+        raise ProviderError("busy.", kind="rate_limit", retry_after_s=9999.0)
+
+    with pytest.raises(ProviderError) as caught:
+        await patiently(attempt, notice=print, policy=RecoveryPolicy())
+    assert caught.value.kind == "usage_cap"
+
+
+@settings(max_examples=size(60, 400))
+@given(seed=st.integers(), count=st.integers(1, 6))
+def test_rows_in_any_order_are_sorted_by_their_index(seed, count):
+    data = rows(*([float(n)] for n in range(count)))["data"]
+    random.Random(seed).shuffle(data)
+
+    assert EMBEDDING_WIRES["openai"].vectors({"data": data}) == [[float(n)] for n in range(count)]
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["data", "index", "embedding", "embeddings"]), inner)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=size(60, 400))
+@given(payload=st.dictionaries(st.sampled_from(["data", "embeddings", "usage"]), JUNK))
+def test_no_answer_of_a_stranger_breaks_the_reader(payload):
+    for wire in EMBEDDING_WIRES.values():
+        assert isinstance(wire.vectors(payload), list)
+        assert all(count is None or isinstance(count, int) for count in wire.tokens(payload))
