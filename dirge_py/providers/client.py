@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LINGER_S = 0.05
 
 
-def _never() -> bool:
+def never() -> bool:
     return False
 
 
@@ -43,7 +43,7 @@ class HttpClient:
         headers: Mapping[str, str],
         body: bytes,
         connect_s: float = 30.0,
-        is_late: Callable[[], bool] = _never,
+        is_late: Callable[[], bool] = never,
     ) -> Answer:
         """Send `body` and return when the head of the answer is here.
 
