@@ -20,6 +20,7 @@ from dirge_py.choices import Choices
 from dirge_py.drive import Drive, Order, Queues
 from dirge_py.errors import DirgeError
 from dirge_py.events import (
+    OF_TURNS,
     AgentEnd,
     ContextCompacted,
     LoopEvent,
@@ -340,6 +341,8 @@ class Conversation(Choices):
     def _emit(self, run: Run | None, event: LoopEvent) -> None:
         if isinstance(event, UsageReported) and event.cost_usd is None:
             event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
+        if isinstance(event, UsageReported) and event.role in OF_TURNS and self._parts.watch:
+            event = replace(event, changed=self._parts.watch.take())
         if isinstance(event, AgentEnd):
             self._tell_notices(run)  # those of a run come before its end
         is_asked = run is not None or self._is_compacting or self.asides > 0 or self.occupant

@@ -196,7 +196,8 @@ class Drive:
             messages=list(self._ledger.messages),
             tools=parts.tools,
         )
-        stream_fn = run.timed(parts.stream_fn)
+        watched = parts.watch.around(parts.stream_fn) if parts.watch else parts.stream_fn
+        stream_fn = run.timed(watched)
         if order.prompts is None:
             await run_agent_loop_continue(
                 context=context,

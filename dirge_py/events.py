@@ -126,12 +126,17 @@ class ToolExecutionEnd:
     deferred: bool = False
 
 
+OF_TURNS = ("", "escalate", "fallback")
+"""The roles in which a model answers a turn; in all others it is asked on the side."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReported:
     """Tokens of one model call. `cost_usd` is None when the price is unknown.
 
     `role` says what a model was asked for on the side, or that another than the main one answered a
-    turn ("escalate", "fallback"); "" for a turn of the main model.
+    turn ("escalate", "fallback"); "" for a turn of the main model. `changed` says in words what the
+    request of a turn said differently at its beginning than the one before, None if nobody looked.
     """
 
     type: ClassVar[str] = "usage"
@@ -139,6 +144,7 @@ class UsageReported:
     model: str = ""
     cost_usd: float | None = None
     role: str = ""
+    changed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

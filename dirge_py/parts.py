@@ -29,6 +29,7 @@ from dirge_py.streams import StreamFn, ThinkingLevel
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped
     from dirge_py.context.named_prompts import PromptBook
+    from dirge_py.context.prefix_watch import PrefixWatch
     from dirge_py.context.report import ContextReport
     from dirge_py.processes.shells import Shells
     from dirge_py.session.difference import Uncommitted
@@ -223,8 +224,9 @@ class Parts:
     needs of its own; without it a fork shares everything. `tree` reads the files of the project;
     `kept` is what the session keeps by name, `shut_in` what `OtherRoom` says of it. `sandbox` is
     the kind that commands run in, "" for none. `durable` is the engine that model and tool calls go
-    through. `memory` is what is kept from one session to the next; `on_run_end` is awaited before
-    the end of a run is told. `before_close` may still record something, `on_close` no longer.
+    through; `watch` compares the requests of this conversation. `memory` is what is kept from one
+    session to the next; `on_run_end` is awaited before the end of a run is told. `before_close` may
+    still record something, `on_close` no longer.
     """
 
     cwd: Path
@@ -273,6 +275,7 @@ class Parts:
     durable: DurableContext | None = None
     memory: MemoryProvider | None = None
     relay: Relay = field(default_factory=Relay)
+    watch: "PrefixWatch | None" = None
     patience: Patience = field(default_factory=Patience)
     sinks: Sequence[Sink] = ()
     before_close: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -317,6 +320,7 @@ class Parts:
             on_waiting=None,
             on_run_end=None,
             for_fork=None,
+            watch=None,
             kept=Kept(),
             late_notices=[],
             relay=Relay(),

@@ -62,7 +62,12 @@ def standard_sections(
 
 def build(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> str:
     """The prompt to send: `edits` applied in turn, empty sections left out."""
-    return "\n\n".join(section.text.strip() for section in edited(sections, edits))
+    return joined(edited(sections, edits))
+
+
+def joined(sections: Sequence[Section]) -> str:
+    """The text of sections that `edited` put in order."""
+    return "\n\n".join(section.text.strip() for section in sections)
 
 
 def edited(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:

@@ -258,7 +258,8 @@ class Recorder:
                 self._keep_result(event)
             case UsageReported(usage=usage, model=model, cost_usd=cost_usd, role=role):
                 told = {"usage": encode_usage(usage), "model": model, "cost_usd": cost_usd}
-                self._save("usage", {**told, "role": role} if role else told)
+                more = {} if event.changed is None else {"changed": list(event.changed)}
+                self._save("usage", told | more | ({"role": role} if role else {}))
             case ContextReplaced(messages=messages):
                 self._message_count = len(messages)
                 self._save("context", {"messages": [encode_message(m) for m in messages]})

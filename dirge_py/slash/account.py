@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from dirge_py.events import UsageReported
+from dirge_py.events import OF_TURNS, UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.session.codec import decode_usage
@@ -14,7 +14,6 @@ from dirge_py.session.record import Record
 MAIN = "main"
 SUMMARY = "summarize"
 ASIDE = "asked on the side"
-_OF_TURNS = ("", "escalate", "fallback")
 
 _FORGOTTEN_AFTER_S = 300.0
 """Most services keep the beginning of a request for about so long after it was used."""
@@ -25,8 +24,9 @@ class Asked:
     """One answered request. `role` is what the model was asked as; `MAIN` answers the turns.
 
     `is_turn`: the answer is part of the conversation. `run` counts the prompts before it, from 0.
-    `cost_usd` is None where the price is unknown. `since` says what happened since the turn before
-    that changes what is sent, or may have had it forgotten.
+    `cost_usd` is None where the price is unknown. `since` says what changed in the request since
+    the turn before, where the two were compared (`is_compared`), else what happened that changes
+    it; and what may have had it forgotten.
     """
 
     model: str
@@ -36,6 +36,7 @@ class Asked:
     is_turn: bool = True
     run: int = 0
     since: tuple[str, ...] = ()
+    is_compared: bool = False
 
     @property
     def cached_share(self) -> float:
@@ -55,7 +56,9 @@ def requests_of(
             usage=event.usage,
             cost_usd=event.cost_usd,
             role=event.role or MAIN,
-            is_turn=event.role in _OF_TURNS,
+            is_turn=event.role in OF_TURNS,
+            since=event.changed or (),
+            is_compared=event.changed is not None,
         )
         for event in reported
     ]
@@ -85,6 +88,7 @@ def _recorded(records: Iterable[Record]) -> Iterator[Asked]:
                     role=_text(data, "role") or MAIN,
                     run=run,
                     since=_causes(since, last, model, record),
+                    is_compared=isinstance(data.get("changed"), list),
                 )
                 since, last = [], (model, record.ts)
             else:
@@ -122,12 +126,21 @@ def _causes(
     if last is None:
         return ()
     found = list(dict.fromkeys(since))
-    if model != last[0]:
+    data = record.data if isinstance(record.data, dict) else {}
+    if isinstance(data.get("changed"), list):
+        found = _seen(data["changed"], found)
+    if model != last[0] and not any(cause.startswith("another model") for cause in found):
         found.append("another model")
     waited_s = _seconds(last[1], record.ts)
     if waited_s > _FORGOTTEN_AFTER_S:
         found.append(f"{round(waited_s / 60)} min passed, and services forget")
     return tuple(found)
+
+
+def _seen(changed: Sequence[Any], happened: Sequence[str]) -> list[str]:
+    """What was found to have changed, and of the messages, what had them change."""
+    why = f" ({'; '.join(happened)})" if happened else ""
+    return [f"{one}{why}" if "message" in str(one) else str(one) for one in changed]
 
 
 def _seconds(before: str, after: str) -> float:

@@ -60,7 +60,8 @@ def _broken(one: Asked, before: Asked | None) -> str:
         return ""
     if before.cached_share <= one.cached_share and not one.since:
         return ""
-    return "; ".join(one.since) or "unknown why"
+    forgotten = "it began the same, and the service had forgotten it"
+    return "; ".join(one.since) or (forgotten if one.is_compared else "unknown why")
 
 
 def _by_model(asked: Sequence[Asked]) -> list[str]:

@@ -217,6 +217,7 @@ class _Site:
             memory=self.memory,
             on_run_end=at_run_end(self.memory, self.late_notices.append),
             relay=self.relay,
+            watch=self.prompt.watch,
             sinks=self._sinks(room, guards, log),
             before_close=[taking.aclose for taking in room.run_snapshots],
             on_close=(

@@ -19,14 +19,24 @@ from dirge_py.context.named_prompts import (
     prompt_files,
     prompts_in_bytes,
 )
+from dirge_py.context.prefix_watch import PrefixWatch
 from dirge_py.context.project_files import ProjectFiles, as_prompt
-from dirge_py.context.system_prompt import PromptEdit, Section, build, describe, standard_sections
+from dirge_py.context.system_prompt import (
+    PromptEdit,
+    Section,
+    describe,
+    edited,
+    joined,
+    standard_sections,
+)
 from dirge_py.errors import DirgeError
 from dirge_py.memory.base import MemoryProvider, Remembered
 from dirge_py.tools.registry import names
 from dirge_py.wiring.instructions import Instructions
 from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions
+
+_MOST_TEXTS_KNOWN = 8
 
 _logger = logging.getLogger(__name__)
 
@@ -61,6 +71,9 @@ class SystemPrompt:
         self._notify = notify
         self._told: set[str] = set()
         self._remembered: Remembered | None = None
+        self._sent: dict[str, Mapping[str, str]] = {}
+        self.watch = PrefixWatch(self.sections_of)
+        """What changes at the beginning of the requests that are made with it."""
 
     @property
     def project_files(self) -> ProjectFiles:
@@ -79,7 +92,16 @@ class SystemPrompt:
 
     def text(self, tool_names: Sequence[str]) -> str:
         """What is sent. The same from one call to the next in a run, on the same day and branch."""
-        return build(self._sections(tool_names), self._edits)
+        sections = edited(self._sections(tool_names), self._edits)
+        text = joined(sections)
+        self._sent[text] = {section.name: section.text for section in sections}
+        while len(self._sent) > _MOST_TEXTS_KNOWN:
+            self._sent.pop(next(iter(self._sent)))
+        return text
+
+    def sections_of(self, text: str) -> Mapping[str, str]:
+        """The sections by name of a text that `text` returned not long ago; else none."""
+        return self._sent.get(text, {})
 
     def reread(self, tool_names: Sequence[str]) -> str:
         """The text, with the project's files as they are now: they hold from here on.

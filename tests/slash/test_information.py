@@ -9,6 +9,7 @@ from dirge_py import __version__
 from dirge_py.errors import DirgeError, UsageError
 from dirge_py.events import UsageReported
 from dirge_py.messages import Usage
+from dirge_py.parts import ChildSpec
 from dirge_py.session.record import Record
 from dirge_py.slash.account import SUMMARY, requests_of
 from dirge_py.slash.release_notes import newest
@@ -111,9 +112,46 @@ async def test_the_cache_is_told_request_by_request(room: Room) -> None:
         await talk.send("two")
 
         told = (await typed("/cache", talk)).text
+    async with room.open("newest") as talk:
+        again = (await typed("/cache", talk)).text
 
     assert "50% of 2,000 input tokens in 2 requests" in told
-    assert told.splitlines()[-1].endswith("10%  another model")
+    assert told.splitlines()[-1].endswith("10%  another model, fake/gpt-4.1")
+    assert again == told
+
+
+async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(room: Room) -> None:
+    for cached in (900, 0, 0):
+        room.model.will_say("Yes.", usage=Usage(input=1000, cache_read=cached))
+    async with room.open() as talk:
+        await talk.send("one")
+        (room.project / ".git").mkdir()
+        (room.project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+        await talk.send("two")
+        aside = await talk.fork(ChildSpec(tools=()))
+        await aside.close()
+        await talk.send("three")
+
+        *_, second, third = (await typed("/cache", talk)).text.splitlines()
+
+    assert second.endswith("0%  the system prompt changed: environment")
+    assert third.endswith("0%")
+    [*_, last] = talk.reported
+    assert last.changed == ()
+
+
+def test_what_changed_among_the_messages_is_told_with_what_changed_it() -> None:
+    usage = {"input": 100, "cache_read": 90}
+    early = "2026-01-01T10:00:00+00:00"
+    message, told = answered(4, "a/one", usage, early)
+    changed = {**told.data, "changed": ["message 2 of 9 changed"]}
+    records = [
+        *answered(1, "a/one", usage, early),
+        record(3, "compaction", early),
+        message,
+        record(5, "usage", early, **changed),
+    ]
+    assert requests_of(records)[1].since == ("message 2 of 9 changed (old history was folded)",)
 
 
 async def test_the_status_tells_how_things_stand(room: Room, tmp_path: Path) -> None:
