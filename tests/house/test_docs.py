@@ -285,6 +285,8 @@ def test_commands_in_shell_examples_parse() -> None:
             trust.build_trust_parser().parse_args(words[1:])
         elif words[:1] == ["turn"]:
             arguments.parse_words(arguments.build_turn_parser(), words[1:], "prompt")
+        elif words[:1] == ["embed"]:
+            arguments.parse_words(embed.build_embed_parser(), words[1:], "words")
         elif words[:1] == ["resume"]:
             arguments.parse_words(arguments.build_resume_parser(), words[1:], "file")
         else:
