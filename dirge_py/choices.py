@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dirge_py.errors import DirgeError, UsageError
 from dirge_py.fittings import Fittings
@@ -14,6 +15,9 @@ from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.streams import ThinkingLevel
 
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.answer_schema import AnswerSchema
+
 
 class Choices(Fittings):
     """The choices of one conversation; each is recorded and holds from the next turn on."""
@@ -22,6 +26,8 @@ class Choices(Fittings):
         super().__init__(parts)
         self.model = parts.model
         self.thinking: ThinkingLevel = parts.thinking
+        self.answer_schema: AnswerSchema | None = None
+        """What the answer of each run that begins has to be; None: words."""
         self.asides = 0
         """Side questions that are being answered."""
         self._occupant: Occupant | None = None

@@ -32,6 +32,7 @@ from dirge_py.events import (
 from dirge_py.folded import Folded
 from dirge_py.inserts import Inserts
 from dirge_py.ledger import Ledger
+from dirge_py.lib.late import late
 from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.occupancy import Occupant
 from dirge_py.outcomes import Cancelled, Outcome
@@ -41,8 +42,11 @@ from dirge_py.session.unsent import Unsent
 from dirge_py.timeline import Timeline
 
 if TYPE_CHECKING:
+    from dirge_py.agent_loop.guards.structured import StructuredAnswer
     from dirge_py.context.report import ContextReport
     from dirge_py.session.interruption import Interruption
+else:
+    StructuredAnswer = late("dirge_py.agent_loop.guards.structured", "StructuredAnswer")
 
 _LEAVING_S = 3.0
 """How long whoever drives a conversation may take to leave it when it is closed."""
@@ -310,6 +314,9 @@ class Conversation(Choices):
 
     def _start(self, order: Order, by: Occupant | None) -> Run:
         self.check_idle(by)
+        if self.answer_schema is not None:
+            answer = StructuredAnswer(self.answer_schema, is_native=self._parts.models.holds_schema)
+            order = replace(order, answer=answer, bundles=(*order.bundles, answer.bundle()))
         run = Run(
             self,
             AbortSignal(),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.guards.limits import TIMEOUT
 from dirge_py.agent_loop.guards.single_turn import single_turn
@@ -49,6 +50,9 @@ from dirge_py.outcomes import (
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.runs import Run
 
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.guards.structured import StructuredAnswer
+
 _logger = logging.getLogger(__name__)
 
 
@@ -56,13 +60,15 @@ _logger = logging.getLogger(__name__)
 class Order:
     """What a run is to do. No `prompts`: it goes on from where the conversation stands.
 
-    `bundles` are asked behind those of the configuration; only permission comes after them.
+    `bundles` are asked behind those of the configuration; only permission comes after them. With
+    `answer` the run is only done when that holds a value that fits.
     """
 
     prompts: Sequence[Message] | None = None
     decisions: Sequence[CallDecision] = ()
     single_turn: bool = False
     bundles: Sequence[Bundle] = ()
+    answer: "StructuredAnswer | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +133,8 @@ class Drive:
         self._has_begun = True
         if isinstance(event, AgentEnd):
             outcome = self._run.judge(event, self._parts.time_limit_s)
+            if self._order.answer is not None:
+                outcome = self._order.answer.judged(outcome, self._ledger.messages)
             # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
             self._ended = replace(event, outcome=outcome)
             return
@@ -194,10 +202,12 @@ class Drive:
         context = Context(
             system_prompt=system_prompt,
             messages=list(self._ledger.messages),
-            tools=parts.tools,
+            tools=(*parts.tools, *([order.answer.tool] if order.answer else ())),
         )
         watched = parts.watch.around(parts.stream_fn) if parts.watch else parts.stream_fn
         stream_fn = run.timed(watched)
+        if order.answer is not None:
+            stream_fn = order.answer.around_model(stream_fn)
         if order.prompts is None:
             await run_agent_loop_continue(
                 context=context,

@@ -24,12 +24,16 @@ _LIMIT_WORDS: Mapping[LimitName, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
-    """What a run produced: its last words, every message it added, its tokens and turns."""
+    """What a run produced: its last words, every message it added, its tokens and turns.
+
+    `structured` is the value of an answer after a schema; `response` is its JSON then.
+    """
 
     response: str
     messages: tuple[Message, ...] = ()
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
+    structured: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +102,7 @@ class HookTerminated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An error ended the run. `kind` is an `errors.ErrorKind`, or `bug`."""
+    """An error ended the run. `kind` is an `errors.ErrorKind`, `bug`, or `schema`: no answer fits."""
 
     kind: str
     message: str

@@ -43,6 +43,10 @@ class OwnModels:
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         return cost_usd(self._card(model), usage)
 
+    def holds_schema(self, model: str) -> bool:
+        # What answers here is the embedder's: it takes a tool, and may know nothing of schemas.
+        return False
+
     def _card(self, model: str) -> ModelCard:
         provider, _, model_id = model.partition("/")
         return lookup(provider, model_id)

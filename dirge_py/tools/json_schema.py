@@ -1,7 +1,7 @@
-"""Arguments against a JSON Schema, for tools that bring one of their own: plugins, servers, SDK."""
+"""Values against a JSON Schema: arguments of tools that bring one of their own, and answers."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.calls import ArgumentProblem, InvalidArguments
@@ -32,15 +32,83 @@ def validate_schema(
         validator = _compiled(schema)
         problems = [each for error in validator.iter_errors(arguments) for each in _problems(error)]
     except Exception as error:
-        text = str(error).split("\n")[0][:_LONGEST_MESSAGE]
         raise InvalidArguments(
-            f"The parameters of `{tool}` are no valid JSON Schema ({text}), so no call can be "
-            "checked. Use another tool, and tell the user."
+            f"The parameters of `{tool}` are no valid JSON Schema ({_first_line(error)}), so no "
+            "call can be checked. Use another tool, and tell the user."
         ) from error
     if not problems:
         return arguments
     lines = [f"- {each.message}" for each in problems]
     raise InvalidArguments("\n".join([f"The arguments of `{tool}` do not fit:", *lines]), problems)
+
+
+def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
+    """What is wrong with any value, one line each with its place; the schema is a valid one."""
+    try:
+        errors = list(_compiled(schema).iter_errors(value))
+        return [_line(each) for error in errors for each in _problems(error)]
+    except Exception as error:
+        return [f"it cannot be checked ({_first_line(error)})"]
+
+
+def schema_fault(schema: Mapping[str, Any]) -> str:
+    """Why nothing can be checked after this schema, or "".
+
+    Every `$ref` must lead somewhere within it.
+    """
+    if not isinstance(schema.get("$schema", ""), str):
+        return "its $schema must be text"
+    try:
+        validator = _compiled(schema)
+        lost = _lost_reference(schema)
+        if lost:
+            return f"its $ref {lost!r} leads nowhere; nothing is fetched"
+        # One that refers to itself without end is found out by any value.
+        list(validator.iter_errors(None))
+        list(validator.iter_errors({}))
+    except RecursionError:
+        return "it refers to itself without end"
+    except Exception as error:
+        place = getattr(error, "json_path", "$")
+        return _first_line(error) + (f" (at {place})" if place != "$" else "")
+    return ""
+
+
+def _lost_reference(schema: Mapping[str, Any]) -> str:
+    """A `$ref` that leads out of the schema, or nowhere; "" if there is none."""
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import (  # noqa: PLC0415
+        DRAFT202012,
+        EMPTY_REGISTRY,
+        specification_with,
+    )
+
+    kind = specification_with(schema.get("$schema", ""), default=DRAFT202012)
+    root = kind.create_resource(schema)
+    waiting = [(root, EMPTY_REGISTRY.resolver_with_root(root))]
+    while waiting:
+        resource, resolver = waiting.pop()
+        contents = resource.contents
+        reference = contents.get("$ref") if isinstance(contents, Mapping) else None
+        if isinstance(reference, str):
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                return reference
+        waiting += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+    return ""
+
+
+def _line(problem: ArgumentProblem) -> str:
+    place = "".join(
+        f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.path
+    ).lstrip(".")
+    is_named = problem.kind in ("missing", "extra") or not place
+    return f"{place}: {problem.message}" if not is_named or "." in place else problem.message
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).split("\n")[0] or type(error).__name__)[:_LONGEST_MESSAGE]
 
 
 def _compile(schema: Any) -> "Validator":

@@ -83,6 +83,9 @@ class ModelDirectory:
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         return cost_usd(self.card(model), usage)
 
+    def holds_schema(self, model: str) -> bool:
+        return self.card(model).structured
+
     def card(self, model: str) -> ModelCard:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)

@@ -1,0 +1,184 @@
+"""What an answer has to be: a JSON Schema as models and services are told it, and reading answers.
+
+Tools and services take objects only. A schema of anything else is told as an object with the one
+member `result`, and answers are unwrapped again.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import LoopToolResult, OnUpdate, ToolExecutionMode
+from dirge_py.claims import Claim
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.messages import TextBlock
+
+TOOL = "submit_result"
+MEMBER = "result"
+
+Check: TypeAlias = Callable[[Any], Sequence[str]]
+"""What is wrong with a value, one line each; nothing where it fits."""
+
+_FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
+_NAMED_SCHEMAS = (
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "dependencies",
+    "$defs",
+    "definitions",
+)
+_VALUES = ("const", "enum", "default", "examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value that an answer holds. It fits if there are no `problems`."""
+
+    value: Any
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSchema:
+    """A schema and what checks values after it; make it with `answer_schema`.
+
+    `told` is what models and services see, the same object every time.
+    """
+
+    told: Mapping[str, Any]
+    is_wrapped: bool
+    check: Check
+
+    def look_at(self, value: Any) -> Found:
+        """The value with all that is wrong with it."""
+        try:
+            json.dumps(value, allow_nan=False)
+        except (ValueError, TypeError, RecursionError) as error:
+            return Found(None, [f"JSON has no form for it: {error}"])
+        return Found(value, self.check(value))
+
+    def of_arguments(self, arguments: Any) -> Found:
+        """What a call of the tool submits."""
+        if not self.is_wrapped:
+            return self.look_at(arguments)
+        if not isinstance(arguments, Mapping) or list(arguments) != [MEMBER]:
+            return Found(None, [f"The arguments must be one member, `{MEMBER}`"])
+        return self.look_at(arguments[MEMBER])
+
+    def of_text(self, text: str) -> Found:
+        """What an answer in words says: JSON alone, in a fence at most."""
+        fenced = _FENCED.fullmatch(text.strip())
+        try:
+            value = json.loads(fenced.group(1) if fenced else text, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            return Found(None, [f"It is not JSON and nothing else: {error}"])
+        if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
+            inner = self.look_at(value[MEMBER])
+            return inner if not inner.problems else self._bare(value, inner)
+        return self.look_at(value)
+
+    def _bare(self, value: Any, inner: Found) -> Found:
+        """The object itself, if that is what the schema asks for, else what is wrong inside."""
+        bare = self.look_at(value)
+        return bare if not bare.problems else inner
+
+
+def answer_schema(schema: Mapping[str, Any], check: Check) -> AnswerSchema:
+    """`schema` is a valid JSON Schema, `check` finds what does not fit it."""
+    if schema.get("type") == "object":
+        return AnswerSchema(told=schema, is_wrapped=False, check=check)
+    inner = {name: value for name, value in schema.items() if name != "$schema"}
+    if "$id" not in schema and "id" not in schema:
+        inner = _moved(inner, f"#/properties/{MEMBER}")
+    told: dict[str, Any] = {
+        "type": "object",
+        "properties": {MEMBER: inner},
+        "required": [MEMBER],
+        "additionalProperties": False,
+    }
+    if "$schema" in schema:
+        told = {"$schema": schema["$schema"], **told}
+    return AnswerSchema(told=told, is_wrapped=True, check=check)
+
+
+class SubmitResult:
+    """The tool that takes the answer; implements `calls.LoopTool`.
+
+    What is given to `execute` was checked before; it ends the run.
+    """
+
+    name = TOOL
+    label = "Submit the result"
+    description = (
+        "Give the result of the whole task, once everything else is done. It ends the run. Whoever "
+        "asked reads these arguments and nothing else."
+    )
+    execution_mode: ToolExecutionMode | None = None
+    polls = True
+    """The same once more is told what is wrong with it, not taken for running in circles."""
+
+    def __init__(self, schema: AnswerSchema) -> None:
+        self._schema = schema
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        return self._schema.told
+
+    def prepare_arguments(self, arguments: Any) -> Any:
+        return arguments
+
+    def claims(self, _arguments: Mapping[str, Any]) -> Sequence[Claim]:
+        return [Claim("meta", TOOL)]
+
+    async def execute(
+        self,
+        _call_id: str,
+        arguments: Mapping[str, Any],
+        _signal: AbortSignal,
+        _on_update: OnUpdate,
+    ) -> LoopToolResult:
+        details = {"outcome": "ok", "submitted": self._schema.of_arguments(arguments).value}
+        return LoopToolResult(
+            content=(TextBlock("Accepted. Submit it again only if it changes."),),
+            details=details,
+            terminate=True,
+        )
+
+
+def compact(value: Any) -> str:
+    """JSON in one line; ASCII escapes only where UTF-8 has no form."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _moved(schema: Any, to: str) -> Any:
+    """A schema whose references to its own top lead there when it stands at `to`."""
+    if isinstance(schema, list):
+        return [_moved(each, to) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    moved: dict[str, Any] = {}
+    for word, value in schema.items():
+        if word == "$ref" and isinstance(value, str) and (value == "#" or value[:2] == "#/"):
+            moved[word] = to + value[1:]
+        elif word in _NAMED_SCHEMAS and isinstance(value, Mapping):
+            moved[word] = {name: _moved_part(each, to) for name, each in value.items()}
+        else:
+            moved[word] = value if word in _VALUES else _moved_part(value, to)
+    return moved
+
+
+def _moved_part(schema: Any, to: str) -> Any:
+    # A schema with an id of its own is where its references start from.
+    return schema if isinstance(schema, Mapping) and "$id" in schema else _moved(schema, to)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

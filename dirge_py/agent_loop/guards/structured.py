@@ -1,0 +1,327 @@
+"""Holds a run to an answer after a schema: through its service, or through a tool that takes it.
+
+Which of them is decided with each model call, so that another model may take over. Whatever comes
+is checked here, and the model is asked again with what is wrong, a few times at most.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, Found, SubmitResult, compact
+from dirge_py.agent_loop.argument_errors import cut_json
+from dirge_py.agent_loop.guards.gate import excerpt, nudge
+from dirge_py.agent_loop.hooks import Answer, Bundle, Context, StopRun, TurnInfo
+from dirge_py.calls import ToolCall
+from dirge_py.errors import ProviderError
+from dirge_py.events import Sink, SystemNotice
+from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.outcomes import AgentResult, Done, Failed, Outcome
+from dirge_py.streams import (
+    LlmContext,
+    ResponseSchema,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+)
+
+MOST_ASKED_AGAIN = 3
+KIND = "schema"
+"""The `Failed.kind` of a run whose answer never fitted."""
+
+_MOST_PROBLEMS = 12
+_TOLD_PROBLEMS = 3
+_SHOWN_CHARS = 500
+_LONGEST = 2000
+_ASKED = "The result is not there yet. "
+"""Begins every message that asks for it, which are counted by this."""
+
+_BY_TOOL = (
+    f"# The result\n\nA program reads the result of this run. When all else is done, call `{TOOL}` "
+    "with it, alone: that ends the run. What you say in words is not read."
+)
+_BY_ANSWER = (
+    "# The result\n\nA program reads your last answer. When all else is done, answer with JSON "
+    "alone, without any words around it, that fits this JSON Schema:\n"
+)
+
+
+class StructuredAnswer:
+    """One run's answer after a schema. `tool` belongs among its tools, `bundle` among its hooks.
+
+    `is_native` tells of a model (`alias/id`) whether its service holds answers to a schema.
+    """
+
+    def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
+        self.tool = SubmitResult(schema)
+        self._schema = schema
+        self._is_native = is_native
+        self._refused: set[str] = set()
+        self._by_tool = True
+        self._emit: Sink = lambda event: None
+
+    def bundle(self) -> Bundle:
+        """Checks what is submitted, and asks for it where a run would end without."""
+        return Bundle(
+            name="structured answer",
+            transform_context=self._with_tool,
+            before_tool_call=self._objection,
+            should_stop_after_turn=self._stop_in_vain,
+            get_followup_messages=self._ask,
+        )
+
+    def around_model(self, stream_fn: StreamFn) -> StreamFn:
+        """`stream_fn`, asked for an answer after the schema where the service can do that.
+
+        A service that refuses such a request is asked again without, once, and for the tool.
+        """
+
+        async def stream(
+            context: LlmContext, options: StreamOptions, signal: AbortSignal
+        ) -> AsyncIterator[StreamEvent]:
+            self._by_tool = options.model in self._refused or not self._is_native(options.model)
+            if not self._by_tool:
+                events = stream_fn(self._for_answer(context), self._held(options), signal)
+                attempt = _Attempt()
+                async for event in attempt.passed_on(events):
+                    yield event
+                if attempt.refusal is None:
+                    return
+                self._fall_back(options.model, attempt.refusal)
+            events = stream_fn(_with_words(context, _BY_TOOL), options, signal)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                await _close(events)
+
+        return stream
+
+    def judged(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
+        """The outcome of a run at the end of `messages`: it is only done if its answer fits."""
+        if not isinstance(outcome, Done):
+            return outcome
+        found = self._found(messages)
+        if found is None:
+            return self._failure(messages)
+        result = replace(
+            outcome.result or AgentResult(response=""),
+            response=compact(found.value),
+            structured=found.value,
+        )
+        return replace(outcome, result=result)
+
+    # -- what the model is told
+
+    def _for_answer(self, context: LlmContext) -> LlmContext:
+        tools = tuple(tool for tool in context.tools if tool.name != TOOL)
+        words = _BY_ANSWER + compact(self._schema.told)
+        return _with_words(replace(context, tools=tools), words)
+
+    def _held(self, options: StreamOptions) -> StreamOptions:
+        schema = ResponseSchema(name="result", schema=self._schema.told)
+        return replace(options, response_schema=schema)
+
+    def _fall_back(self, model: str, error: ProviderError) -> None:
+        self._refused.add(model)
+        self._by_tool = True
+        self._emit(
+            SystemNotice(
+                f"The service of {model} refuses the schema of the answer "
+                f"({excerpt(error.message, 200)}) The result is asked for through a tool."
+            )
+        )
+
+    # -- hooks
+
+    def _with_tool(self, info: TurnInfo) -> Context | None:
+        self._emit = info.emit
+        if any(tool.name == TOOL for tool in info.context.tools):
+            return None
+        return replace(info.context, tools=(*info.context.tools, self.tool))
+
+    def _objection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
+        if call.name != TOOL:
+            return None
+        problems = self._schema.of_arguments(call.arguments).problems
+        if call.problem is None and not problems:
+            return None
+        lines = _listed(problems) if problems else call.problem_text
+        attempt = self._failures(info.context.messages) + 1
+        counted = f"attempt {attempt} of {MOST_ASKED_AGAIN}"
+        if attempt <= MOST_ASKED_AGAIN:
+            text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
+            details = {"outcome": "invalid", "retry": True, "attempt": attempt}
+            return Answer(text, details={**details, "attempts": MOST_ASKED_AGAIN})
+        return Answer(f"Not accepted, for the last time:\n{lines}", details={"outcome": "invalid"})
+
+    def _stop_in_vain(self, info: TurnInfo) -> bool:
+        messages = info.context.messages
+        if not any(map(_is_failed, info.tool_results)) or self._found(messages) is not None:
+            return False
+        if self._failures(messages) > MOST_ASKED_AGAIN:
+            raise StopRun(self._failure(messages))
+        return False
+
+    def _ask(self, info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
+        if so_far or info.ended_by != "natural" or info.signal.aborted or info.signal.interjected:
+            return ()
+        messages = info.context.messages
+        if self._found(messages) is not None:
+            return ()
+        if self._failures(messages) >= MOST_ASKED_AGAIN:
+            raise StopRun(self._failure(messages))
+        return nudge(_ASKED + self._what_to_do(messages))
+
+    def _what_to_do(self, messages: Sequence[Message]) -> str:
+        text = _last_text(messages)
+        problems = self._schema.of_text(text).problems if text.strip() else ()
+        if not self._by_tool:
+            wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
+            return f"Answer with the whole of it: JSON alone that fits the schema.{wrong}"
+        wrong = ""
+        if text.lstrip().startswith(("{", "[", "```")):
+            wrong = f" Your answer in words does not stand for it:\n{_listed(problems)}"
+        return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
+
+    # -- what is there already
+
+    def _found(self, messages: Sequence[Message]) -> Found | None:
+        """The last value that fits, of those since anybody said something to the model."""
+        for message in _since(messages, UserMessage):
+            if isinstance(message, ToolResultMessage):
+                found = self._submitted(message)
+            elif isinstance(message, AssistantMessage) and _is_answer(message):
+                found = self._schema.of_text(message.text)
+            else:
+                continue
+            if found is not None and not found.problems:
+                return found
+        return None
+
+    def _submitted(self, message: ToolResultMessage) -> Found | None:
+        if message.tool_name != TOOL or message.is_error or "submitted" not in message.details:
+            return None
+        return self._schema.look_at(message.details["submitted"])
+
+    def _failures(self, messages: Sequence[Message]) -> int:
+        """How often the model has been told since the prompt that its result will not do.
+
+        Several calls of one answer were told together. It is read from history, so that it holds
+        for a run that is taken turn by turn.
+        """
+        failures, is_new = 0, True
+        for message in _since_prompt(messages):
+            if isinstance(message, AssistantMessage):
+                is_new = True
+            elif isinstance(message, UserMessage):
+                failures += _is_ask(message)
+            elif isinstance(message, ToolResultMessage) and _is_failed(message):
+                failures += is_new
+                is_new = False
+        return failures
+
+    def _failure(self, messages: Sequence[Message]) -> Failed:
+        text, found = self._last(messages)
+        why = "there was none."
+        if found is not None:
+            wrong = "; ".join(found.problems[:_TOLD_PROBLEMS])
+            why = f"{excerpt(wrong, _SHOWN_CHARS)}. The last was: {excerpt(text, _SHOWN_CHARS)}"
+        return Failed(
+            kind=KIND,
+            message=f"the answer never met the schema: {why}",
+            hint="Describe its members in the schema, ask for less at once, or take another model.",
+        )
+
+    def _last(self, messages: Sequence[Message]) -> tuple[str, Found | None]:
+        """What was said last in place of a result, and what is wrong with it."""
+        for message in reversed(_since_prompt(messages)):
+            if not isinstance(message, AssistantMessage) or message.origin != "model":
+                continue
+            calls = [call for call in message.calls if call.name == TOOL]
+            if calls:
+                arguments = calls[-1].arguments
+                text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
+                found = self._schema.of_arguments(arguments)
+                return text, Found(None, found.problems or ["It was not taken"])
+            if message.text.strip() and not message.withheld:
+                return message.text, self._schema.of_text(message.text)
+        return "", None
+
+
+def _since(messages: Sequence[Message], kind: type[Message]) -> Iterator[Message]:
+    """The newest first, until one of this kind."""
+    for message in reversed(messages):
+        if isinstance(message, kind):
+            return
+        yield message
+
+
+def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
+    """What came after a person's last words, oldest first."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
+            return messages[at + 1 :]
+    return messages
+
+
+def _is_answer(message: AssistantMessage) -> bool:
+    is_whole = message.stop_reason not in ("error", "aborted") and not message.withheld
+    return is_whole and message.origin == "model" and not message.calls
+
+
+def _last_text(messages: Sequence[Message]) -> str:
+    answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
+    return next((each.text for each in answers if _is_answer(each)), "")
+
+
+def _is_ask(message: UserMessage) -> bool:
+    return message.origin == "harness" and message.text.startswith(_ASKED)
+
+
+def _is_failed(message: ToolResultMessage) -> bool:
+    return message.tool_name == TOOL and message.is_error
+
+
+def _listed(problems: Sequence[str]) -> str:
+    lines = [f"- {each}" for each in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
+    return "\n".join(lines)
+
+
+def _with_words(context: LlmContext, words: str) -> LlmContext:
+    return replace(context, system_prompt=f"{context.system_prompt}\n\n{words}".lstrip())
+
+
+class _Attempt:
+    """One call of a service that is given the schema, and why it would not have it."""
+
+    def __init__(self) -> None:
+        self.refusal: ProviderError | None = None
+
+    async def passed_on(self, events: AsyncIterator[StreamEvent]) -> AsyncIterator[StreamEvent]:
+        """The events, without the one that says before anything else that the request is wrong."""
+        has_spoken = False
+        try:
+            async for event in events:
+                if isinstance(event, StreamError) and not has_spoken and _is_refusal(event):
+                    self.refusal = event.error
+                    return
+                has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
+                yield event
+        finally:
+            await _close(events)
+
+
+def _is_refusal(event: StreamError) -> bool:
+    return event.error.kind == "invalid_request"
+
+
+async def _close(events: AsyncIterator[StreamEvent]) -> None:
+    if isinstance(events, AsyncGenerator):
+        await events.aclose()
