@@ -126,7 +126,8 @@ def told_in_the_middle(words: str, code: str) -> Make:
         elif kind == "openai-responses":
             error = {"type": "error", "code": code, "message": words, "param": None}
         elif kind == "gemini":
-            error = {"error": {"code": 503, "message": words, "status": "UNAVAILABLE"}}
+            number, name = (401, "UNAUTHENTICATED") if "auth" in code else (503, "UNAVAILABLE")
+            error = {"error": {"code": number, "message": words, "status": name}}
         elif kind == "ollama":
             error = {"error": words}
         text = json.dumps(error)
