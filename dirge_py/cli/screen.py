@@ -1,5 +1,6 @@
 """What the terminal UI is started with. Nothing heavy is imported before its first frame."""
 
+import atexit
 import tomllib
 from collections.abc import Callable
 from importlib import import_module
@@ -10,7 +11,8 @@ from dirge_py.cli.openers import openers
 from dirge_py.config import paths
 from dirge_py.errors import ConfigError
 from dirge_py.ui.ink import DEFAULT_THEME
-from dirge_py.ui.start import Looks, SetupService, TuiStart
+from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.wiring.offers import SetupService
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -41,12 +43,20 @@ def start_of(
 
         return ProviderSetup(config_file)
 
+    def demo() -> TuiStart:
+        from dirge_py.demo.play import Demo
+
+        opened = Demo()
+        atexit.register(opened.close)
+        return start_of_demo(opened)
+
     return TuiStart(
         open_first=opening.first,
         open_other=opening.other,
         prepare=prepare,
         project=opening.project,
         setup=setup,
+        demo=demo,
         settings=opening.settings,
         settings_file=(config_file or paths.config_file()).absolute(),
         first_prompt=prompt,

@@ -50,7 +50,8 @@ def save_provider(
         document["provider"] = alias
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
         table = providers.setdefault(alias, tomlkit.table())
-        for stale in ("api_key", "api_key_env", "api_key_file"):
+        # An address that stayed would be sent the new key.
+        for stale in ("api_key", "api_key_env", "api_key_file", "base_url"):
             table.pop(stale, None)
         table.update({name: value for name, value in entry.items() if value is not None})
 

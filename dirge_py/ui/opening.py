@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
     from dirge_py.interrupted import choices_from, questions_about
+    from dirge_py.talk.setting_up import set_up
     from dirge_py.ui.app import DirgeApp
-    from dirge_py.ui.panels.setup import set_up
 else:
     choices_from = late("dirge_py.interrupted", "choices_from")
     questions_about = late("dirge_py.interrupted", "questions_about")
-    set_up = late("dirge_py.ui.panels.setup", "set_up")
+    set_up = late("dirge_py.talk.setting_up", "set_up")
 
 
 class Opening:
@@ -116,6 +116,11 @@ class Opening:
         for warning in warnings:
             self._app.say(warning, tone="warning")
         return conversation
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what is said can be come back to."""
+        return self._start.is_kept
 
     @property
     def settings_file(self) -> Path | None:
@@ -208,7 +213,15 @@ class Opening:
         if self._start.setup is None:
             raise error
         why = f"{error.message}\n{error.hint}".strip()
-        return await set_up(self._app.dock, self._app.say, self._start.setup(), why)
+        app, service = self._app, self._start.setup()
+        ending = await set_up(
+            app.dock, app.say, service, why, has_demo=self._start.demo is not None
+        )
+        if ending == "given up":
+            app.say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+        elif ending == "demo" and self._start.demo is not None:
+            self._start = self._start.demo()
+        return ending != "given up"
 
     def _prepare(self) -> tuple[Looks, Registry]:
         # Some hundred modules, none of which the first frame needs.

@@ -44,7 +44,7 @@ async def _run(start: TuiStart) -> int:
     )
     try:
         code = await app.run_async()
-        way_back = _way_back(app) if start.is_kept else ""
+        way_back = _way_back(app) if app.opening.is_kept else ""
     finally:
         last_words = await _close(app)
         for number in _ENDING_SIGNALS:

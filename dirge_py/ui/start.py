@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from dirge_py.talk.starting import OpenFirst, OpenOther, ProjectDoor
 from dirge_py.ui.ink import DEFAULT_THEME
-from dirge_py.wiring.offers import Draft, Offer
+from dirge_py.wiring.offers import SetupService
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -37,19 +37,6 @@ class Looks:
     editor_open_command: str = ""
 
 
-class SetupService(Protocol):
-    """Writes the first provider into the configuration."""
-
-    def offers(self) -> Sequence[Offer]:
-        """What can be set up, the likeliest first."""
-
-    async def try_out(self, draft: Draft) -> str:
-        """Make one small request; returns what to tell the person. Raises DirgeError."""
-
-    def save(self, draft: Draft) -> str:
-        """Store it, a key in a file that only its owner reads; returns where."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuiStart:
     """How one start of the terminal UI goes.
@@ -59,6 +46,7 @@ class TuiStart:
     offers, and `open_first` and later `open_other` are called, on the event loop. `pick_session`:
     show the list of sessions first (`-r` without an id). `settings` reads the settings of this
     start anew, from `settings_file`; without them there is nothing that a person could change.
+    `demo` is the start of the demo, for whoever would rather see that than set a provider up.
     `is_kept`: what is said can be come back to.
     """
 
@@ -67,6 +55,7 @@ class TuiStart:
     prepare: Callable[[], Looks] = Looks
     project: Callable[[], ProjectDoor] | None = None
     setup: Callable[[], SetupService] | None = None
+    demo: "Callable[[], TuiStart] | None" = None
     settings: "Callable[[], Config] | None" = None
     settings_file: Path | None = None
     first_prompt: str = ""

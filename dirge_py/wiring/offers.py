@@ -1,20 +1,28 @@
 """The records that setting up a provider is about. Imports nothing, so that a UI may read them."""
 
+from collections.abc import Sequence
 from dataclasses import field
+from typing import Literal, Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A kind of provider that could be set up. `key_env`: variables that usually hold its key."""
+    """A kind of provider that could be set up. `key_env`: variables that usually hold its key.
+
+    `standing`: it answers on this machine, with these `models`; its key is in the environment; or
+    it is merely known.
+    """
 
     type: str
     label: str
+    standing: Literal["found", "key", "known"] = "known"
     base_url: str = ""
     key_env: tuple[str, ...] = ()
     needs_key: bool = True
     model: str = ""
+    models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,3 +34,19 @@ class Draft:
     base_url: str = ""
     key_env: str = ""
     key: str = field(default="", repr=False)
+
+
+class SetupService(Protocol):
+    """Writes the first provider into the configuration."""
+
+    async def offers(self) -> Sequence[Offer]:
+        """What can be set up, the likeliest first."""
+
+    async def models(self, draft: Draft) -> Sequence[str]:
+        """The models that it lists, `draft.model` being open still. Raises DirgeError."""
+
+    async def try_out(self, draft: Draft) -> str:
+        """Make one small request; returns what to tell the person. Raises DirgeError."""
+
+    def save(self, draft: Draft) -> str:
+        """Store it, a key in a file that only its owner reads; returns where."""

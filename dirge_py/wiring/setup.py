@@ -1,19 +1,29 @@
 """Setting up a first provider: what can be chosen, one test request, and storing it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.edit import save_provider
-from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
+from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
+from dirge_py.config.sources import Found
 from dirge_py.errors import ConfigError
 from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings, Timeouts, check_base_url
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.listing import list_models
 from dirge_py.providers.registry import provider
 from dirge_py.streams import LlmContext, StreamDone, StreamError, StreamOptions
+from dirge_py.wiring.discovery import local_servers
 from dirge_py.wiring.offers import Draft, Offer
+
+_LISTING_S = 5.0
+_LOADING_S = 180.0
+"""A server of one's own may have to read the model from disk first."""
 
 _PATIENCE = Timeouts(establish_s=30.0, chunk_s=30.0, tool_call_gap_s=30.0, connect_s=10.0)
 
@@ -24,20 +34,25 @@ class ProviderSetup:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
-    def offers(self) -> Sequence[Offer]:
-        """What can be set up, the likeliest first: those whose key is there already."""
-        offers = [
-            Offer(
-                type=service.type,
-                label=service.label,
-                base_url=_usual_url(service.type),
-                key_env=service.key_env,
-                needs_key=not service.local,
-                model=service.default_model or "",
+    async def offers(self) -> Sequence[Offer]:
+        """What can be set up: what answers on this machine, what has its key, all the others."""
+        async with _client() as client:
+            found = await local_servers(os.environ, client)
+        offers = [_offer_of_server(each) for each in found]
+        known = [_offer_of_service(each) for each in SERVICES if each.type not in _types(offers)]
+        return [*offers, *sorted(known, key=lambda offer: offer.standing != "key")]
+
+    async def models(self, draft: Draft) -> Sequence[str]:
+        """The models that the service lists.
+
+        Raises:
+            ConfigError: the address is not acceptable, or the key is not there.
+            ProviderError: it could not be reached, refused, or lists none.
+        """
+        async with _client() as client:
+            return await list_models(
+                _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
             )
-            for service in SERVICES
-        ]
-        return sorted(offers, key=lambda offer: not any(map(os.environ.get, offer.key_env)))
 
     async def try_out(self, draft: Draft) -> str:
         """Make one small request; returns what to tell the person.
@@ -46,8 +61,7 @@ class ProviderSetup:
             ConfigError: the address is not acceptable, or the key is not there.
             ProviderError: the service could not be reached or refused.
         """
-        client = HttpClient()
-        try:
+        async with _client() as client:
             stream_fn = provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
             options = StreamOptions(model=f"{draft.type}/{draft.model}", max_output_tokens=64)
@@ -56,8 +70,6 @@ class ProviderSetup:
                     raise event.error
                 if isinstance(event, StreamDone):
                     return f"{draft.model} answered."
-        finally:
-            await client.aclose()
         return f"{draft.model} said nothing, but the service accepted the request."
 
     def save(self, draft: Draft) -> str:
@@ -75,6 +87,46 @@ class ProviderSetup:
         return str(written)
 
 
+@asynccontextmanager
+async def _client() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def _types(offers: Sequence[Offer]) -> Collection[str]:
+    """The services that need no second line: a server that merely speaks like one is another."""
+    return [offer.type for offer in offers if SERVICE_OF[offer.type].local]
+
+
+def _offer_of_server(found: Found) -> Offer:
+    service = SERVICE_OF[found.type]
+    return Offer(
+        type=found.type,
+        label=service.label if service.local else "A server that speaks like OpenAI",
+        standing="found",
+        base_url=found.base_url,
+        needs_key=False,
+        model=found.models[0] if found.models else "",
+        models=found.models,
+    )
+
+
+def _offer_of_service(service: Service) -> Offer:
+    has_key = any(os.environ.get(name) for name in service.key_env)
+    return Offer(
+        type=service.type,
+        label=service.label,
+        standing="key" if has_key else "known",
+        base_url=_usual_url(service.type),
+        key_env=service.key_env,
+        needs_key=not service.local,
+        model=service.default_model or "",
+    )
+
+
 def _usual_url(provider_type: str) -> str:
     return SERVICE_OF[provider_type].base_url or provider(wire_of(provider_type)).default_base_url
 
@@ -90,5 +142,8 @@ def _settings(draft: Draft) -> ProviderSettings:
         type=draft.type,
         base_url=draft.base_url or _usual_url(draft.type),
         api_key=key or None,
-        timeouts=_PATIENCE,
+        dialect=Dialect(**SERVICE_OF[draft.type].dialect),
+        timeouts=replace(_PATIENCE, establish_s=_LOADING_S)
+        if SERVICE_OF[draft.type].local
+        else _PATIENCE,
     )

@@ -3,13 +3,15 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from dirge_py.conversation import Conversation
 from dirge_py.errors import ConfigError, NoProvider, SessionError
 from dirge_py.permission.decision import explain
 from dirge_py.questions import Asker
-from dirge_py.ui.start import Looks
+from dirge_py.ui.start import Looks, TuiStart
+from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.setup import ProviderSetup
 from dirge_py.wiring.trust import ProjectDoor
 from tests.conversation.room import Room
@@ -353,15 +355,17 @@ async def test_theme_switches_the_colours(room: Room):
 # -- without a provider
 
 
-async def fill_in(d: Desk, url: str) -> None:
-    """Choose the first provider, at this address, its usual model, and type a key."""
-    await d.until(lambda: d.app.picker.has_focus)
+LISTED = Raw(body='{"data": [{"id": "small"}, {"id": "usual"}]}')
+UNLISTED = Raw(status=404)
+
+
+async def fill_in(d: Desk, url: str, *, is_listed: bool) -> None:
+    """Choose OpenAI, at this address, type a key, and take or type the model `usual`."""
+    await d.until(lambda: d.app.picker.has_focus and "Which provider?" in d.screen)
+    await d.type("chat completions")
     await d.pilot.press("enter")
     await d.until(lambda: "Base URL" in d.screen)
-    await d.pilot.press("ctrl+u")
     d.app.line_question.query_one(Input).value = url
-    await d.pilot.press("enter")
-    await d.until(lambda: "Model id" in d.screen)
     await d.pilot.press("enter")
     await d.until(lambda: d.app.picker.has_focus and "Where is the key?" in d.screen)
     assert "not set" in d.screen
@@ -370,22 +374,37 @@ async def fill_in(d: Desk, url: str) -> None:
     await d.type("sk-1")
     assert "sk-1" not in d.screen
     await d.pilot.press("enter")
+    if is_listed:
+        await d.until(lambda: d.app.picker.has_focus and "Which model?" in d.screen)
+        await d.type("usu")
+    else:
+        await d.until(lambda: "Model id" in d.screen)
+        d.app.line_question.query_one(Input).value = "usual"
+    await d.pilot.press("enter")
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server of this machine is asked, and no key is set."""
+    monkeypatch.setenv("DIRGE_LOCAL_SERVERS", "")
+
+
+@pytest.mark.usefixtures("alone")
 async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room: Room, home: Path):
     refused = Raw(status=401, body='{"error":{"message":"no such key"}}')
-    with FakeService([refused, Say(text="ok")]) as service:
+    with FakeService([UNLISTED, refused, LISTED, Say(text="ok")]) as service:
         url = service.openai_url
         setup = ProviderSetup(home / "config.toml")
         refusals = [NoProvider("no provider is configured.")]
         async with desk(room, opens=False, setup=lambda: setup, refusals=refusals) as d:
-            await fill_in(d, url)
+            await fill_in(d, url, is_listed=False)
             await d.until(lambda: "did not work" in d.screen)
-            assert "401" in d.text
+            assert "No list of models" in d.text and "401" in d.text
             await d.pilot.press("enter")
-            await fill_in(d, url)
+            await fill_in(d, url, is_listed=True)
             await d.until(lambda: d.app.talk.conversation)
-        assert [seen.headers["authorization"] for seen in service.requests] == ["Bearer sk-1"] * 2
+        assert [seen.headers["authorization"] for seen in service.requests] == ["Bearer sk-1"] * 4
+        assert [seen.json["model"] for seen in service.requests if seen.body] == ["usual"] * 2
     written = (home / "config.toml").read_text()
     assert url in written
     assert "sk-1" not in written
@@ -393,6 +412,51 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room:
     assert key.stat().st_mode & 0o777 == 0o600
 
 
+async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
+    room: Room, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    tags = Raw(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
+    with FakeService([tags, tags, Say(text="ok")]) as service:
+        monkeypatch.setenv("DIRGE_LOCAL_SERVERS", service.url("ollama"))
+        monkeypatch.setenv("MISTRAL_API_KEY", "k")
+        setup = ProviderSetup(home / "config.toml")
+        refusals = [NoProvider("none.")]
+        async with desk(
+            room, opens=False, setup=lambda: setup, refusals=refusals, demo=lambda: None
+        ) as d:
+            await d.until(lambda: d.app.picker.has_focus)
+            told = [f"{choice.label} {choice.detail}" for choice in d.app.picker.choices]
+            assert told[0] == f"Ollama answers at {service.url('ollama')}, 2 models"
+            assert told[1] == "Mistral MISTRAL_API_KEY is set"
+            assert told[-1].startswith("See it work without a model")
+            assert len([line for line in told if line.startswith("Ollama")]) == 1
+            await d.pilot.press("enter")
+            await d.until(lambda: "Which model?" in d.screen and "gemma3" in d.screen)
+            await d.pilot.press("down", "enter")
+            await d.until(lambda: d.app.talk.conversation)
+        assert service.requests[-1].json["model"] == "gemma3"
+    assert 'model = "gemma3"' in (home / "config.toml").read_text()
+
+
+@pytest.mark.usefixtures("alone")
+async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
+    def played(asker: Asker) -> Conversation:
+        return room.build(asker, SessionChoice())
+
+    demo = TuiStart(open_first=played, open_other=lambda *_: played(_[0]), is_kept=False)
+    setup, refusals = ProviderSetup(home / "config.toml"), [NoProvider("none.")]
+    async with desk(
+        room, opens=False, setup=lambda: setup, refusals=refusals, demo=lambda: demo
+    ) as d:
+        await d.until(lambda: d.app.picker.has_focus)
+        await d.type("without a model")
+        await d.pilot.press("enter")
+        await d.until(lambda: d.app.talk.conversation)
+        assert d.opened == [] and not d.app.opening.is_kept
+    assert not (home / "config.toml").exists()
+
+
+@pytest.mark.usefixtures("alone")
 async def test_who_gives_the_set_up_up_is_asked_again_by_enter(room: Room):
     refusals = [NoProvider("no provider is configured."), NoProvider("none.")]
     async with desk(room, opens=False, setup=ProviderSetup, refusals=refusals) as d:
