@@ -102,7 +102,7 @@ class HookTerminated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An error ended the run. `kind` is an `errors.ErrorKind`, `bug`, or `schema`: no answer fits."""
+    """An error ended the run. `kind` is an `errors.ErrorKind`, `bug`, or `schema`: none fits it."""
 
     kind: str
     message: str

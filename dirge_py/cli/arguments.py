@@ -206,6 +206,11 @@ def _output_flags(group: Any) -> None:
     )
     add("--include-partial-messages", action="store_true", help="deltas too, in stream-json")
     add("-o", metavar="FILE", dest="output_file", help="headless: the final text also into FILE")
+    add(
+        "--json-schema",
+        metavar="S|@FILE",
+        help="headless: the answer is JSON after this schema, or the run fails",
+    )
 
 
 def _session_flags(group: Any) -> None:

@@ -6,14 +6,24 @@ from argparse import Namespace
 
 from dirge_py.errors import UsageError
 
+_HEADLESS = (
+    "output_format",
+    "input_format",
+    "event_format",
+    "output_file",
+    "on_ask",
+    "json_schema",
+)
+
 
 def check(flags: Namespace) -> None:
     """Raise UsageError for flags that do not go together."""
     if not flags.print:
-        for name in ("output_format", "input_format", "event_format", "output_file", "on_ask"):
+        for name in _HEADLESS:
             if getattr(flags, name) is not None:
                 shown = "-o" if name == "output_file" else "--" + name.replace("_", "-")
                 raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
+    _check_schema(flags)
     if flags.event_format and flags.output_format != "stream-json":
         raise UsageError("--event-format needs --output-format stream-json.")
     if flags.input_format == "stream-json" and flags.prompt:
@@ -72,6 +82,18 @@ def has_folder() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _check_schema(flags: Namespace) -> None:
+    given = flags.json_schema
+    if given is not None and flags.plan:
+        raise UsageError(
+            "--json-schema and --plan exclude each other: a plan ends with a review.",
+            hint="Ask about what came of it in another run: dirge -c -p --json-schema …",
+        )
+    if given is not None and given.startswith("@"):
+        # Meant where the command was typed, whatever --cwd says.
+        flags.json_schema = "@" + os.path.abspath(given[1:])
 
 
 def _check_session(flags: Namespace) -> None:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dirge_py import slash
 from dirge_py.agent_loop.hooks import CallDecision
@@ -20,6 +20,7 @@ from dirge_py.headless.prompt import Prompt
 from dirge_py.headless.result import error_object
 from dirge_py.headless.stdin import read_prompt
 from dirge_py.headless.turns import print_decision, print_interrupted, print_turn
+from dirge_py.lib.late import late
 from dirge_py.session.continuation import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
@@ -27,6 +28,11 @@ from dirge_py.wiring.discovery import found_notices, look_around
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.sessions import open_store
 from dirge_py.wiring.trust import look_at_project, with_project
+
+if TYPE_CHECKING:
+    from dirge_py.wiring.structured import schema_of
+else:
+    schema_of = late("dirge_py.wiring.structured", "schema_of")
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
 
@@ -96,6 +102,7 @@ def _run(
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)
+    answer = schema_of(flags.json_schema) if flags.json_schema is not None else None
     asker = PolicyAsker(flags.on_ask or "deny")
     commands = discover(slash)
     for warning in commands.use_own_names(config.aliases):
@@ -109,6 +116,7 @@ def _run(
             partial=flags.include_partial_messages,
             output_file=Path(flags.output_file) if flags.output_file else None,
             store=open_store(config, Path.cwd()),
+            answer=answer,
         ),
         commands=commands,
     )

@@ -24,6 +24,11 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     text = prompt.typed
     typed = printer.commands.read(text)
     if typed is not None and typed.command is not None:
+        if printer.options.answer is not None:
+            raise UsageError(
+                f"--json-schema goes with a prompt, not with the command /{typed.name}.",
+                hint="`//` begins a prompt with a slash.",
+            )
         if not typed.command.headless:
             raise UsageError(
                 f"/{typed.name} needs the terminal UI.", hint="`//` begins a prompt with a slash."

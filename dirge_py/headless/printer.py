@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dirge_py.agent_loop.turns import last_words
 from dirge_py.conversation import Conversation
@@ -24,24 +24,31 @@ from dirge_py.headless.writer import Stdout
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Message, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, HookTerminated, Outcome
+from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
 from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.runs import Run
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.answer_schema import AnswerSchema
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How to print. `output_file` gets the final text as well; `store` what a run waits for."""
+    """How to print. `output_file` gets the final text as well; `store` what a run waits for.
+
+    With `answer` a run's answer is JSON after that schema, and nothing else is printed as text.
+    """
 
     output: OutputFormat = "text"
     events: EventFormat = "claude"
     partial: bool = False
     output_file: Path | None = None
     store: Store | None = None
+    answer: "AnswerSchema | None" = None
 
 
 class Printer:
@@ -53,6 +60,7 @@ class Printer:
         self.conversation = conversation
         self.options = options
         self.commands = commands
+        conversation.answer_schema = options.answer
         self.stdout = Stdout()
         self._denials: list[PermissionAnswered] = []
         self._said: list[Message] = []
@@ -93,7 +101,9 @@ class Printer:
             complain(f"not delivered: {message.text}")
         ending = ending_of(outcome)
         more = self._more(run, outcome)
-        text = last_words(self._said)
+        text, silence = last_words(self._said), words_of_silence(self._said)
+        if self.options.answer is not None:
+            text, silence = self._json_of(outcome, text), ""
         result = result_object(
             run,
             outcome,
@@ -105,7 +115,7 @@ class Printer:
             history=self.conversation.messages,
             more=more,
         )
-        return self.answer(ending, text, result, silence=words_of_silence(self._said))
+        return self.answer(ending, text, result, silence=silence)
 
     def answer(
         self, ending: Ending, text: str, result: Mapping[str, Any], *, silence: str = ""
@@ -133,7 +143,15 @@ class Printer:
             more = turn_members(self.conversation, run, outcome)
         if isinstance(outcome, AwaitingConfirmation):
             more["continuation"] = self.keep_continuation()
+        if self.options.answer is not None and isinstance(outcome, Done) and outcome.result:
+            more["structured_output"] = outcome.result.structured
         return more
+
+    def _json_of(self, outcome: Outcome, text: str) -> str:
+        """The answer as JSON. Who asked for it as text gets that or nothing."""
+        if isinstance(outcome, Done) and outcome.result is not None:
+            return outcome.result.response
+        return "" if self.options.output == "text" else text
 
     def keep_continuation(self) -> str | None:
         """Write down what the conversation waits for, and say so; the file, if there is one."""

@@ -12,7 +12,7 @@ from tests.providers.server import Say
 
 BUILT = set(
     """
-    -p --print --output-format --input-format --event-format --include-partial-messages -o
+    -p --print --output-format --input-format --event-format --include-partial-messages -o --json-schema
     -c --continue -r --resume --session --fork-session --no-session
     -m --model --provider --base-url --thinking --api-key-file --api-key-stdin
     --permission-mode --yolo --accept-all --restrictive
@@ -24,7 +24,7 @@ BUILT = set(
     """.split()  # noqa: SIM905
 )
 NOT_BUILT = [
-    *("--agent", "--json-schema", "--record", "--api-key"),
+    *("--agent", "--record", "--api-key"),
 ]
 HIDDEN = {
     "--effort",
