@@ -48,6 +48,11 @@ class Choices(Fittings):
     def window_tokens(self) -> int:
         return self._parts.models.window_tokens(self.model)
 
+    @property
+    def sees_pictures(self) -> bool | None:
+        """Whether the model can look at pictures; None where nobody knows."""
+        return self._parts.models.sees_pictures(self.model)
+
     def set_model(self, spec: str) -> str:
         """Switch the model from the next turn on; returns `alias/id`. Raises ConfigError."""
         self.model, level = self._parts.models.resolve(spec)

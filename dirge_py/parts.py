@@ -57,6 +57,9 @@ class Models(Protocol):
     def holds_schema(self, model: str) -> bool:
         """Whether the model's service holds an answer to a JSON Schema when asked."""
 
+    def sees_pictures(self, model: str) -> bool | None:
+        """Whether the model can look at pictures; None where nobody knows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSpec:

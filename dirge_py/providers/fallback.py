@@ -44,16 +44,22 @@ class Fallback:
 
     That is an error of `OUT_OF_REACH` before anything was said; `inner` makes its own retries
     before. Who did not answer is not asked again before `begin_run`, unless nobody is left.
-    `notify` hears of each change before the next model is asked. When nobody answers, the error
+    `notify` hears of each change before the next model is asked; one that cannot hold an answer to
+    a schema (`holds_schema`) is not asked to. When nobody answers, the error
     names all that were asked, and is of the kind that the first of them gave.
     """
 
     def __init__(
-        self, inner: StreamFn, stand_ins: Sequence[StandIn], notify: Callable[[str], None]
+        self,
+        inner: StreamFn,
+        stand_ins: Sequence[StandIn],
+        notify: Callable[[str], None],
+        holds_schema: Callable[[str], bool] = lambda model: True,
     ) -> None:
         self._inner = inner
         self._stand_ins = stand_ins
         self._notify = notify
+        self._holds_schema = holds_schema
         self._out_of_reach: set[str] = set()
 
     def begin_run(self) -> None:
@@ -71,7 +77,7 @@ class Fallback:
             attempt = _Attempt(asked.model, is_stand_in=asked.model != options.model)
             if attempt.is_stand_in:
                 yield StreamStart(stand_in=asked.model)
-            made = _asked_as(options, asked)
+            made = self._asked_as(options, asked)
             async with aclosing(attempt.hear(self._inner(context, made, signal))) as events:
                 async for event in events:
                     yield event
@@ -97,6 +103,21 @@ class Fallback:
         others = [one for one in self._stand_ins if one.model != options.model]
         known = [StandIn(options.model), *others]
         return [one for one in known if one.model not in self._out_of_reach] or known
+
+    def _asked_as(self, options: StreamOptions, asked: StandIn) -> StreamOptions:
+        """The same question for another model; keys and headers stay with whom they were for."""
+        if asked.model == options.model:
+            return options
+        is_elsewhere = asked.model.partition("/")[0] != options.model.partition("/")[0]
+        return replace(
+            options,
+            model=asked.model,
+            thinking_level=asked.level or options.thinking_level,
+            api_key=None if is_elsewhere else options.api_key,
+            headers={} if is_elsewhere else options.headers,
+            # What it says is looked at afterwards, whoever answers.
+            response_schema=options.response_schema if self._holds_schema(asked.model) else None,
+        )
 
 
 class _Attempt:
@@ -131,20 +152,6 @@ class _Attempt:
             close = getattr(events, "aclose", None)
             if close is not None:
                 await close()
-
-
-def _asked_as(options: StreamOptions, asked: StandIn) -> StreamOptions:
-    """The same question for another model; keys and headers stay with whom they were meant for."""
-    if asked.model == options.model:
-        return options
-    is_elsewhere = asked.model.partition("/")[0] != options.model.partition("/")[0]
-    return replace(
-        options,
-        model=asked.model,
-        thinking_level=asked.level or options.thinking_level,
-        api_key=None if is_elsewhere else options.api_key,
-        headers={} if is_elsewhere else options.headers,
-    )
 
 
 def _together(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:

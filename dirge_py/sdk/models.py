@@ -47,6 +47,10 @@ class OwnModels:
         # What answers here is the embedder's: it takes a tool, and may know nothing of schemas.
         return False
 
+    def sees_pictures(self, model: str) -> bool | None:
+        card = self._card(model)
+        return card.images if card.images or card.max_output_tokens is not None else None
+
     def _card(self, model: str) -> ModelCard:
         provider, _, model_id = model.partition("/")
         return lookup(provider, model_id)

@@ -114,7 +114,7 @@ class _Site:
         self.models = ModelDirectory(
             config, self.client, self.redactor, is_scripted=stream_fn is not None
         )
-        self.calls = ModelCalls(config, stream_fn or self.models.stream, self.notice)
+        self.calls = ModelCalls(config, self.models, stream_fn, self.notice)
         self.stream_fn = self.calls.stream
         self.late_notices: list[str] = []
         notify = self.late_notices.append

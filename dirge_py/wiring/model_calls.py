@@ -9,6 +9,7 @@ from dirge_py.errors import ConfigError
 from dirge_py.lib.late import late
 from dirge_py.streams import StreamFn
 from dirge_py.wiring.judges import level_of, usable_choice
+from dirge_py.wiring.models import ModelDirectory
 
 if TYPE_CHECKING:
     from dirge_py.providers.fallback import Fallback, StandIn
@@ -18,16 +19,24 @@ else:
 
 
 class ModelCalls:
-    """`stream` is `route`, with retries for each model, and with the models of `[roles] fallback`.
+    """`stream` is `route`, or what `models` route; with retries for each model, and then with the
+    models of `[roles] fallback`.
 
     `notify` hears of each stand-in. One that cannot be used is left out: `unusable_roles` tells.
     """
 
-    def __init__(self, config: Config, route: StreamFn, notify: Callable[[str], None]) -> None:
-        self.stream: StreamFn = retrying_stream_fn(route, RecoveryPolicy())
+    def __init__(
+        self,
+        config: Config,
+        models: ModelDirectory,
+        route: StreamFn | None,
+        notify: Callable[[str], None],
+    ) -> None:
+        self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
         self._fallback: Fallback | None = None
         if config.roles.fallback:
-            self._fallback = Fallback(self.stream, _stand_ins(config), notify)
+            stand_ins = _stand_ins(config)
+            self._fallback = Fallback(self.stream, stand_ins, notify, models.holds_schema)
             self.stream = self._fallback.stream
 
     def begin_run(self) -> None:

@@ -86,6 +86,13 @@ class ModelDirectory:
     def holds_schema(self, model: str) -> bool:
         return self.card(model).structured
 
+    def sees_pictures(self, model: str) -> bool | None:
+        card, id_alone = self.card(model), model.partition("/")[2]
+        entries = (self._config.models.get(name) for name in (id_alone, model))
+        is_said = any(entry is not None and entry.images is not None for entry in entries)
+        is_known = is_said or card.images or card.max_output_tokens is not None
+        return card.images if is_known else None
+
     def card(self, model: str) -> ModelCard:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)

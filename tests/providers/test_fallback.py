@@ -14,6 +14,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.fallback import OUT_OF_REACH, Fallback, StandIn
 from dirge_py.streams import (
     LlmContext,
+    ResponseSchema,
     StreamDone,
     StreamError,
     StreamEvent,
@@ -172,10 +173,19 @@ async def test_calls_that_were_begun_are_void_and_keys_stay_where_they_belong() 
         seen.append(options)
         return model.stream_fn(context, options, signal)
 
-    fallback = Fallback(noted, [StandIn("b/m", "low")], lambda text: None)
-    options = StreamOptions(model="a/m", api_key="sk-a", headers={"x": "a"}, thinking_level="high")
+    fallback = Fallback(
+        noted, [StandIn("b/m", "low")], lambda text: None, holds_schema=lambda model: False
+    )
+    options = StreamOptions(
+        model="a/m",
+        api_key="sk-a",
+        headers={"x": "a"},
+        thinking_level="high",
+        response_schema=ResponseSchema(name="answer", schema={}),
+    )
     events = fallback.stream(LlmContext(system_prompt="", messages=()), options, AbortSignal())
     kinds = [type(event) for event in [event async for event in events]]
     assert kinds == [ToolCallDelta, StreamRetry, StreamStart, StreamDone]
     assert (seen[1].model, seen[1].thinking_level) == ("b/m", "low")
     assert (seen[1].api_key, dict(seen[1].headers)) == (None, {})
+    assert (seen[0].response_schema, seen[1].response_schema) == (options.response_schema, None)

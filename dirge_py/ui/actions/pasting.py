@@ -34,12 +34,6 @@ class Pasting:
 def _blindness(app: "DirgeApp") -> str:
     """Why the model cannot look at it; empty if it can, or where nobody knows."""
     conversation = app.talk.conversation
-    if conversation is None:
+    if conversation is None or conversation.sees_pictures in (None, True):
         return ""
-    alias, _, model = conversation.model.partition("/")
-    catalog = importlib.import_module("dirge_py.providers.catalog")
-    cards = [catalog.lookup(kind, model) for kind in ("anthropic", "openai")]
-    is_known = any(card.max_output_tokens is not None for card in cards)
-    if not is_known or any(card.images for card in cards):
-        return ""
-    return f"{alias}/{model} cannot look at pictures; /model switches to another model."
+    return f"{conversation.model} cannot look at pictures; /model switches to another model."
