@@ -14,6 +14,7 @@ from dirge_py.streams import (
     StreamError,
     StreamOptions,
     StreamRetry,
+    StreamStart,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
@@ -149,3 +150,15 @@ async def test_nothing_is_asked_after_an_abort():
     signal.abort()
     (event,) = await heard(model, signal=signal)
     assert (event.error.kind, model.seen) == ("aborted", [])
+
+
+async def test_a_stream_that_just_ends_is_not_asked_for_again():
+    model = ScriptedModel().will_stream(StreamStart(model="m")).will_say("never")
+    assert await heard(model) == [StreamStart(model="m")]
+    assert len(model.seen) == 1
+
+
+async def test_who_began_to_answer_before_an_error_is_told_all_the_same():
+    model = ScriptedModel().will_stream(StreamStart(model="m"), error()).will_stream(StreamDone())
+    kinds = [type(event) for event in await heard(model)]
+    assert kinds == [StreamStart, StreamRetry, StreamDone]

@@ -90,3 +90,23 @@ def test_a_limit_on_an_unknown_price_says_once_that_it_does_not_hold(product: Pr
     notices: list[Any] = [e["content"] for e in events(ran, "system_notice")]
     assert ran.exit_code == 0
     assert notices.count("The price of fake/unheard-of is unknown: not counted.") == 1
+
+
+def test_a_window_in_the_settings_is_the_one_that_is_used(product: Product):
+    product.configure('[models."fake/gpt-4o"]\nwindow_tokens = 21_000\n')
+    assert "21,000" in product.run("-p", "/context").stdout
+
+
+@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+def test_the_level_of_a_model_and_one_that_is_chosen_later_are_sent(product: Product, wire: Any):
+    product.configure("", wire=wire, model={"openai": "o3", "anthropic": "claude-sonnet-4-5"}[wire])
+    product.will(*[Say(text="Yes.")] * 3)
+    product.run("-p", "-m", f"fake/{'o3' if wire == 'openai' else 'claude-sonnet-4-5'}:low", "a")
+    product.run("-c", "-p", "b")
+    product.run("-c", "-p", "--thinking", "high", "c")
+
+    def level(body: Any) -> Any:
+        return body.get("reasoning_effort") or body["thinking"]["budget_tokens"]
+
+    first, second, third = [level(request.json) for request in product.service.requests]
+    assert first == second != third
