@@ -119,6 +119,9 @@ class ModelEntry(Table):
     price_cache_write: Price | None = Field(default=None, description="A million into it.")
     thinking: bool | None = Field(default=None, description="Whether it can think.")
     images: bool | None = Field(default=None, description="Whether it can look at pictures.")
+    structured: bool | None = Field(
+        default=None, description="Whether its service holds answers to a JSON Schema."
+    )
 
 
 class Roles(Table):
