@@ -226,12 +226,15 @@ class _Exchange:
         text = body.decode("utf-8-sig", errors="replace")
         if text.lstrip().startswith("<"):
             raise failures.web_page(self._at, text)
-        payload = json.loads(text)
+        payload, events = json.loads(text), list[StreamEvent]()
         if isinstance(payload, list) and payload:
-            payload = payload[0]
+            # What a stream of Gemini's is when a proxy drops the query that asks for events.
+            *pieces, payload = payload
+            for piece in pieces:
+                events += self._translator.event("", piece)
         if not isinstance(payload, dict):
             raise TypeError("it is JSON, but no object")
-        return [*self._translator.whole(payload), *self._translator.finish()]
+        return [*events, *self._translator.whole(payload), *self._translator.finish()]
 
     async def _put(self, batch: list[StreamEvent]) -> None:
         if 0 < len(self._untaken) < _BATCH_SIZE:

@@ -1,6 +1,7 @@
 """From what went wrong to a `ProviderError`: what happened, where, and what to do."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -38,7 +39,8 @@ def service_words(body: Any) -> tuple[str, str]:
     message = error.get("message") or error.get("detail") or body.get("message") or ""
     if not isinstance(message, str):
         message = json.dumps(message)
-    codes = (error.get("type"), error.get("code"), error.get("status"))
+    told = re.findall(r"API_KEY_INVALID|PerDay", json.dumps(error.get("details") or ""))
+    codes = (error.get("type"), error.get("code"), error.get("status"), *told)
     return message, " ".join(str(code) for code in codes if code)
 
 
@@ -63,7 +65,7 @@ def from_status(
         raw=f"{body} (request {request_id})" if request_id else body,
         wait_s=wait_s,
         location=headers.get("location", "") if 300 <= status < 400 else "",
-        no_credit=bool(NO_CREDIT.search(f"{code} {words}")),
+        no_credit=kind == "auth" and bool(NO_CREDIT.search(f"{code} {words}")),
     )
 
 
@@ -142,6 +144,12 @@ def aborted(phase: Phase = "stream") -> ProviderError:
 
 def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
     said = classify_text(words)
+    if "API_KEY_INVALID" in words:
+        return "auth"
+    if status == 429 and "RESOURCE_EXHAUSTED" in words:
+        # Google says "check your plan and billing" of every limit: only the quota's name tells.
+        is_cap = bool(re.search(r"PerDay|limit: 0\b", words)) or (wait_s or 0.0) > LONGEST_WAIT_S
+        return "usage_cap" if is_cap else "rate_limit"
     if status in {401, 402, 403}:
         return "auth"
     if NO_CREDIT.search(words) and status < 500:
