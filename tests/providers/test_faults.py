@@ -343,9 +343,9 @@ async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
 
 
 def _behind(client, say, text):
-    """Where the event with `text` is over, and the next one has begun."""
+    """Where the event that is told by `text` is over, and the next one has begun."""
     pieces = _pieces(client, say)
-    found = next(n for n, piece in enumerate(pieces) if text.encode() in piece)
+    found = next(n for n, piece in enumerate(pieces) if f'"{text}"'.encode() in piece)
     return sum(map(len, pieces[: found + 1])) + 10
 
 
