@@ -30,7 +30,7 @@ from dirge_py.providers.recording_reader import (
 from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
 
 
-class _Tape:
+class Tape:
     """The exchanges of a recording that were not played yet."""
 
     def __init__(self, path: str) -> None:
@@ -54,7 +54,7 @@ class ReplayClient(HttpClient):
     `client` keeps the last moments of finished streams, as it does of any others.
     """
 
-    def __init__(self, tape: _Tape, client: HttpClient) -> None:
+    def __init__(self, tape: Tape, client: HttpClient) -> None:
         super().__init__()
         self._tape = tape
         self._client = client
@@ -139,7 +139,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
             f"provider `{settings.alias}` replays, but names no recording.",
             hint='Set `script = "run.jsonl"`.',
         )
-    tape = _Tape(settings.script)
+    tape = Tape(settings.script)
     adapters: dict[str, tuple[ReplayClient, StreamFn]] = {}
 
     async def stream(

@@ -1,0 +1,301 @@
+"""What is recorded of exchanges with model services, and what is taken out of it."""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import stat
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ConfigError
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.recorded_body import BodyFilter
+from dirge_py.providers.recording import Recording, recorded
+from dirge_py.providers.recording_reader import CUT, RecordedExchange, read_recording
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.streams import StreamEvent, TextDelta
+from tests.providers.asking import KEY, KINDS, Client, short, text_of
+from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
+from tests.providers.wires import wire_of
+
+JSON = {"content-type": "application/json"}
+UNKNOWN_KEY = "sk-ant-api03-AbCdEf0123456789AbCdEf"
+"""Nobody told the redactor of it; it only looks like a key."""
+
+
+class Recorder:
+    """Asks fake services; what is said goes into `file`."""
+
+    def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
+        self.file = folder / "run.jsonl"
+        self.recording = Recording(self.file)
+        self.notices: list[str] = []
+        self.recording.open(self.notices.append)
+        self.redactor = Redactor([KEY])
+        self.http = recorded(HttpClient(), self.recording, self.redactor.redact)
+        self._serve = serve
+
+    def client(self, kind: str, *replies: Answering) -> Client:
+        settings = ProviderSettings(alias="work", type=kind, base_url="http://127.0.0.1/v1")
+        return Client(self.http.of(settings, kind), kind, self._serve(*replies))
+
+    async def said(self, *replies: Answering, kind: str = "openai", **ask: Any) -> RecordedExchange:
+        """What is recorded of one call."""
+        await self.client(kind, *replies).ask(**ask)
+        return (await self.over())[-1]
+
+    async def over(self) -> list[RecordedExchange]:
+        """Every exchange, once all have come to their end: some moments after the last word."""
+        for _ in range(5000):
+            if all(exchange.end != CUT for exchange in self.exchanges):
+                return self.exchanges
+            await asyncio.sleep(0.002)
+        raise AssertionError(self.text)
+
+    @property
+    def text(self) -> str:
+        return self.file.read_text()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.text.splitlines()]
+
+    @property
+    def exchanges(self) -> list[RecordedExchange]:
+        return list(read_recording(str(self.file)))
+
+
+@pytest.fixture
+async def recorder(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIterator[Recorder]:
+    recorder = Recorder(tmp_path, serve)
+    yield recorder
+    await recorder.http.aclose()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_exchange_is_written_down_as_it_was(recorder: Recorder, kind: str) -> None:
+    client = recorder.client(kind, Say(text="hello there", delta_chars=3))
+    await client.ask()
+    await recorder.over()
+
+    head, request, answer, *pieces, end = recorder.lines
+    assert head["dirge_recording"] == 1
+    assert request["service"]["wire"] == kind
+    assert request["service"]["alias"] == "work"
+    assert request["body"] == client.service.requests[0].json
+    assert answer["status"] == 200
+    assert len(pieces) > 3
+    assert end["end"] == "complete"
+    times = [line["at"] for line in recorder.lines[1:]]
+    assert times == sorted(times)
+
+
+async def test_the_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
+    pieces = [b'data: {"choices": [{"delta": {"content": "h\xc3', b'\xa4"}}]}\n', b"\n"]
+    exchange = await recorder.said(Raw(pieces=[*pieces, b"data: [DONE]\n\n"], gap_s=0.02))
+
+    assert b"".join(exchange.pieces) == b"".join(pieces) + b"data: [DONE]\n\n"
+    assert exchange.pieces[:2] == pieces[:2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
+    echo = json.dumps({"error": {"message": f"bad key {KEY}"}})
+    headers = {**JSON, "set-cookie": "session=hidden", "x-echo": KEY, "openai-organization": "acme"}
+    client = recorder.client(kind, Raw(status=401, body=echo, headers=headers))
+    await client.ask(system=f"The key is {KEY}.", headers={"x-own": "my-own-gateway-token"})
+
+    for secret in (KEY, "hidden", "my-own-gateway-token", "acme"):
+        assert secret not in recorder.text
+    [exchange] = await recorder.over()
+    assert exchange.status == 401
+    assert b"bad key [redacted]" in exchange.pieces[0]
+    assert exchange.headers["x-echo"] == "[redacted]"
+
+
+@pytest.mark.parametrize("secret", [KEY, UNKNOWN_KEY])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [1, 3, 11])
+async def test_a_secret_that_a_model_spells_in_pieces_is_taken_out(
+    recorder: Recorder, kind: str, secret: str, width: int
+) -> None:
+    say = Say(text=f"I saw {secret}, and more.", delta_chars=width, cut_seed=width)
+    exchange = await recorder.said(say, kind=kind)
+
+    assert secret not in played_text(kind, exchange)
+    assert played_text(kind, exchange) == "I saw [redacted], and more."
+
+
+def played_text(kind: str, exchange: RecordedExchange) -> str:
+    """What the recorded body says."""
+
+    async def play() -> list[StreamEvent]:
+        http = HttpClient()
+        try:
+            with FakeService([Raw(body=b"".join(exchange.pieces))]) as service:
+                return await Client(http, kind, service).ask()
+        finally:
+            await http.aclose()
+
+    return text_of(_in_a_loop_of_its_own(play))
+
+
+def _in_a_loop_of_its_own(play: Callable[[], Any]) -> Any:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(play())).result()
+
+
+@given(
+    st.lists(st.text('ab sk-{}"\n\\é1', max_size=6), max_size=12),
+    st.integers(0, 10_000),
+    st.sampled_from(["data: ", ""]),
+)
+def test_a_body_without_secrets_comes_through_with_its_pieces(
+    texts: list[str], seed: int, lead: str
+) -> None:
+    body = "".join(
+        f"{lead}{json.dumps({'delta': {'content': text}}, ensure_ascii=False)}\n\n"
+        for text in texts
+    ).encode()
+    pieces = list(cut(body, random.Random(seed)))
+    body_filter = BodyFilter(Redactor([KEY]).redact)
+
+    passed = [
+        piece
+        for at, content in enumerate(pieces)
+        for piece in body_filter.feed((float(at), content))
+    ]
+    passed += body_filter.close()
+
+    assert passed == [(float(at), content) for at, content in enumerate(pieces)]
+
+
+@given(
+    st.lists(st.sampled_from(["hello ", "x", KEY, '"', "\n", UNKNOWN_KEY + " "]), max_size=8),
+    st.integers(1, 7),
+    st.integers(0, 10_000),
+)
+def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int, seed: int) -> None:
+    redact = Redactor([KEY]).redact
+    text = "".join(words)
+    parts = [text[at : at + width] for at in range(0, len(text), width)]
+    body = "".join(f"data: {json.dumps({'text': part})}\n\n" for part in parts).encode()
+    body_filter = BodyFilter(redact)
+
+    passed = [
+        piece
+        for content in cut(body, random.Random(seed))
+        for piece in body_filter.feed((0.0, content))
+    ]
+    whole = b"".join(content for _, content in [*passed, *body_filter.close()]).decode()
+
+    said = "".join(json.loads(line[6:])["text"] for line in whole.splitlines() if line)
+    assert KEY not in said
+    assert said == redact(text)
+
+
+async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -> None:
+    events = wire_of("openai").events(Say(text="one two three four", delta_chars=4))
+    half = [event.encode() for event in events[:5]]
+    client = recorder.client("openai", Raw(pieces=half, gap_s=0.01, then="stall"))
+    signal = AbortSignal()
+    heard = ""
+    async for event in client.stream(signal=signal):
+        heard += event.text if isinstance(event, TextDelta) else ""
+        if heard == "one two " and not signal.aborted:
+            assert '\\"two \\"' in recorder.text
+            signal.abort()
+
+    assert signal.aborted
+    assert (await recorder.over())[0].end == "closed"
+
+
+async def test_how_it_ended_is_told(recorder: Recorder) -> None:
+    half = Say(text="half of it", delta_chars=4, after_bytes=600, then="reset")
+    stalled = Say(text="half of it", delta_chars=4, after_bytes=600, then="stall")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+
+    ends = [
+        (await recorder.said(Say(text="x"))).end,
+        (await recorder.said(half)).end,
+        (await recorder.said(Hang(then="close"))).end,
+        (await recorder.said(stalled, timeouts=short(chunk_s=0.2))).end,
+        (await recorder.said(Hang(), timeouts=short(establish_s=0.1))).end,
+        (await recorder.said(base_url=nowhere)).end,
+    ]
+
+    assert ends == ["complete", "dropped", "dropped", "timed out", "timed out", "refused"]
+
+
+async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
+    client = recorder.client("openai", Raw(body=b'{"models": []}', headers=JSON))
+    address = f"{client.url}/models?key={KEY}&alt=sse"
+    fetched = await client.http.fetch("GET", address, headers={"x-api-key": KEY}, timeout_s=5)
+
+    [exchange] = recorder.exchanges
+    assert fetched.body == b"".join(exchange.pieces) == b'{"models": []}'
+    assert (exchange.method, exchange.is_whole, exchange.end) == ("GET", True, "complete")
+    assert exchange.url == f"{client.url}/models?key=[key]&alt=sse"
+    assert KEY not in recorder.text
+
+
+async def test_exchanges_at_the_same_time_are_told_apart(recorder: Recorder) -> None:
+    says = [Say(text=f"answer {n} " * 20, delta_chars=5) for n in range(4)]
+    clients = [recorder.client("openai", say) for say in says]
+    await asyncio.gather(*(client.ask() for client in clients))
+
+    texts = {played_text("openai", exchange) for exchange in await recorder.over()}
+    assert texts == {say.text for say in says}
+
+
+async def test_a_long_history_is_recorded_beside_the_event_loop(recorder: Recorder) -> None:
+    exchange = await recorder.said(Say(text="ok"), system=f"{KEY} long words " * 20_000)
+
+    assert exchange.end == "complete"
+    assert recorder.lines[1]["body"]["messages"][0]["content"].count("[redacted]") == 20_000
+
+
+def test_the_file_is_for_its_owner_and_new(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    recording = Recording(file)
+    told = recording.open(lambda text: None)
+
+    assert str(file) in told
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert recording.open(lambda text: None) == ""
+    with pytest.raises(ConfigError, match="already"):
+        Recording(file).open(lambda text: None)
+    recording.forget()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("name", ["nowhere/run.jsonl", ".", "a\0b"])
+def test_a_place_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigError, match="--record"):
+        Recording(name).open(lambda text: None)
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+
+    with pytest.raises(ConfigError):
+        Recording(tmp_path / "link").open(lambda text: None)
+
+    assert not os.path.exists(tmp_path / "target")

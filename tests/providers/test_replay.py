@@ -1,0 +1,320 @@
+"""A recording played: the same answers, the same breaks, and no network."""
+
+import asyncio
+import json
+import random
+import socket
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.messages import user_text
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.recording import Recording, recorded
+from dirge_py.providers.recording_reader import CUT, read_recording
+from dirge_py.providers.registry import provider
+from dirge_py.providers.replay import ReplayClient, Tape
+from dirge_py.streams import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from tests.providers.asking import KINDS, Client, short
+from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
+from tests.providers.wires import wire_of
+
+CONTEXT = LlmContext(system_prompt="", messages=(user_text("hello"),), tools=())
+WEATHER = Say(
+    thinking="Look first.", text="I look.", calls=[("read", {"path": "a.txt"})], delta_chars=3
+)
+
+
+def pieced(events: list[StreamEvent]) -> list[Any]:
+    """The events that compare: errors by what they say, calls without ids that we make up."""
+    return [comparable(event) for event in events]
+
+
+def comparable(event: StreamEvent) -> Any:
+    if isinstance(event, StreamError):
+        error = event.error
+        return error.kind, error.status, error.phase, error.message
+    if isinstance(event, ToolCallDelta | ToolCallEnd):
+        return replace(event, id="")
+    return event
+
+
+def said(events: list[StreamEvent]) -> tuple[str, str, str, Any]:
+    """What was said in all, however it was cut."""
+    text = "".join(e.text for e in events if isinstance(e, TextDelta))
+    thinking = "".join(e.text for e in events if isinstance(e, ThinkingDelta))
+    arguments = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
+    return text, thinking, arguments, pieced(events[-1:])
+
+
+class Studio:
+    """Records calls to fake services; plays the recording."""
+
+    def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
+        self.file = folder / "run.jsonl"
+        self.recording = Recording(self.file)
+        self.recording.open(lambda text: None)
+        self.http = HttpClient()
+        self._serve = serve
+
+    async def record(
+        self, kind: str, *replies: Answering, times: int = 1, **ask: Any
+    ) -> list[list[StreamEvent]]:
+        """The events of each call."""
+        http = recorded(self.http, self.recording, lambda text: text)
+        client = Client(http, kind, self._serve(*replies))
+        address = ask.get("base_url", client.url)
+        client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address), kind)
+        heard = [await client.ask(**ask) for _ in range(times)]
+        for _ in range(5000):
+            if all(exchange.end != CUT for exchange in read_recording(str(self.file))):
+                return heard
+            await asyncio.sleep(0.002)
+        raise AssertionError(self.file.read_text())
+
+    def player(self, **changes: Any) -> StreamFn:
+        values = {"alias": "work", "type": "replay", "script": str(self.file), **changes}
+        return provider("replay").make(ProviderSettings(**values), self.http)
+
+    async def play(
+        self, player: StreamFn, *, signal: AbortSignal | None = None
+    ) -> list[StreamEvent]:
+        stream: Any = player(CONTEXT, StreamOptions(model="work/m"), signal or AbortSignal())
+        async with aclosing(stream) as events:
+            return [event async for event in events]
+
+
+@pytest.fixture
+async def studio(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIterator[Studio]:
+    studio = Studio(tmp_path, serve)
+    yield studio
+    await studio.http.aclose()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_said_is_said_again(studio: Studio, kind: str) -> None:
+    first, second = await studio.record(kind, WEATHER, Say(text="Dry."), times=2)
+    player = studio.player()
+
+    assert pieced(await studio.play(player)) == pieced(first)
+    assert pieced(await studio.play(player)) == pieced(second)
+    assert isinstance(first[-1], StreamDone)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_call_beyond_the_last_is_told(studio: Studio, kind: str) -> None:
+    await studio.record(kind, Say(text="x"))
+    player = studio.player()
+    await studio.play(player)
+    [event] = await studio.play(player)
+
+    assert isinstance(event, StreamError)
+    assert event.error.kind == "invalid_request"
+    assert "1 answers" in event.error.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Raw(status=500, body="oops"),
+        Raw(status=429, body="{}", headers={"retry-after": "7"}),
+        Raw(status=200, body="<html>log in</html>", headers={"content-type": "text/html"}),
+        Say(text="half of it", delta_chars=2, after_bytes=700, then="reset"),
+        Say(text="half of it", delta_chars=2, after_bytes=700, then="close"),
+        Hang(then="close"),
+        Hang(then="reset"),
+    ],
+)
+async def test_what_broke_breaks_again(studio: Studio, kind: str, reply: Answering) -> None:
+    [heard] = await studio.record(kind, reply)
+
+    assert pieced(await studio.play(studio.player())) == pieced(heard)
+
+
+async def test_a_refused_connection_is_refused_again(studio: Studio) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    [heard] = await studio.record("openai", base_url=nowhere)
+
+    assert pieced(await studio.play(studio.player())) == pieced(heard)
+    assert nowhere in str(pieced(heard))
+
+
+async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
+    limits = short(chunk_s=0.1, establish_s=0.1)
+    stalled = Say(text="half of it", delta_chars=2, after_bytes=700, then="stall")
+    heard = await studio.record("openai", stalled, Hang(), times=2, timeouts=limits)
+    player = studio.player(timeouts=limits)
+
+    assert pieced(await studio.play(player)) == pieced(heard[0])
+    assert pieced(await studio.play(player)) == pieced(heard[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> None:
+    whole = "".join(wire_of(kind).events(Say(text="half of it", delta_chars=2)))
+    half = Say(text="half of it", delta_chars=2, after_bytes=len(whole) * 2 // 3, then="stall")
+    await studio.record(kind, half, timeouts=short(chunk_s=0.1))
+    signal = AbortSignal()
+    heard: list[StreamEvent] = []
+    async for event in studio.player()(CONTEXT, StreamOptions(model="work/m"), signal):
+        heard.append(event)
+        if isinstance(event, TextDelta):
+            signal.abort()
+
+    assert isinstance(heard[-1], StreamError)
+    assert heard[-1].error.kind == "aborted"
+
+
+async def test_the_answers_of_several_services_come_in_their_order(studio: Studio) -> None:
+    await studio.record("openai", Say(text="one"))
+    await studio.record("anthropic", Say(text="two"))
+    await studio.record("openai", Say(text="three"))
+    player = studio.player()
+    heard = await asyncio.gather(*(studio.play(player) for _ in range(3)))
+
+    assert [said(events)[0] for events in heard] == ["one", "two", "three"]
+
+
+async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
+    await studio.record("openai", Say(text="one"))
+    player = studio.player()
+    stopped = AbortSignal()
+    stopped.abort()
+    await studio.play(player, signal=stopped)
+
+    assert said(await studio.play(player))[0] == "one"
+
+
+async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> None:
+    http = recorded(studio.http, studio.recording, lambda text: text)
+    with FakeService([Raw(body=b"[1]"), Raw(body=b"[2]")]) as service:
+        address = f"http://127.0.0.1:{service.port}"
+        for path in ("/a", "/b"):
+            await http.fetch("GET", address + path, headers={}, timeout_s=5)
+    client = ReplayClient(Tape(str(studio.file)), studio.http)
+
+    assert (await client.fetch("GET", f"{address}/b", headers={}, timeout_s=5)).body == b"[2]"
+    assert (await client.fetch("GET", f"{address}/a", headers={}, timeout_s=5)).body == b"[1]"
+    with pytest.raises(Exception, match="has no GET"):
+        await client.fetch("GET", f"{address}/a", headers={}, timeout_s=5)
+
+
+def exchange_lines(kind: str, pieces: list[bytes]) -> str:
+    service = {"alias": "work", "type": kind, "wire": kind, "base_url": "", "dialect": {}}
+    lines: list[dict[str, Any]] = [
+        {"dirge_recording": 1},
+        {"exchange": 1, "service": service, "method": "POST", "url": "u", "body": {}},
+        {"exchange": 1, "status": 200, "headers": {"Content-Type": "text/event-stream"}},
+        *({"exchange": 1, "base64": b64encode(piece).decode()} for piece in pieces),
+        {"exchange": 1, "end": "complete"},
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000))
+def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed: int) -> None:
+    body = "".join(wire_of(kind).events(WEATHER)).encode()
+
+    async def play(pieces: list[bytes]) -> Any:
+        file = tmp_path / "run.jsonl"
+        file.write_text(exchange_lines(kind, pieces))
+        http = HttpClient()
+        values = ProviderSettings(alias="work", type="replay", script=str(file))
+        stream: Any = provider("replay").make(values, http)(
+            CONTEXT, StreamOptions(model="work/m"), AbortSignal()
+        )
+        heard = said([event async for event in stream])
+        await http.aclose()
+        return heard
+
+    whole = asyncio.run(play([body]))
+    assert asyncio.run(play(list(cut(body, random.Random(seed))))) == whole
+    assert whole[0] == "I look."
+
+
+def make(file: Path) -> StreamFn:
+    values = ProviderSettings(alias="work", type="replay", script=str(file))
+    return provider("replay").make(values, HttpClient())
+
+
+async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -> None:
+    await studio.record("openai", Say(text="one two three", delta_chars=4))
+    content = studio.file.read_bytes()
+    end = content.index(b"thre") + 2
+    studio.file.write_bytes(content[:end])
+    events = await studio.play(studio.player())
+
+    assert said(events)[0] == "one two "
+    assert isinstance(events[-1], StreamError)
+    assert "the recording ends before" in events[-1].error.message
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "line 1: it is no recording"),
+        ("nonsense\n", "line 1: it is no JSON"),
+        ('{"a": 1}\n', "line 1: it is no line of a recording"),
+        ('{"dirge_recording": 2}\n', "line 1: it has the version 2"),
+        ('{"dirge_recording": 1}\n{"exchange": 1, "end": "complete"}\n', "line 2: "),
+        ('{"dirge_recording": 1}\n\n{"a": 1}\n', "line 2: it is no JSON"),
+        ('{"dirge_recording": 1}\n[]\n', "line 2: it is no line"),
+        (exchange_lines("openai", []).replace('"complete"', '"odd"'), "line 4: "),
+        (exchange_lines("openai", [b"x"]).replace('"eA=="', '"!"'), "line 4: "),
+        (exchange_lines("openai", []).replace("200", '"many"'), "line 3: "),
+    ],
+)
+def test_what_is_no_recording_is_told_with_its_line(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_text(content)
+
+    with pytest.raises(ConfigError) as caught:
+        make(file)
+
+    assert words in caught.value.message
+    assert str(file) in caught.value.message
+
+
+def test_a_recording_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        make(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize("wire", ["nonesuch", "", "../x"])
+async def test_an_unknown_wire_format_is_told(tmp_path: Path, wire: str) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_text(exchange_lines(wire, [b"x"]))
+    events = make(file)(CONTEXT, StreamOptions(model="work/m"), AbortSignal())
+    [event] = [event async for event in events]
+
+    assert isinstance(event, StreamError)
+    assert isinstance(event.error, ProviderError)
+    assert "no provider type" in event.error.message
