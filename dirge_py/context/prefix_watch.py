@@ -64,6 +64,10 @@ class PrefixWatch:
         if before.options.thinking_level != now.options.thinking_level:
             was, level = before.options.thinking_level, now.options.thinking_level
             yield f"thinking went from {was} to {level}"
+        if before.options.tool_choice != now.options.tool_choice:
+            yield "which tool must be called changed"
+        if before.options.response_schema != now.options.response_schema:
+            yield "what the answer must be like changed"
         yield from _tool_changes(before.context.tools, now.context.tools)
         yield from self._prompt_changes(before.context.system_prompt, now.context.system_prompt)
         yield from _message_changes(before.context.messages, now.context.messages)

@@ -46,7 +46,7 @@ class OwnGuards:
             answer = await complete(stream_fn, context, StreamOptions(model=model), AbortSignal())
             if answer.usage:
                 spending.add(answer.usage, model)
-                relay(UsageReported(usage=answer.usage, model=model))
+                relay(UsageReported(usage=answer.usage, model=model, role="summarize"))
             return answer.text
 
         self._storm = StormBreaker()

@@ -112,6 +112,7 @@ def _usage(event: UsageReported) -> Record:
         "cache_read": usage.cache_read,
         "cache_write": usage.cache_write,
         "cost_usd": event.cost_usd,
+        **({"role": event.role} if event.role else {}),
     }
 
 

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from dirge_py.abort import AbortSignal
 from dirge_py.context.prefix_watch import PrefixWatch
 from dirge_py.messages import user_text
-from dirge_py.streams import LlmContext, StreamDone, StreamEvent, StreamOptions, ToolSpec
+from dirge_py.streams import (
+    LlmContext,
+    ResponseSchema,
+    StreamDone,
+    StreamEvent,
+    StreamOptions,
+    ToolSpec,
+)
 
 
 def tool(name: str, description: str = "") -> ToolSpec:
@@ -92,6 +99,14 @@ def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_tak
 
     assert watched.watch.take() == ("another model, b/n", "thinking went from off to high")
     assert watched.watch.take() is None
+
+    schema = ResponseSchema(name="answer", schema={})
+    watched.send(HISTORY, model="b/n", thinking_level="high", tool_choice="none")
+    watched.send(HISTORY, model="b/n", thinking_level="high", response_schema=schema)
+    assert watched.watch.take() == (
+        "which tool must be called changed",
+        "what the answer must be like changed",
+    )
 
 
 @given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), max_size=6))

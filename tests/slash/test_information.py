@@ -44,6 +44,28 @@ async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -
     assert "Requests while idle: 0" in told
 
 
+async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(room: Room) -> None:
+    room.configure('[roles]\nfallback = "fake/gpt-4.1"\n')
+    room.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    room.model.will_fail(kind="auth")
+    room.model.will_say("Empty.", usage=Usage(input=2000, output=10))
+    async with room.open() as talk:
+        await talk.send("hi")
+        await talk.send("look")
+        talk.report(UsageReported(usage=Usage(input=70), model="fake/unheard-of", role="critic"))
+
+        told = (await typed("/cost", talk)).text
+
+    rows = [line.split() for line in told.splitlines()]
+    assert ["main", "1", "1,000", "20", "0", "$0.0027"] in rows
+    assert ["critic", "*", "1", "70", "0", "0", "unknown"] in rows
+    assert ["its", "last", "turn", "1", "2,000", "10", "0", "$0.0041"] in rows
+    assert ["fallback", "1", "2,000", "10", "0", "$0.0041"] in rows
+    assert ["the", "last", "prompt", "2", "2,070", "10", "0", "unknown"] in rows
+    [together] = [row for row in rows if row[:1] == ["together"]]
+    assert together[-1] == "unknown"
+
+
 async def test_a_request_that_nobody_asked_for_is_counted(room: Room) -> None:
     async with room.open() as talk:
         talk.report(UsageReported(usage=Usage(input=70), model="fake/gpt-4o"))
