@@ -21,11 +21,15 @@ _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
 @dataclass(frozen=True, slots=True)
 class WordPattern:
-    """One word of a command pattern; `is_rest` is the word that stands for any number of words."""
+    """One word of a command pattern; `is_rest` is the word that stands for any number of words.
+
+    `is_open`: it ends in a star of its own.
+    """
 
     regex: re.Pattern[str]
     is_literal: bool
     is_rest: bool = False
+    is_open: bool = False
 
     def matches(self, word: Word, *, is_strict: bool) -> bool:
         # What an unquoted `*` becomes is decided when the command runs: a rule that grants the
@@ -58,7 +62,13 @@ def command_pattern(text: str) -> tuple[WordPattern, ...]:
 def match_command(
     pattern: Sequence[WordPattern], words: Sequence[Word], *, is_strict: bool
 ) -> bool:
-    """Whether the whole of `words` fits. `is_strict` is how rules that allow are read."""
+    """Whether the whole of `words` fits. `is_strict` is how rules that allow are read.
+
+    Where a rule asks or denies, a star at the end of the last word goes on over further words:
+    whoever denies `git push*` means `git push --force`, too.
+    """
+    if not is_strict and pattern[-1].is_open:
+        pattern = (*pattern, _REST)
     at, word_at, star, star_word = 0, 0, -1, 0
     while word_at < len(words):
         if at < len(pattern) and pattern[at].is_rest:
@@ -176,7 +186,11 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
         re.compile(starred(pieces, "."), re.DOTALL),
         is_literal,
         not quoted and spelled in ("*", "**"),
+        is_open=text[position - 1] == "*" and text[position - 2 : position - 1] != "\\",
     ), position
+
+
+_REST = WordPattern(re.compile(".*", re.DOTALL), is_literal=False, is_rest=True)
 
 
 def _component(text: str) -> str:

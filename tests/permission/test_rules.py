@@ -65,6 +65,24 @@ def test_command_patterns_are_compared_word_by_word(
 
 
 @pytest.mark.parametrize(
+    ("pattern", "command", "matches"),
+    [
+        ("git push*", "git push", True),
+        ("git push*", "git push --force origin", True),
+        ("git push*", "git pull", False),
+        ("git push", "git push --force", False),
+        ("git push\\*", "git push --force", False),
+    ],
+)
+def test_a_star_at_the_end_of_a_denial_goes_on(
+    project: Project, pattern: str, command: str, matches: bool
+) -> None:
+    decision = project.run(command, deny(f"execute:{pattern}"))
+
+    assert (decision.effect == "deny") is matches
+
+
+@pytest.mark.parametrize(
     ("pattern", "path", "matches"),
     [
         ("src/**", "src/a/b", True),
