@@ -53,6 +53,20 @@ class ResponseSchema:
     schema: Mapping[str, Any]
 
 
+class SystemText(str):
+    """A system prompt; its first `stable_chars` are the same on another day, in another folder.
+
+    Where a service is told what to cache, it is told of these. Any other string has none.
+    """
+
+    stable_chars: int
+
+    def __new__(cls, text: str, stable_chars: int) -> "SystemText":
+        made = super().__new__(cls, text)
+        made.stable_chars = stable_chars
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmContext:
     """What one model call sees. Images are read from `asset_dir` at the provider boundary."""

@@ -5,20 +5,28 @@ is asked for its branch only, and whoever builds it does so once per run.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from dirge_py.context.counter import estimate_text
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.streams import SystemText
+
+_BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the prompt. Lower `priority` stands first; what changes least should."""
+    """A part of the prompt. Lower `priority` stands first; what changes least should.
+
+    `moves`: it is another one on another day, or in another folder.
+    """
 
     name: str
     priority: int
     text: str
+    moves: bool = False
 
 
 PromptEdit: TypeAlias = Callable[[Sequence[Section]], Sequence[Section]]
@@ -52,7 +60,7 @@ def standard_sections(
     return [
         *own,
         Section(name="tools", priority=20, text=tool_guidance(tool_names)),
-        Section(name="environment", priority=30, text=environment),
+        Section(name="environment", priority=30, text=environment, moves=True),
         Section(name="project files", priority=40, text=project_files),
         Section(name="memory", priority=42, text=memory),
         Section(name="prompt", priority=45, text=named),
@@ -60,14 +68,18 @@ def standard_sections(
     ]
 
 
-def build(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> str:
+def build(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> SystemText:
     """The prompt to send: `edits` applied in turn, empty sections left out."""
     return joined(edited(sections, edits))
 
 
-def joined(sections: Sequence[Section]) -> str:
-    """The text of sections that `edited` put in order."""
-    return "\n\n".join(section.text.strip() for section in sections)
+def joined(sections: Sequence[Section]) -> SystemText:
+    """The text of sections that `edited` put in order; stable as far as none of them moves."""
+    texts = [section.text.strip() + _BETWEEN for section in sections]
+    stable = takewhile(lambda section: not section.moves, sections)
+    chars = sum(len(text) for text, _ in zip(texts, stable, strict=False))
+    whole = "".join(texts).removesuffix(_BETWEEN)
+    return SystemText(whole, min(chars, len(whole)))
 
 
 def edited(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:

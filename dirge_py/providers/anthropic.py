@@ -15,8 +15,11 @@ from dirge_py.streams import StreamFn
 BASE_URL = "https://api.anthropic.com"
 KEY_ENV = ("ANTHROPIC_API_KEY",)
 
-_COMPACTION_BETA = "compact-2026-01-12"
-_COMPACT = {"edits": [{"type": "compact_20260112"}]}
+_EDITS: Mapping[str, str] = {
+    "context-management-2025-06-27": "clear_tool_uses_20250919",
+    "compact-2026-01-12": "compact_20260112",
+}
+"""By the beta that allows it, what the service then does to old history by itself."""
 
 
 def _headers(key: str | None) -> Mapping[str, str]:
@@ -32,19 +35,23 @@ def _body(call: Call) -> Mapping[str, Any]:
         model=call.model,
         card=call.card,
         max_output_tokens=call.max_output_tokens,
+        cache_ttl=call.settings.cache_ttl,
     )
-    if _compacts(call.settings.headers, call.options.headers):
-        body["context_management"] = _COMPACT
+    edits = _edits(call.settings.headers, call.options.headers)
+    if edits:
+        body["context_management"] = {"edits": edits}
     return body
 
 
-def _compacts(*headers: Mapping[str, str]) -> bool:
-    """Whether the settings ask the service to fold old history itself: by naming its beta."""
-    return any(
-        name.lower() == "anthropic-beta" and _COMPACTION_BETA in value
+def _edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """What the person asks the service to do to history, by naming its betas."""
+    named = [
+        value
         for layer in headers
         for name, value in layer.items()
-    )
+        if name.lower() == "anthropic-beta"
+    ]
+    return [{"type": edit} for beta, edit in _EDITS.items() if any(beta in v for v in named)]
 
 
 def _answer(call: Call) -> MessagesAnswer:

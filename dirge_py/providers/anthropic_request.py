@@ -1,6 +1,8 @@
 """A Messages request: roles that alternate, thinking handed back unread, and a cached prefix."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dirge_py.messages import (
@@ -14,29 +16,28 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.providers.anthropic_cache import Blocks, mark
+from dirge_py.providers.anthropic_schema import closed
 from dirge_py.providers.assets import Asset, Assets, kind_of
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
-from dirge_py.streams import LlmContext, StreamOptions, ThinkingBudgets, ThinkingLevel, ToolSpec
+from dirge_py.providers.thinking import budget, effort
+from dirge_py.streams import (
+    LlmContext,
+    NamedTool,
+    StreamOptions,
+    SystemText,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
 
-_BUDGETS: Mapping[ThinkingLevel, int] = {
-    "minimal": 1024,
-    "low": 2048,
-    "medium": 4096,
-    "high": 16384,
-    "xhigh": 16384,
-}
-_EFFORTS: Mapping[ThinkingLevel, str] = {
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-}
 _LEAST_BUDGET = 1024
 _REPLY_TOKENS = 32_000
 _UNKNOWN_MODEL_REPLY_TOKENS = 8192
-_CACHED = {"type": "ephemeral"}
+# What other services seal is no base64, and would be refused.
+_SIGNATURE = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def messages_request(
@@ -46,29 +47,63 @@ def messages_request(
     model: str,
     card: ModelCard,
     max_output_tokens: int | None,
+    cache_ttl: str | None = None,
 ) -> dict[str, Any]:
     """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for the cache.
 
-    Three marks say where to cache: behind the tools, behind the system prompt, and behind the last
-    user message; the next request finds the longest prefix that was marked before.
+    `cache_ttl` is `5m` or `1h`; None leaves it to the service.
     """
-    history = sendable(context.messages)
+    history = [_readable(message) for message in sendable(context.messages)]
+    choice = _choice(options.tool_choice, card) if context.tools else None
+    is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level
-    if not card.adaptive_thinking and not _can_think(history):
+    if is_forced or (not card.adaptive_thinking and not _can_think(history)):
         level = "off"
-    reply_tokens = max_output_tokens or _reply_tokens(card)
     body: dict[str, Any] = {"model": model, "stream": True}
+    reply_tokens = max_output_tokens or _reply_tokens(card)
     body |= _thinking(level, options.thinking_budgets, card, reply_tokens)
-    if context.tools:
-        body["tools"] = _tools(context.tools)
-    if context.system_prompt.strip():
-        body["system"] = [{"type": "text", "text": context.system_prompt, "cache_control": _CACHED}]
+    if is_forced and card.adaptive_thinking:
+        # Unasked, some think: and whoever thinks cannot be made to call.
+        body["thinking"] = {"type": "disabled"}
+    tools = _tools(context.tools)
+    if tools:
+        body["tools"] = tools
+    if choice is not None:
+        body["tool_choice"] = choice
+    system = _system(context)
+    if system:
+        body["system"] = system
     assets = Assets(folder=context.asset_dir, reads_documents=card.images)
-    body["messages"] = _messages(history, assets, with_thinking="thinking" in body)
+    thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
+    written = _Messages(assets, with_thinking=thinks)
+    body["messages"] = written.of(history)
+    mark(tools=tools, system=system, messages=written.stable, cache_ttl=cache_ttl)
+    if options.response_schema is not None:
+        shape = {"type": "json_schema", "schema": closed(options.response_schema.schema)}
+        body["output_config"] = {**body.get("output_config", {}), "format": shape}
     user_id = options.metadata.get("user_id")
     if isinstance(user_id, str):
         body["metadata"] = {"user_id": user_id}
     return body
+
+
+def _choice(choice: ToolChoice, card: ModelCard) -> dict[str, Any] | None:
+    """None where nothing is said: the model decides, also if it thinks whatever it is told."""
+    if choice == "none":
+        return {"type": "none"}
+    if choice == "auto" or card.thinks_always:
+        return None
+    return (
+        {"type": "tool", "name": choice.name} if isinstance(choice, NamedTool) else {"type": "any"}
+    )
+
+
+def _system(context: LlmContext) -> list[dict[str, Any]]:
+    """In two parts where the first outlives the second: each is cached by itself."""
+    prompt = context.system_prompt
+    stable = prompt.stable_chars if isinstance(prompt, SystemText) else 0
+    parts = (prompt[:stable], prompt[stable:])
+    return [_text(part) for part in parts if part.strip()]
 
 
 def _reply_tokens(card: ModelCard) -> int:
@@ -80,35 +115,38 @@ def _reply_tokens(card: ModelCard) -> int:
 def _thinking(
     level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelCard, reply_tokens: int
 ) -> dict[str, Any]:
-    """`max_tokens` and what goes with it. A budget must be smaller, so it is put on top."""
+    """`max_tokens` and what goes with it. Thinking counts, so room for it is put on top."""
     if level == "off" or not card.thinking:
         return {"max_tokens": reply_tokens}
-    if card.adaptive_thinking:
-        return {
-            "max_tokens": reply_tokens,
-            # Without `display` these models think silently: minutes of nothing on the screen.
-            "thinking": {"type": "adaptive", "display": "summarized"},
-            "output_config": {"effort": _EFFORTS[level]},
-        }
-    budget = max(_LEAST_BUDGET, _budget(level, budgets))
-    max_tokens = budget + reply_tokens
+    tokens = max(_LEAST_BUDGET, budget(level, budgets))
+    max_tokens = tokens + reply_tokens
     if card.max_output_tokens is not None and max_tokens > card.max_output_tokens:
         max_tokens = card.max_output_tokens
-        budget = max(_LEAST_BUDGET, min(budget, max_tokens // 2))
-    if budget >= max_tokens:
+        tokens = max(_LEAST_BUDGET, min(tokens, max_tokens // 2))
+    if card.adaptive_thinking:
+        return {
+            "max_tokens": max_tokens,
+            # Without `display` these models think silently: minutes of nothing on the screen.
+            "thinking": {"type": "adaptive", "display": "summarized"},
+            "output_config": {"effort": effort(level, card.efforts)},
+        }
+    if tokens >= max_tokens:
         return {"max_tokens": reply_tokens}
-    return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": budget}}
+    return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
-def _budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
-    chosen: Mapping[ThinkingLevel, int | None] = {
-        "minimal": budgets.minimal,
-        "low": budgets.low,
-        "medium": budgets.medium,
-        "high": budgets.high,
-        "xhigh": budgets.high,
-    }
-    return chosen[level] or _BUDGETS[level]
+def _readable(message: Sendable) -> Sendable:
+    """The message without thinking that this service did not sign."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    content = tuple(block for block in message.content if not _is_foreign(block))
+    return message if content == message.content else replace(message, content=content)
+
+
+def _is_foreign(block: AssistantBlock) -> bool:
+    if not isinstance(block, ThinkingBlock):
+        return False
+    return not _SIGNATURE.fullmatch(block.redacted or block.signature or "")
 
 
 def _can_think(history: Sequence[Sendable]) -> bool:
@@ -126,7 +164,7 @@ def _can_think(history: Sequence[Sendable]) -> bool:
 
 
 def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = [
+    return [
         {
             "name": tool.name,
             "description": tool.description,
@@ -134,57 +172,77 @@ def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         }
         for tool in tools
     ]
-    written[-1]["cache_control"] = _CACHED
-    return written
 
 
-def _messages(
-    history: Sequence[Sendable], assets: Assets, *, with_thinking: bool
-) -> list[dict[str, Any]]:
-    """Roles alternate: results and user messages that follow each other are one message.
+class _Messages:
+    """History written down. Roles alternate: results and user messages that follow are one message.
 
     What results show stands behind the last of them: the service wants all results first.
     """
-    messages: list[dict[str, Any]] = []
-    shown_later: list[Asset] = []
-    for message in history:
-        if shown_later and not isinstance(message, ToolResultMessage):
-            _append(messages, "user", _parts(shown_later, assets))
-            shown_later = []
-        if isinstance(message, ToolResultMessage):
-            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-        role = "assistant" if isinstance(message, AssistantMessage) else "user"
-        _append(messages, role, _content(message, assets, with_thinking=with_thinking))
-    if shown_later:
-        _append(messages, "user", _parts(shown_later, assets))
-    if messages and messages[0]["role"] == "assistant":
-        messages.insert(0, {"role": "user", "content": [_text("[The beginning is left out.]")]})
-    for written in reversed(messages):
-        if written["role"] == "user":
-            written["content"][-1]["cache_control"] = _CACHED
-            break
-    return messages
+
+    def __init__(self, assets: Assets, *, with_thinking: bool) -> None:
+        self._assets = assets
+        self._with_thinking = with_thinking
+        self._written: list[dict[str, Any]] = []
+        self.stable: list[Blocks] = []
+        """What user messages hold that the next request will hold as well."""
+
+    def of(self, history: Sequence[Sendable]) -> list[dict[str, Any]]:
+        """The messages of a request."""
+        last = _last_stable(history)
+        shown_later: list[Asset] = []
+        for position, message in enumerate(history):
+            if shown_later and not isinstance(message, ToolResultMessage):
+                self._append("user", _parts(shown_later, self._assets), is_stable=True)
+                shown_later = []
+            if isinstance(message, ToolResultMessage):
+                shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
+            role = "assistant" if isinstance(message, AssistantMessage) else "user"
+            self._append(role, self._content(message), is_stable=position <= last)
+        if shown_later:
+            self._append("user", _parts(shown_later, self._assets), is_stable=True)
+        if self._written and self._written[0]["role"] == "assistant":
+            beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
+            self._written.insert(0, beginning)
+        return self._written
+
+    def _append(self, role: str, content: Blocks, *, is_stable: bool) -> None:
+        is_new = not self._written or self._written[-1]["role"] != role
+        if is_new:
+            self._written.append({"role": role, "content": []})
+        self._written[-1]["content"] += content
+        if role == "user" and is_stable:
+            if is_new:
+                self.stable.append([])
+            self.stable[-1] += content
+
+    def _content(self, message: Sendable) -> Blocks:
+        match message:
+            case UserMessage():
+                return _parts(message.content, self._assets)
+            case ToolResultMessage():
+                return [_result(message)]
+            case AssistantMessage():
+                return [
+                    _block(block)
+                    for block in message.content
+                    if self._with_thinking or not isinstance(block, ThinkingBlock)
+                ]
 
 
-def _append(messages: list[dict[str, Any]], role: str, content: list[dict[str, Any]]) -> None:
-    if messages and messages[-1]["role"] == role:
-        messages[-1]["content"] += content
-    else:
-        messages.append({"role": role, "content": content})
+def _last_stable(history: Sequence[Sendable]) -> int:
+    """The position of the last message that the next request will hold as well.
+
+    What the harness says at the very end may be for this call only: a reminder is in no history.
+    """
+    end = len(history)
+    while end and _is_harness(history[end - 1]):
+        end -= 1
+    return end - 1 if end else len(history) - 1
 
 
-def _content(message: Sendable, assets: Assets, *, with_thinking: bool) -> list[dict[str, Any]]:
-    match message:
-        case UserMessage():
-            return _parts(message.content, assets)
-        case ToolResultMessage():
-            return [_result(message)]
-        case AssistantMessage():
-            return [
-                _block(block)
-                for block in message.content
-                if with_thinking or not isinstance(block, ThinkingBlock)
-            ]
+def _is_harness(message: Sendable) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "harness"
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:

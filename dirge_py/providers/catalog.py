@@ -21,7 +21,8 @@ class ModelCard:
     """One model. Prices are USD per million tokens, None where unknown: never a guess.
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
-    `adaptive_thinking` models choose their own budget and accept no other. `effort_with_tools` is
+    `adaptive_thinking` models choose their own budget and accept no other; those that think
+    whatever they are told (`thinks_always`) can be made to call no tool. `effort_with_tools` is
     False for models whose Chat Completions refuse tools while thinking. `efforts`: the words for
     thinking that the model knows, None where they are the usual ones. `structured`: the service
     holds its answers to a JSON Schema when asked, also while tools are offered.
@@ -37,6 +38,7 @@ class ModelCard:
     thinking: bool = False
     images: bool = False
     adaptive_thinking: bool = False
+    thinks_always: bool = False
     effort_with_tools: bool = True
     efforts: tuple[str, ...] | None = None
     structured: bool = False

@@ -24,6 +24,22 @@ def test_sections_stand_in_order_of_priority():
     assert build(SECTIONS) == "A\n\nB"
 
 
+def test_what_stays_from_day_to_day_stands_first_and_is_known():
+    prompt = build(sections(environment="MONDAY", project_files="FILES"))
+    later = build(sections(environment="TUESDAY", project_files="FILES"))
+    stable = prompt[: prompt.stable_chars]
+
+    assert prompt[prompt.stable_chars :].startswith("MONDAY")
+    assert later.startswith(stable)
+    assert later.stable_chars == prompt.stable_chars > 0
+
+
+def test_a_prompt_in_which_nothing_moves_is_stable_to_its_end():
+    prompt = build(SECTIONS, [override("all", "X")])
+
+    assert (prompt, prompt.stable_chars) == ("X", 1)
+
+
 def test_edits_apply_in_turn():
     edits = [prepend("first", "F"), append("last", "L")]
 

@@ -19,8 +19,11 @@ from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.catalog import ModelCard, lookup
 from dirge_py.streams import (
     LlmContext,
+    NamedTool,
+    ResponseSchema,
     StreamOptions,
     StreamStart,
+    SystemText,
     ThinkingBudgets,
     ThinkingEnd,
     ToolCallEnd,
@@ -37,10 +40,19 @@ def events_of(*payloads):
     return Raw(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
 
 
-def body(*messages, model="claude-sonnet-4-5", card=None, tools=(), asset_dir=None, **options):
+def body(
+    *messages,
+    model="claude-sonnet-4-5",
+    card=None,
+    tools=(),
+    asset_dir=None,
+    system="Be brief.",
+    cache_ttl=None,
+    **options,
+):
     return messages_request(
         LlmContext(
-            system_prompt="Be brief.",
+            system_prompt=system,
             messages=messages or (user_text("hi"),),
             tools=tools,
             asset_dir=asset_dir,
@@ -49,6 +61,7 @@ def body(*messages, model="claude-sonnet-4-5", card=None, tools=(), asset_dir=No
         model=model,
         card=card or lookup("anthropic", model),
         max_output_tokens=options.get("max_output_tokens"),
+        cache_ttl=cache_ttl,
     )
 
 
@@ -298,8 +311,8 @@ def test_results_and_what_follows_them_are_one_user_message(tmp_path):
                 },
                 {"type": "image", "source": source},
                 {"type": "document", "source": pdf, "title": "a.pdf"},
-                {"type": "text", "text": "steer"},
-                {"type": "text", "text": "summary", "cache_control": MARK},
+                {"type": "text", "text": "steer", "cache_control": MARK},
+                {"type": "text", "text": "summary"},
             ],
         },
     ]
@@ -334,6 +347,134 @@ def test_a_longer_history_begins_like_the_shorter_one():
     later = (*first, AssistantMessage(content=(TextBlock("b"),)), user_text("c"))
 
     assert written(*later).startswith(written(*first))
+
+
+def marked(written):
+    """Where a request is cached: the texts of its marked blocks, and the names of tools."""
+    blocks = [*written.get("tools", ()), *written.get("system", ())]
+    blocks += [block for message in written["messages"] for block in message["content"]]
+    return [
+        block.get("text") or block.get("name") or block.get("tool_use_id")
+        for block in blocks
+        if "cache_control" in block
+    ]
+
+
+def test_it_is_cached_behind_what_stays():
+    history = (user_text("a"), AssistantMessage(content=(CALL,)), RESULT)
+    prompt = SystemText("Be brief.\n\nMonday.", len("Be brief.\n\n"))
+
+    assert marked(body(*history, tools=[READ])) == ["read", "Be brief.", "a", "c1"]
+    assert marked(body(*history)) == ["Be brief.", "a", "c1"]
+    in_parts = body(*history, tools=[READ], system=prompt)
+    assert marked(in_parts) == ["read", "Be brief.\n\n", "Monday.", "c1"]
+
+
+def test_what_is_for_one_call_only_is_not_cached():
+    reminder = user_text("[Reminder] Be quick.", "harness")
+    history = (user_text("a"), AssistantMessage(content=(CALL,)), RESULT)
+
+    assert marked(body(*history, reminder)) == ["Be brief.", "a", "c1"]
+    assert marked(body(user_text("a"), reminder)) == ["Be brief.", "a"]
+    assert marked(body(user_text("judge this", "harness"))) == ["Be brief.", "judge this"]
+
+
+def test_the_next_request_is_marked_where_the_last_one_was():
+    calls = [ToolCallBlock(id=f"d{n}", name="read", arguments={}) for n in range(15)]
+    results = [
+        ToolResultMessage(tool_call_id=call.id, tool_name="read", content=(TextBlock("r"),))
+        for call in calls
+    ]
+    first = (user_text("a"), AssistantMessage(content=(CALL,)), RESULT)
+    later = (*first, AssistantMessage(content=tuple(calls)), *results)
+
+    assert marked(body(*first))[-1] == "c1"
+    assert marked(body(*later))[-2:] == ["c1", "d14"]
+
+
+@pytest.mark.parametrize(
+    ("cache_ttl", "mark"), [("1h", {**MARK, "ttl": "1h"}), ("5m", MARK), (None, MARK)]
+)
+def test_how_long_it_is_cached_is_said_in_every_place(cache_ttl, mark):
+    text = json.dumps(body(user_text("a"), tools=[READ], cache_ttl=cache_ttl))
+
+    assert text.count(json.dumps(mark)) == text.count("cache_control") == 3
+
+
+@pytest.mark.parametrize(
+    ("choice", "written"),
+    [
+        ("auto", None),
+        ("none", {"type": "none"}),
+        ("required", {"type": "any"}),
+        (NamedTool("read"), {"type": "tool", "name": "read"}),
+    ],
+)
+def test_a_choice_of_tools_is_sent(choice, written):
+    assert body(tools=[READ], tool_choice=choice).get("tool_choice") == written
+    assert "tool_choice" not in body(tool_choice=choice)
+
+
+def test_who_must_call_does_not_think():
+    forced = {"tools": [READ], "tool_choice": "required", "thinking_level": "high"}
+
+    assert "thinking" not in body(**forced)
+    assert body(model="claude-opus-4-8", **forced)["thinking"] == {"type": "disabled"}
+    free = body(model="claude-fable-5", **forced)
+    assert (free["thinking"]["type"], "tool_choice" in free) == ("adaptive", False)
+
+
+def test_a_schema_is_asked_for_without_what_would_be_refused():
+    schema = {
+        "type": "object",
+        "properties": {
+            "n": {"type": "integer", "minimum": 1, "description": "How many."},
+            "of": {"oneOf": [{"type": "object", "properties": {}}, {"type": "null"}]},
+            "at": {"type": "array", "items": {"$ref": "#/$defs/t"}, "minItems": 3},
+        },
+        "required": ["n"],
+        "$defs": {"t": {"type": "string", "format": "date", "pattern": "^2"}},
+    }
+    wanted = ResponseSchema(name="x", schema=schema)
+    written = body(model="claude-opus-4-8", thinking_level="low", response_schema=wanted)
+
+    assert written["output_config"]["effort"] == "low"
+    assert written["output_config"]["format"] == {
+        "type": "json_schema",
+        "schema": {
+            "type": "object",
+            "properties": {
+                "n": {"type": "integer", "description": "How many."},
+                "of": {
+                    "anyOf": [
+                        {"type": "object", "properties": {}, "additionalProperties": False},
+                        {"type": "null"},
+                    ]
+                },
+                "at": {"type": "array", "items": {"$ref": "#/$defs/t"}},
+            },
+            "required": ["n"],
+            "$defs": {"t": {"type": "string", "format": "date"}},
+            "additionalProperties": False,
+        },
+    }
+
+
+@pytest.mark.parametrize("sealed", ["gemini:[1]", '[{"type": "reasoning.text"}]', '{"id": "rs_1"}'])
+def test_thinking_that_another_service_sealed_is_not_sent_wherever_it_comes_from(sealed):
+    thought = ThinkingBlock(text="hm", signature=sealed)
+    hidden = ThinkingBlock(text="", redacted=sealed)
+    answer = AssistantMessage(content=(thought, hidden, CALL))
+    written = body(user_text("a"), answer, RESULT, thinking_level="low")
+
+    assert [block["type"] for block in written["messages"][1]["content"]] == ["tool_use"]
+    assert "thinking" not in written
+
+
+def test_room_for_thinking_comes_on_top_where_the_model_chooses_it_too():
+    written = body(model="claude-opus-4-8", thinking_level="high", max_output_tokens=1000)
+
+    assert written["max_tokens"] == 17_384
 
 
 def test_a_history_that_begins_with_an_answer_is_introduced():

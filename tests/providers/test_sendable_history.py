@@ -136,7 +136,7 @@ def test_thinking_without_a_signature_is_sent_only_where_it_can_go_back():
 
 
 @given(st.lists(MESSAGES, max_size=12), st.integers(min_value=1, max_value=30))
-@settings(max_examples=size(60))
+@settings(max_examples=size(30, 200))
 def test_ids_of_one_length_are_each_for_one_call(messages, chars):
     written = sendable(messages, call_id_chars=max(6, chars))
     ids = [call.id for m in written if isinstance(m, AssistantMessage) for call in m.calls]

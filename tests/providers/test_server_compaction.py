@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.agent_loop.guards.limits import Limits, limits
@@ -19,13 +21,18 @@ from dirge_py.messages import (
     user_text,
 )
 from dirge_py.outcomes import Done
+from dirge_py.providers.anthropic_answer import MessagesAnswer
+from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import CompactionDone, StreamFn
+from dirge_py.session.codec import decode_message, encode_message
+from dirge_py.streams import CompactionDone, LlmContext, StreamFn, StreamOptions
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import Client, done_of
 from tests.providers.server import FakeService, Raw, Say
+from tests.security.sizes import size
 
 BLOCK = {
     "type": "compaction",
@@ -89,6 +96,75 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
     assert second.json["messages"][1]["content"] == [BLOCK]
     assert first.headers["anthropic-beta"] == "compact-2026-01-12"
     assert first.json["context_management"] == {"edits": [{"type": "compact_20260112"}]}
+
+
+@pytest.mark.parametrize(
+    ("betas", "edits"),
+    [
+        ("other-2025-01-01", None),
+        ("context-management-2025-06-27", ["clear_tool_uses_20250919"]),
+        (
+            "compact-2026-01-12, context-management-2025-06-27",
+            ["clear_tool_uses_20250919", "compact_20260112"],
+        ),
+    ],
+)
+async def test_a_beta_that_is_named_is_used(
+    anthropic: Callable[..., Client], betas: str, edits: list[str] | None
+) -> None:
+    sent = await anthropic(Say(text="x")).sent(headers={"Anthropic-Beta": betas})
+
+    asked = sent.get("context_management")
+    assert (asked and [edit["type"] for edit in asked["edits"]]) == edits
+
+
+async def test_what_the_service_cleared_needs_no_answer(anthropic: Callable[..., Client]) -> None:
+    applied = {"applied_edits": [{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 4}]}
+    delta = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    events = await anthropic(
+        events_of(
+            opened({"type": "text", "text": "Hi."}),
+            {"type": "content_block_stop", "index": 0},
+            {**delta, "context_management": applied, "usage": {"output_tokens": 1}},
+            {"type": "message_stop"},
+        )
+    ).ask()
+
+    assert done_of(events).stop_reason == "stop"
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.text(max_size=8), JSON, max_size=5))
+@settings(max_examples=size(40, 400), deadline=None)
+def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
+    block = {**more, "type": "compaction", "content": "s"}
+    # As it comes over the wire, goes into a session and comes out of one.
+    answer = MessagesAnswer()
+    answer.event("", json.loads(json.dumps(opened(block))))
+    (done,) = answer.event("", {"type": "content_block_stop", "index": 0})
+    assert isinstance(done, CompactionDone)
+    said = AssistantMessage(content=(CompactionBlock(data=done.data, text=done.text),))
+    kept = decode_message(json.loads(json.dumps(encode_message(said))))
+
+    written = messages_request(
+        LlmContext(system_prompt="", messages=[user_text("a"), kept]),
+        StreamOptions(),
+        model="m",
+        card=ModelCard(),
+        max_output_tokens=None,
+    )
+
+    assert json.dumps(written["messages"][1]["content"]) == json.dumps([block])
 
 
 async def test_a_paused_turn_goes_on_by_itself_too(
