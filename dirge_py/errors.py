@@ -35,6 +35,9 @@ ErrorKind = Literal[
 
 RETRYABLE_KINDS: frozenset[ErrorKind] = frozenset({"rate_limit", "server", "proxy_page", "network"})
 
+OUT_OF_REACH_KINDS: frozenset[ErrorKind] = RETRYABLE_KINDS | {"auth", "usage_cap"}
+"""What is wrong with a service, and not with what it was asked: another one may well answer."""
+
 
 class DirgeError(Exception):
     """Something went wrong in a way we know how to explain."""

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from dirge_py.abort import AbortSignal
-from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.errors import OUT_OF_REACH_KINDS, ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import (
     CompactionDone,
@@ -22,11 +22,6 @@ from dirge_py.streams import (
     ThinkingLevel,
 )
 
-OUT_OF_REACH: frozenset[ErrorKind] = frozenset(
-    {"network", "server", "proxy_page", "rate_limit", "auth", "usage_cap"}
-)
-"""What is wrong with a service, and not with what it was asked."""
-
 _SAID = (TextDelta, ThinkingDelta, CompactionDone)
 """What was shown, or stored: after it no other model may begin again."""
 
@@ -42,7 +37,7 @@ class StandIn:
 class Fallback:
     """Asks the models of `stand_ins`, in their order, where the one that was asked is out of reach.
 
-    That is an error of `OUT_OF_REACH` before anything was said; `inner` makes its own retries
+    That is an error of `OUT_OF_REACH_KINDS` before anything was said; `inner` makes its own retries
     before. Who did not answer is not asked again before `begin_run`, unless nobody is left.
     `notify` hears of each change before the next model is asked; one that cannot hold an answer to
     a schema (`holds_schema`) is not asked to. When nobody answers, the error
@@ -87,7 +82,7 @@ class Fallback:
                 yield StreamError(attempt.error)
                 return
             failed.append((asked.model, attempt.error))
-            is_out_of_reach = attempt.error.kind in OUT_OF_REACH
+            is_out_of_reach = attempt.error.kind in OUT_OF_REACH_KINDS
             if is_out_of_reach:
                 self._out_of_reach.add(asked.model)
             if signal.aborted or not is_out_of_reach or not left:
@@ -159,7 +154,7 @@ def _together(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:
     (_, first), (_, last) = failed[0], failed[-1]
     if len(failed) == 1 or last.kind == "aborted":
         return last
-    told = first if last.kind in OUT_OF_REACH else last
+    told = first if last.kind in OUT_OF_REACH_KINDS else last
     return ProviderError(
         " ".join(f"{model}: {error.message}" for model, error in failed),
         kind=told.kind,

@@ -10,11 +10,10 @@ from dirge_py.agent_loop.guards.gate import Judge
 from dirge_py.config.access import provider_access
 from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.errors import OUT_OF_REACH_KINDS, ConfigError, ProviderError
 from dirge_py.events import Sink, SystemNotice, UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage, user_text
-from dirge_py.providers.fallback import OUT_OF_REACH
 from dirge_py.streams import LlmContext, StreamFn, StreamOptions, ThinkingLevel
 
 Tell: TypeAlias = Callable[[UsageReported], None]
@@ -50,7 +49,7 @@ class Judges:
         try:
             return await self._answer(choice, system, prompt, tell)
         except ProviderError as error:
-            if choice.name == main.name or error.kind not in OUT_OF_REACH:
+            if choice.name == main.name or error.kind not in OUT_OF_REACH_KINDS:
                 raise
             words = f"[roles] {role}: {error.message} {main.name} is asked instead."
             self.tell(SystemNotice(words))

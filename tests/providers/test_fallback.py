@@ -8,10 +8,10 @@ import pytest
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import retrying_stream_fn
 from dirge_py.agent_loop.complete import complete
-from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.errors import OUT_OF_REACH_KINDS, ErrorKind, ProviderError
 from dirge_py.messages import Usage, user_text
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.fallback import OUT_OF_REACH, Fallback, StandIn
+from dirge_py.providers.fallback import Fallback, StandIn
 from dirge_py.streams import (
     LlmContext,
     ResponseSchema,
@@ -150,7 +150,7 @@ def failing(kind: ErrorKind) -> StreamError:
 
 @pytest.mark.parametrize(
     "kind",
-    [*OUT_OF_REACH, "context_length", "invalid_request", "refused", "aborted", "other"],
+    [*OUT_OF_REACH_KINDS, "context_length", "invalid_request", "refused", "aborted", "other"],
 )
 async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKind) -> None:
     model = ScriptedModel().will_stream(failing(kind)).will_stream(TextDelta("a"), StreamDone())
@@ -159,7 +159,7 @@ async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKi
         LlmContext(system_prompt="", messages=()), StreamOptions(model="a/m"), AbortSignal()
     )
     last = [event async for event in events][-1]
-    assert isinstance(last, StreamDone) is (kind in OUT_OF_REACH)
+    assert isinstance(last, StreamDone) is (kind in OUT_OF_REACH_KINDS)
 
 
 async def test_calls_that_were_begun_are_void_and_keys_stay_where_they_belong() -> None:
