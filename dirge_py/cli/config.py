@@ -6,13 +6,15 @@ from pathlib import Path
 from dirge_py.cli.arguments import Parser
 from dirge_py.config.commands import Report, config_check, config_init, config_path, config_show
 from dirge_py.config.load import load
+from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
+from dirge_py.errors import UsageError
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.toolset import chosen_tools
 
 VERBS = {
-    "init": "write a first config.toml",
+    "init": "set up a provider: a few questions, and a test request",
     "check": "say what is wrong with the settings, and what could be used",
     "show": "every setting in force and where it comes from",
     "path": "where the settings are",
@@ -28,10 +30,40 @@ def config_command(rest: list[str]) -> int:
     )
     parser.add_argument("verb", nargs="?", choices=tuple(VERBS), default="show")
     parser.add_argument("--config", metavar="FILE", type=Path)
+    parser.add_argument(
+        "--template", action="store_true", help="init: ask nothing, write a file with comments"
+    )
     flags = parser.parse_args(rest)
+    if flags.template and flags.verb != "init":
+        raise UsageError("--template is for `dirge config init`.")
+    if flags.verb == "init" and not flags.template and _has_terminal():
+        return _ask_for_provider(flags.config)
     report = _report(flags.verb, flags.config)
     sys.stdout.write(report.text + "\n")
     return report.exit_code
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _ask_for_provider(path: Path | None) -> int:
+    """The questions of the set-up, as plain lines; returns the exit code."""
+    from dirge_py.cli.plain_desk import PlainDesk, at_once, tell
+    from dirge_py.talk.setting_up import set_up
+    from dirge_py.wiring.setup import ProviderSetup
+
+    file = path or config_file()
+    why = f"A provider for {file}. Ctrl+C leaves without a trace."
+    if file.exists():
+        load(path=file)  # What is wrong with it is better told before the questions.
+        why = f"{file} is there: a provider is added to it. Ctrl+C leaves without a trace."
+    ending = at_once(set_up(PlainDesk(), tell, ProviderSetup(file), why, has_demo=True))
+    if ending == "demo":
+        tell("Type: dirge demo")
+    elif ending == "given up":
+        tell("Nothing was changed. `dirge config init --template` writes a file with comments.")
+    return 1 if ending == "given up" else 0
 
 
 def _report(verb: str, path: Path | None) -> Report:

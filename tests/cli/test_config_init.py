@@ -1,0 +1,124 @@
+"""`dirge config init` in a plain terminal: the questions of the set-up, one line each."""
+
+import signal
+import termios
+from pathlib import Path
+
+import pytest
+
+from dirge_py.cli.plain_desk import PlainDesk
+from dirge_py.slash.base import Choice
+from tests.headless.product import Product
+from tests.providers.server import FakeService, Raw, Say
+from tests.ui.on_a_pty import Terminal
+
+TAGS = Raw(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
+LISTED = Raw(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
+
+
+def asked(tmp_path: Path, service: FakeService | None = None, *words: str) -> Terminal:
+    return Terminal(
+        ("-m", "dirge_py", "config", "init", *words),
+        cwd=tmp_path,
+        owns_it=True,
+        DIRGE_CONFIG_DIR=str(tmp_path / "config"),
+        DIRGE_LOCAL_SERVERS=service.url("ollama") if service else "",
+        OPENAI_API_KEY="",
+    )
+
+
+def answer(terminal: Terminal, question: str, typed: str) -> None:
+    terminal.read_until(question)
+    terminal.output = terminal.output.rpartition(question.encode())[2]
+    terminal.press(f"{typed}\n")
+
+
+def test_enter_takes_what_was_found_and_a_number_the_model(tmp_path: Path) -> None:
+    with FakeService([TAGS, TAGS, Say(text="ok")]) as service:
+        terminal = asked(tmp_path, service)
+        terminal.read_until("*  1  Ollama  answers at")
+        answer(terminal, "narrow [1]: ", "")
+        answer(terminal, "narrow [1]: ", "2")
+        terminal.read_until("gemma3 answered.")
+        assert terminal.finish() == 0
+        assert service.requests[-1].json["model"] == "gemma3"
+    written = (tmp_path / "config" / "config.toml").read_text()
+    assert 'type = "ollama"' in written and 'model = "gemma3"' in written
+
+
+def test_words_narrow_and_the_key_is_not_shown(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "config.toml").write_text("# mine\n[ui]\n")
+    with FakeService([LISTED, Say(text="ok")]) as service:
+        terminal = asked(tmp_path)
+        terminal.read_until("is there: a provider is added to it.")
+        answer(terminal, "narrow [1]: ", "groq")
+        answer(terminal, "Base URL [", service.openai_url)
+        answer(terminal, "narrow [2]: ", "")
+        answer(terminal, "not shown): ", "sk-typed")
+        answer(terminal, "narrow [1]: ", "b")
+        answer(terminal, "narrow [2]: ", "3")
+        terminal.read_until("b-2 answered.")
+        assert termios.tcgetattr(terminal.master) == terminal.before
+        assert terminal.finish() == 0
+        assert b"sk-typed" not in terminal.output
+        sent = [seen.headers["authorization"] for seen in service.requests]
+    assert sent == ["Bearer sk-typed"] * 2
+    written = (folder / "config.toml").read_text()
+    assert written.startswith("# mine\n") and "[providers.groq]" in written
+    assert (folder / "keys" / "groq").read_text() == "sk-typed\n"
+
+
+@pytest.mark.parametrize("mark", ["narrow [1]: ", "not shown): "])
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, mark: str) -> None:
+    terminal = asked(tmp_path)
+    if mark != "narrow [1]: ":
+        answer(terminal, "narrow [1]: ", "groq")
+        answer(terminal, "Base URL [", "")
+        answer(terminal, "narrow [2]: ", "2")
+    terminal.read_until(mark)
+    terminal.press("\x03")
+    assert terminal.finish() == 128 + signal.SIGINT
+    assert not (tmp_path / "config").exists()
+
+
+def test_whoever_would_rather_not_changes_nothing(tmp_path: Path) -> None:
+    terminal = asked(tmp_path)
+    terminal.read_until("narrow [1]: ")
+    terminal.press("\x04")
+    terminal.read_until("Nothing was changed.")
+    assert terminal.finish() == 1
+    assert not (tmp_path / "config").exists()
+
+
+def test_the_file_with_comments_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
+    terminal = asked(tmp_path, None, "--template")
+    assert terminal.finish() == 0
+    assert "# [providers" in (tmp_path / "config" / "config.toml").read_text()
+
+
+def test_settings_that_are_wrong_are_told_before_the_questions(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text("[ui\n")
+    terminal = asked(tmp_path)
+    assert terminal.finish() == 2
+    assert b"config.toml:1" in terminal.output and b"narrow" not in terminal.output
+
+
+def test_the_template_is_for_init_alone(product: Product) -> None:
+    ran = product.run("config", "show", "--template")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "--template is for" in ran.stderr
+
+
+async def test_words_that_fit_nothing_show_all_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = iter(["zzz", "99", "many 1", "50"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    choices = [Choice(id=f"m{n}", label=f"many {n}") for n in range(60)]
+    assert await PlainDesk().pick("Which?", choices, "m3") == "m49"
+    told = capsys.readouterr().out
+    assert told.count("and 30 more") == 3
+    assert "Nothing fits 'zzz'." in told and "*  4  many 3\n" in told
