@@ -41,10 +41,7 @@ _CASES: tuple[_Case, ...] = (
     _case(
         r"(?:context length|context window|context size)",
         "context_length",
-        lambda model: (
-            f'Ollama serves what `window_tokens` in [models."{model}"] says, else its '
-            "own few thousand tokens. `/compact` shortens the conversation."
-        ),
+        "`/compact` shortens the conversation.",
     ),
     _case(
         r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
@@ -52,6 +49,11 @@ _CASES: tuple[_Case, ...] = (
         "server",
         "Try again later; the log of `ollama serve` says more.",
     ),
+)
+# Part of the message: the hint is the loop's, once it has tried to make the request smaller.
+_WINDOW = (
+    ' Ollama serves what `window_tokens` in [models."{model}"] says, else its own few thousand '
+    "tokens."
 )
 _REFUSES_THINKING = re.compile(r"does not support thinking|\bthink value\b", re.IGNORECASE)
 
@@ -67,7 +69,8 @@ def explained(error: ProviderError, *, model: str, is_at_home: bool) -> Provider
         return error
     for words, kind, hint in _CASES:
         if words.search(error.raw):
-            return _changed(error, kind, hint(model))
+            more = _WINDOW.format(model=model) if kind == "context_length" else ""
+            return _changed(error, kind, hint(model), more)
     if error.status == 404:
         path = "`base_url` is the server's address alone, without `/v1`."
         return _changed(error, None, f"{error.hint} {path}")
@@ -79,9 +82,11 @@ def refuses_thinking(error: ProviderError) -> bool:
     return error.status == 400 and bool(_REFUSES_THINKING.search(error.raw))
 
 
-def _changed(error: ProviderError, kind: ErrorKind | None, hint: str) -> ProviderError:
+def _changed(
+    error: ProviderError, kind: ErrorKind | None, hint: str, more: str = ""
+) -> ProviderError:
     return ProviderError(
-        error.message,
+        error.message + more,
         kind=kind or error.kind,
         status=error.status,
         retry_after_s=error.retry_after_s,

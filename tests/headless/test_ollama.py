@@ -51,3 +51,14 @@ def test_a_model_that_is_not_there_can_be_fetched(local: Product) -> None:
     assert ran.exit_code == 1
     assert "`ollama pull qwen3:8b`" in ran.json["error"]["hint"]
     assert len(local.service.requests) == 1
+
+
+def test_a_window_that_is_too_small_can_be_made_larger(local: Product) -> None:
+    words = '{"error": "the input length exceeds the context length"}'
+    reply = Raw(status=400, body=words, headers={"content-type": "application/json"})
+    local.will(*[reply] * 4)
+
+    ran = local.ask("hello")
+
+    assert ran.exit_code == 1
+    assert '`window_tokens` in [models."qwen3:8b"]' in ran.json["error"]["message"]

@@ -374,7 +374,7 @@ FAILURES = [
         "invalid_request",
         "tools",
     ),
-    (400, "the input length exceeds the context length", "context_length", "window_tokens"),
+    (400, "the input length exceeds the context length", "context_length", "/compact"),
     (500, "this model is missing data required for image input", "invalid_request", "see"),
     (401, "unauthorized", "auth", "OLLAMA_API_KEY"),
 ]
