@@ -195,6 +195,9 @@ def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
         return False
     if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True
+    service = SERVICE_OF.get(entry.type)
+    if service is not None and service.local:
+        return False  # also on another machine of one's own
     return url is None or not is_loopback(urlsplit(url).hostname or "")
 
 

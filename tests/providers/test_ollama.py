@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.abort import AbortSignal
+from dirge_py.config.access import provider_access
+from dirge_py.config.schema import Config
 from dirge_py.messages import (
     AssistantMessage,
     ImageBlock,
@@ -241,6 +243,13 @@ async def test_a_key_is_sent_only_where_there_is_one(ollama):
     assert "authorization" not in first.headers
     assert second.headers["authorization"] == "Bearer sk-cloud"
     assert first.headers["accept"] == "application/x-ndjson"
+
+
+def test_a_server_on_another_machine_needs_no_key():
+    entry = {"type": "ollama", "base_url": "http://10.0.0.5:11434", "allow_insecure": True}
+    access = provider_access(Config.model_validate({"providers": {"lan": entry}}), "lan")
+
+    assert (access.base_url, access.api_key) == ("http://10.0.0.5:11434", None)
 
 
 async def test_an_answer_with_everything(ollama):
