@@ -71,12 +71,15 @@ class Pair:
         return len(self.services["one"].requests), len(self.services["two"].requests)
 
 
+Making = Callable[..., Pair]
+
+
 @pytest.fixture
-def pair(http: HttpClient, serve: Serve) -> Callable[..., Pair]:
+def pair(http: HttpClient, serve: Serve) -> Making:
     return lambda one, two: Pair(http, serve(*one), serve(*two))
 
 
-async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair) -> None:
+async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair: Making) -> None:
     both = pair([DOWN] * 6, [HELLO])
     answer = await complete(
         both.fallback.stream,
@@ -95,7 +98,7 @@ async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair)
 
 
 async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_the_next_run(
-    pair,
+    pair: Making,
 ) -> None:
     both = pair([NO_KEY, HELLO], [HELLO, HELLO])
     await both.ask()
@@ -108,7 +111,7 @@ async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_th
     assert both.asked() == (2, 2)
 
 
-async def test_nobody_begins_again_what_was_shown(pair) -> None:
+async def test_nobody_begins_again_what_was_shown(pair: Making) -> None:
     both = pair([Say(text="Hello. " * 50, after_bytes=900, then="reset")], [HELLO])
     events = await both.ask()
     assert any(isinstance(event, TextDelta) for event in events)
@@ -116,7 +119,7 @@ async def test_nobody_begins_again_what_was_shown(pair) -> None:
     assert (both.asked(), both.told) == ((1, 0), [])
 
 
-async def test_when_both_fail_the_error_names_both(pair) -> None:
+async def test_when_both_fail_the_error_names_both(pair: Making) -> None:
     both = pair([DOWN] * 6, [NO_KEY])
     last = (await both.ask())[-1]
     assert isinstance(last, StreamError)
@@ -124,14 +127,16 @@ async def test_when_both_fail_the_error_names_both(pair) -> None:
     assert (last.error.kind, last.error.status) == ("server", 503)
 
 
-async def test_what_a_request_lacks_no_other_model_is_asked(pair) -> None:
+async def test_what_a_request_lacks_no_other_model_is_asked(pair: Making) -> None:
     both = pair([TOO_LONG], [HELLO])
     last = (await both.ask())[-1]
     assert isinstance(last, StreamError) and last.error.kind == "context_length"
     assert both.asked() == (1, 0)
 
 
-async def test_an_abort_while_it_waits_for_a_retry_ends_it_and_asks_nobody_else(pair) -> None:
+async def test_an_abort_while_it_waits_for_a_retry_ends_it_and_asks_nobody_else(
+    pair: Making,
+) -> None:
     both = pair([DOWN] * 6, [HELLO])
     both.clock = FakeClock()
     both.fallback = both.made()
