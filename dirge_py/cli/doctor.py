@@ -17,12 +17,14 @@ def build_doctor_parser() -> Parser:
     """The flags of `dirge doctor`."""
     parser = Parser(
         prog="dirge doctor",
-        usage="dirge doctor [--json] [-C DIR]",
-        description="Looks at the terminal, tmux, programs, settings, key and folders. Sends "
-        "nothing anywhere. Exit code 1 if anything is a problem.",
+        usage="dirge doctor [--json] [--offline] [-C DIR]",
+        description="Looks at the terminal, tmux, programs, settings, providers and folders. Each "
+        "provider is asked for its list of models, with its key; nothing else is sent anywhere. "
+        "Exit code 1 if anything is a problem.",
         allow_abbrev=False,
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--offline", action="store_true", help="ask no provider: send nothing")
     parser.add_argument("-C", "--cwd", metavar="DIR", help="as if started in DIR")
     return parser
 
@@ -45,6 +47,7 @@ def doctor(rest: Sequence[str]) -> int:
         cwd=Path.cwd(),
         size=_size(),
         key_problems=key_problems,
+        is_offline=flags.offline,
     )
     sys.stdout.write((as_json(found) if flags.json else as_text(found)) + "\n")
     return exit_code(found)

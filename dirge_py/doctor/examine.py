@@ -9,6 +9,7 @@ from dirge_py.doctor.asking import TerminalAnswers
 from dirge_py.doctor.findings import Finding, warn, well
 from dirge_py.doctor.place import look_at_folders, look_at_settings
 from dirge_py.doctor.programs import look_at_programs
+from dirge_py.doctor.providers import look_at_providers
 from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
 from dirge_py.doctor.tmux import look_at_tmux
 
@@ -23,15 +24,20 @@ def examine(
     size: tuple[int, int] | None,
     key_problems: KeyProblems,
     environment: Mapping[str, str] = os.environ,
+    is_offline: bool = False,
 ) -> list[Finding]:
-    """Everything; takes up to some seconds where programs do not answer. Sends nothing anywhere."""
-    settings, config = look_at_settings(environment)
+    """Everything; takes up to some seconds where programs or services do not answer.
+
+    Each provider is asked for its list of models, with its key; `is_offline`: nothing is sent.
+    """
+    settings, config = look_at_settings(environment, is_offline=is_offline)
     found = [
         *look_at_terminal(environment, size),
         *look_at_answers(answers, environment),
         *look_at_tmux(environment),
         *look_at_programs(environment),
         *settings,
+        *(look_at_providers(config, environment, is_offline=is_offline) if config else ()),
         *look_at_folders(cwd, environment),
     ]
     if config is not None:

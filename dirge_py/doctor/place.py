@@ -11,16 +11,23 @@ from dirge_py.config.paths import config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.doctor.findings import Finding, skipped, warn, well, wrong
 from dirge_py.errors import ConfigError, DirgeError
+from dirge_py.wiring.discovery import look_around
 from dirge_py.wiring.trust import look_at_project
 
 _LITTLE_BYTES = 200 * 1024 * 1024
 _TOO_LITTLE_BYTES = 10 * 1024 * 1024
 
 
-def look_at_settings(environment: Mapping[str, str]) -> tuple[list[Finding], Config | None]:
-    """The settings, and the provider they choose; its key is looked for, never shown."""
+def look_at_settings(
+    environment: Mapping[str, str], *, is_offline: bool
+) -> tuple[list[Finding], Config | None]:
+    """The settings, and the provider they choose; its key is looked for, never shown.
+
+    A start without settings would ask the servers of this machine; so does this, but `is_offline`.
+    """
     try:
         config = load(environment=environment)
+        config = config if is_offline else look_around(config)
     except ConfigError as error:
         return [wrong("settings", error.message, error.hint or "dirge config check")], None
     file = config.origin.path or f"{config_file(environment)} (none: defaults)"

@@ -50,7 +50,7 @@ async def doctor(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 async def terminal_setup(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     assert isinstance(front, TuiFront)
-    found = await _examined(front.app, conversation.cwd)
+    found = await _examined(front.app, conversation.cwd, is_offline=True)
     lines = missing_lines(found)
     others = [f for f in found if f.fix and not f.tmux_line and f.name in _OF_THE_TERMINAL]
     told = [f"{finding.name}: {finding.words}\n  {finding.fix}" for finding in others]
@@ -75,10 +75,11 @@ async def _agrees(front: FrontEnd) -> bool:
     return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
 
 
-async def _examined(app: "DirgeApp", cwd: Path) -> "list[Finding]":
+async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[Finding]":
     answers = _answers(app)
     size = (app.size.width, app.size.height)
     options: dict[str, Any] = {"cwd": cwd, "size": size, "key_problems": key_problems}
+    options["is_offline"] = is_offline
     return await asyncio.to_thread(lambda: examine(answers, **options))
 
 
