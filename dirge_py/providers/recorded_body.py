@@ -31,6 +31,7 @@ _SPOKEN = frozenset(
 )
 """The members that hold what a model says bit by bit, in any of the wire formats."""
 
+_SHORTEST_SECRET = 8
 _LONGEST_LINE = 4 * 1024 * 1024
 
 
@@ -116,7 +117,7 @@ def _without_secrets(raw: bytes, redact: Redact) -> _Line:
     """The line, its event read if it holds one."""
     text = raw.decode("utf-8", "surrogateescape")
     lead, event = _event(text)
-    clean = redact(text)
+    clean = redact(text) if len(raw) >= _SHORTEST_SECRET else text
     if clean != text:
         end = text[len(text.rstrip("\r\n")) :]
         lead, event = redact(lead), _redacted(event, redact)

@@ -14,6 +14,7 @@ _CONTEXT_CHARS = 64
 _LONGEST_WORD = 512
 _LONGEST_BLOCK = 16_384
 _BETWEEN_WORDS = re.compile(r"""[\s"'`,;(){}\[\]<>\\]""")
+_AS_LONG_AS_A_SECRET = re.compile(r"""[^\s"'`,;(){}\[\]<>\\]{8}""")
 _BLOCK, _BLOCK_END = "-----BEGIN ", "-----END "
 _EVENTS_BEFORE_OVER = 16
 """A text that so many events say nothing of does not go on."""
@@ -118,10 +119,12 @@ class Words(Generic[H]):
         Not before: of a word that merely looks like a secret, what came later would stay.
         """
         whole = strand.text
-        redacted = self._redact(whole[:over])
-        if redacted != whole[:over]:
-            strand.replace(redacted + whole[over:])
-        strand.let_go(len(redacted))
+        if _AS_LONG_AS_A_SECRET.search(whole, len(strand.before), over):
+            redacted = self._redact(whole[:over])
+            if redacted != whole[:over]:
+                strand.replace(redacted + whole[over:])
+                over = len(redacted)
+        strand.let_go(over)
 
 
 def _over(text: str) -> int:

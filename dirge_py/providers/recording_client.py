@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import fields
@@ -42,6 +43,7 @@ _PRIVATE_HEADERS = frozenset(
 )
 _PLAIN_QUERY = frozenset({"alt", "api-version", "beta"})
 _SMALL_BYTES = 65_536
+_WITHOUT_PAUSE_S = 0.004
 
 
 class RecordingClient(HttpClient):
@@ -218,9 +220,14 @@ class _RecordedAnswer:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(self._answer.chunks()) as chunks:
+                begun = time.monotonic()
                 async for chunk in chunks:
                     self._note.piece(chunk)
                     yield chunk
+                    if time.monotonic() - begun > _WITHOUT_PAUSE_S:
+                        # What was received already is not waited for: let others have a turn.
+                        await asyncio.sleep(0)
+                        begun = time.monotonic()
         except BaseException as error:
             self._note.end(error)
             raise
