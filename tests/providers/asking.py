@@ -21,7 +21,7 @@ from dirge_py.streams import (
 from tests.providers.server import FakeService
 
 KEY = "sk-very-secret-key"
-KINDS = ("openai", "anthropic", "ollama", "gemini")
+KINDS = ("openai", "anthropic", "ollama", "gemini", "openai-responses")
 """The provider types that every fault is tried with."""
 WHOLE_CALLS = frozenset({"gemini", "ollama"})
 """Those that send a tool call in one piece."""

@@ -20,6 +20,7 @@ from dirge_py.providers.gemini_answer import ContentAnswer
 from dirge_py.providers.lines import LineDecoder
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.openai_answer import ChatAnswer
+from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.sse import SseDecoder
 from dirge_py.streams import StreamError, TextDelta
 from tests.providers.asking import JSON_LINES, done_of, text_of
@@ -170,6 +171,7 @@ SAID = Say(
 
 ANSWERS = {
     "openai": lambda: ChatAnswer(frozenset(), "x"),
+    "openai-responses": lambda: ResponsesAnswer(frozenset(), "x"),
     "anthropic": MessagesAnswer,
     "ollama": lambda: OllamaAnswer(frozenset(), "x"),
     "gemini": lambda: ContentAnswer(frozenset(), "x"),

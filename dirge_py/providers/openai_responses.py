@@ -1,0 +1,93 @@
+"""OpenAI's Responses, and services that speak it."""
+
+import re
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from functools import partial
+
+from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProviderError
+from dirge_py.providers.adapter import Call, Wire, stream_fn
+from dirge_py.providers.base import Provider, ProviderSettings, model_id
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.responses_answer import ResponsesAnswer
+from dirge_py.providers.responses_input import seals_of
+from dirge_py.providers.responses_request import Refused, responses_request
+from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+
+BASE_URL = "https://api.openai.com/v1"
+KEY_ENV = ("OPENAI_API_KEY",)
+
+_NO_SUMMARIES = re.compile(r"reasoning[._ ]summar", re.IGNORECASE)
+_UNREADABLE = re.compile(
+    r"invalid_encrypted_content|encrypted content\b.{0,400}\bcould not be"
+    r"|items are not persisted|without its required",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _headers(key: str | None) -> Mapping[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _answer(call: Call) -> ResponsesAnswer:
+    return ResponsesAnswer(call.used_ids(), secrets.token_hex(6))
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    refused = Refused()
+    wire = Wire(
+        default_base_url=BASE_URL,
+        path=lambda call: "/responses",
+        history="input",
+        key_env=KEY_ENV,
+        headers=_headers,
+        body=partial(responses_request, refused=refused),
+        translator=_answer,
+    )
+    return _coping(stream_fn(wire, settings, http), settings.alias, refused)
+
+
+def _coping(inner: StreamFn, alias: str, refused: Refused) -> StreamFn:
+    """`inner`, asked once more without what it refused: now, and from then on.
+
+    Accounts that did not prove who they are get no summaries of thoughts, and what one account's
+    models thought cannot be read under the key of another. Neither has to end a session.
+    """
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        async with aclosing(inner(context, options, signal)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if isinstance(event, StreamError) and _learns(event.error, context, options):
+                    break
+                yield event
+            else:
+                return
+        async for event in stream(context, options, signal):
+            yield event
+
+    def _learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
+        """Whether `error` names something that was sent and need not be."""
+        if error.kind != "invalid_request" or error.phase != "establish":
+            return False
+        told = f"{error.message} {error.raw}"
+        before = len(refused.summaries) + len(refused.seals)
+        if options.thinking_level != "off" and _NO_SUMMARIES.search(told):
+            refused.summaries.add(model_id(options.model))
+        if _UNREADABLE.search(told):
+            refused.seals.update(seals_of(context.messages, alias))
+        return len(refused.summaries) + len(refused.seals) > before
+
+    return stream
+
+
+PROVIDER = Provider(
+    name="openai-responses",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="OPENAI_BASE_URL",
+    key_env=KEY_ENV,
+)
