@@ -58,7 +58,11 @@ class AnswerSchema:
             json.dumps(value, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
             return Found(None, [f"JSON has no form for it: {error}"])
-        return Found(value, self.check(value))
+        try:
+            return Found(value, self.check(value))
+        except Exception as error:
+            # An embedder's own check may be anything; what it fails on has not passed it.
+            return Found(None, [f"It could not be checked: {error!r}"])
 
     def of_arguments(self, arguments: Any) -> Found:
         """What a call of the tool submits."""

@@ -25,6 +25,7 @@ from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, distinct, store_in
 from dirge_py.sdk.checks import Checks
 from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
+from dirge_py.sdk.output import Output, OutputSchema
 from dirge_py.sdk.plans import AcceptFunction, work_through
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.threads import Open, Threads
@@ -58,9 +59,12 @@ class Agent:
     * `clock`: seconds, with a `sleep`; for tests.
     * `max_turns`, `limits`: what one run may use.
     * `app`: anything; tools get it as `ctx.app`.
+    * `output_schema`: what each run's answer has to be, a JSON Schema or a pydantic class; the
+      value is `result.structured`.
 
     Raises:
-        ConfigError: with the first run, when the model cannot be used or a rule is none.
+        ConfigError: the output schema is none; with the first run, when the model cannot be used or
+            a rule is none.
     """
 
     def __init__(
@@ -84,6 +88,7 @@ class Agent:
         limits: Limits | None = None,
         app: Any = None,
         cwd: str | os.PathLike[str] | None = None,
+        output_schema: OutputSchema | None = None,
     ) -> None:
         store = store_in(journal)
         plan = Blueprint(
@@ -106,7 +111,7 @@ class Agent:
             app=app,
             cwd=Path(cwd) if cwd is not None else Path.cwd(),
         )
-        self._keep(lambda thread: assemble(plan, thread), store)
+        self._keep(lambda thread: assemble(plan, thread), store, output_schema)
 
     @classmethod
     def from_config(
@@ -117,6 +122,7 @@ class Agent:
         options: BuildOptions | None = None,
         stream_fn: StreamFn | None = None,
         engine: Engine | None = None,
+        output_schema: OutputSchema | None = None,
     ) -> "Agent":
         """The product: settings, built-in tools, journal, in the current folder.
 
@@ -140,31 +146,54 @@ class Agent:
 
         is_kept = config.session.save and given.session.kind != "none"
         agent = cls.__new__(cls)
-        agent._keep(open_thread, open_store(config, Path.cwd()) if is_kept else None)
+        store = open_store(config, Path.cwd()) if is_kept else None
+        agent._keep(open_thread, store, output_schema)
         return agent
 
-    def _keep(self, open_thread: Open, store: Store | None) -> None:
+    def _keep(self, open_thread: Open, store: Store | None, wanted: OutputSchema | None) -> None:
         self._store = store
+        self._output = Output(wanted) if wanted is not None else None
         self._threads = Threads(open_thread, are_shared=store is not None)
 
     # -- runs
 
-    def start(self, given: str | AgentInput, *, thread: str | None = None) -> Run:
+    def start(
+        self,
+        given: str | AgentInput,
+        *,
+        thread: str | None = None,
+        output_schema: OutputSchema | None = None,
+    ) -> Run:
         """Begin a run; watch it with `run.events()`, steer it, await `run.outcome`.
 
+        With an output schema the outcome holds the answer as JSON, also where that is a class.
+
         Raises:
+            ConfigError: the output schema is none.
             DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
         """
-        return self._started(given, thread, single_turn=False)
+        output = self._wanted(output_schema)
+        return self._started(given, thread, single_turn=False, output=output)
 
-    async def run(self, given: str | AgentInput, *, thread: str | None = None) -> AgentResult:
+    async def run(
+        self,
+        given: str | AgentInput,
+        *,
+        thread: str | None = None,
+        output_schema: OutputSchema | None = None,
+    ) -> AgentResult:
         """The result of a whole run. Cancel this, and the run is aborted, its calls answered.
 
+        `output_schema` is for this run, in the place of the agent's.
+
         Raises:
+            ConfigError: the output schema is none.
             LoopError: it ended in any other way; `outcome` says how.
         """
+        output = self._wanted(output_schema)
         try:
-            outcome = await _owned(self.start(given, thread=thread))
+            run = self._started(given, thread, single_turn=False, output=output)
+            outcome = _delivered(await _owned(run), output)
         finally:
             await self._threads.settle(thread)
         if isinstance(outcome, Done) and outcome.result is not None:
@@ -177,7 +206,9 @@ class Agent:
         conversation = self._threads.take(thread)
 
         def start(bundles: Sequence[Bundle]) -> Run:
-            return self._started(given, thread, single_turn=False, bundles=bundles)
+            return self._started(
+                given, thread, single_turn=False, bundles=bundles, output=self._output
+            )
 
         return Steps(conversation, start)
 
@@ -192,7 +223,8 @@ class Agent:
             DirgeError: the thread runs already, cannot be opened, or cannot go on like this.
         """
         try:
-            return await _owned(self._started(given, thread, single_turn=True))
+            run = self._started(given, thread, single_turn=True, output=self._output)
+            return _delivered(await _owned(run), self._output)
         finally:
             await self._threads.settle(thread)
 
@@ -215,6 +247,7 @@ class Agent:
             DirgeError: plans are switched off, the agent has no settings, or the thread is busy.
         """
         conversation = self._threads.take(thread)
+        conversation.answer_schema = None
         try:
             return await work_through(conversation, request, accept=accept, on_event=on_event)
         finally:
@@ -246,12 +279,16 @@ class Agent:
 
     # -- inside
 
+    def _wanted(self, schema: OutputSchema | None) -> Output | None:
+        return Output(schema) if schema is not None else self._output
+
     def _started(
         self,
         given: str | AgentInput,
         thread: str | None,
         *,
         single_turn: bool,
+        output: Output | None,
         bundles: Sequence[Bundle] = (),
     ) -> Run:
         continuation = read_resume(given) if isinstance(given, Resume) else None
@@ -261,12 +298,17 @@ class Agent:
         try:
             if continuation is not None:
                 check_fits(continuation, conversation, thread, self._store)
+            conversation.answer_schema = output.schema if output is not None else None
             run = _begun(conversation, given, single_turn=single_turn, bundles=bundles)
         except BaseException:
             self._threads.let_go(thread)
             raise
         self._threads.watch(thread, run)
         return run
+
+
+def _delivered(outcome: Outcome, output: Output | None) -> Outcome:
+    return outcome if output is None else output.delivered(outcome)
 
 
 async def _owned(run: Run) -> Outcome:
