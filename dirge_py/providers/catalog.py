@@ -94,6 +94,13 @@ def _without_prices(card: ModelCard) -> ModelCard:
     )
 
 
+def kept_an_hour(card: ModelCard) -> ModelCard:
+    """The card where what is cached is kept for an hour: Anthropic charges double for that."""
+    if card.price_in is None or card.price_cache_write is None:
+        return card
+    return replace(card, price_cache_write=2 * card.price_in)
+
+
 def cost_usd(card: ModelCard, usage: Usage) -> float | None:
     """What one call cost, None when any price it needs is unknown."""
     if card.priced_to_tokens is not None and usage.input > card.priced_to_tokens:

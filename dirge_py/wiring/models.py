@@ -14,7 +14,7 @@ from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.base import ProviderSettings, Timeouts
-from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.providers.catalog import ModelCard, cost_usd, kept_an_hour, lookup
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.registry import provider
@@ -97,6 +97,8 @@ class ModelDirectory:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)
         card = lookup(entry.type if entry else alias, model_id)
+        if entry is not None and entry.cache_ttl == "1h":
+            card = kept_an_hour(card)
         return _as_known(card, self._config, alias, model_id)
 
     async def stream(

@@ -5,7 +5,7 @@ import pytest
 
 from dirge_py.config.services import SERVICES
 from dirge_py.messages import Usage
-from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.providers.catalog import ModelCard, cost_usd, kept_an_hour, lookup
 
 WORDS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 CARD = ModelCard(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache_write=3.75)
@@ -91,6 +91,11 @@ def test_a_model_at_home_costs_nothing_and_has_the_window_it_was_given(provider_
 
 def test_a_model_of_ollamas_cloud_does_not_run_at_home():
     assert cost_usd(lookup("ollama", "gpt-oss:120b-cloud"), Usage(input=1, output=1)) is None
+
+
+def test_what_is_kept_for_an_hour_is_written_at_twice_the_price():
+    assert kept_an_hour(CARD).price_cache_write == 6.0
+    assert kept_an_hour(ModelCard()) == ModelCard()
 
 
 def test_the_catalogue_is_sane():

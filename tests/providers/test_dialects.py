@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from dirge_py.abort import AbortSignal
+from dirge_py.config.provider_table import ProviderEntry
+from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
+from dirge_py.config.sources import Chosen, Origin
 from dirge_py.messages import (
     AssistantMessage,
     TextBlock,
@@ -18,6 +22,7 @@ from dirge_py.providers.catalog import lookup
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.openai_request import chat_request
+from dirge_py.secrets.redactor import Redactor
 from dirge_py.streams import (
     LlmContext,
     NamedTool,
@@ -25,6 +30,7 @@ from dirge_py.streams import (
     StreamOptions,
     ThinkingEnd,
 )
+from dirge_py.wiring.models import ModelDirectory
 from tests.providers.asking import READ, done_of, text_of, thinking_of
 from tests.providers.server import Raw
 
@@ -34,7 +40,7 @@ RESULT = ToolResultMessage(tool_call_id=CALL.id, tool_name="read", content=(Text
 SCHEMA = ResponseSchema(name="ver dict", schema={"type": "object", "properties": {}})
 
 
-def sent(service, *messages, model="m", tools=(READ,), card=None, **options):
+def sent(service, *messages, model="m", tools=(READ,), card=None, dialect=None, **options):
     """The body of a request to a known service."""
     return chat_request(
         LlmContext(system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools),
@@ -44,7 +50,7 @@ def sent(service, *messages, model="m", tools=(READ,), card=None, **options):
         official=False,
         max_output_tokens=options.get("max_output_tokens"),
         memory=Memory(),
-        dialect=DIALECTS[service],
+        dialect=dialect or DIALECTS[service],
         alias="work",
     )
 
@@ -248,6 +254,34 @@ def test_a_limit_leaves_room_for_thinking():
 
     assert thinking["max_tokens"] == 17_384
     assert sent("deepseek", card=card, max_output_tokens=1000)["max_tokens"] == 1000
+
+
+def test_members_of_every_request_are_merged_with_what_is_asked_for():
+    told = Dialect(
+        system_role="user",
+        body={"reasoning": {"exclude": True}, "provider": {"sort": "price"}},
+        thinking={"low": {"reasoning": {"effort": "low"}}},
+    )
+    body = sent("openrouter", dialect=told, thinking_level="low")
+
+    assert body["reasoning"] == {"effort": "low", "exclude": True}
+    assert body["provider"] == {"sort": "price"}
+    assert body["messages"][0]["role"] == "user"
+
+
+async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve):
+    service = serve(chunks(delta("stop", content="hi")))
+    entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
+    config = Config(providers={"work": entry})
+    chosen = Chosen(model="work/deepseek-v4-pro")
+    config._origin = Origin(chosen=chosen, environment={"WORK_KEY": "k"})
+    models = ModelDirectory(config, http, Redactor())
+
+    context = LlmContext(system_prompt="", messages=[user_text("hi")])
+    events = models.stream(context, StreamOptions(model="work/deepseek-v4-pro"), AbortSignal())
+    assert text_of([event async for event in events]) == "hi"
+    assert service.requests[0].json["thinking"] == {"type": "disabled"}
+    assert models.window_tokens("work/deepseek-v4-pro") == 1_000_000
 
 
 # Answers.
