@@ -92,9 +92,10 @@ class _Converter:
 
     def _flat(self, raw: Mapping[str, Any], steps: int = 0) -> Mapping[str, Any]:
         """`raw` with what it refers to, and with all of its `allOf`, in one."""
+        self._nodes += 1
         raw = self._resolved(raw)
         parts = raw.get("allOf")
-        if steps > _MAX_STEPS:
+        if steps > _MAX_STEPS or self._nodes > _MAX_NODES:
             return {name: value for name, value in raw.items() if name not in ("$ref", "allOf")}
         if "$ref" in raw:
             return self._flat(raw, steps + 1)

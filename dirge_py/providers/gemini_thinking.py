@@ -10,7 +10,7 @@ from dirge_py.providers.catalog import ModelCard
 from dirge_py.streams import ThinkingBudgets, ThinkingLevel
 
 _ID = re.compile(
-    r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|flash|pro)\b"
+    r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)"
 )
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)

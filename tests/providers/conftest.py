@@ -35,6 +35,11 @@ def anthropic(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[.
     return lambda *replies: Client(http, "anthropic", serve(*replies))
 
 
+@pytest.fixture
+def gemini(http: HttpClient, serve: Callable[..., FakeService]) -> Callable[..., Client]:
+    return lambda *replies: Client(http, "gemini", serve(*replies))
+
+
 @pytest.fixture(params=KINDS)
 def either(
     request: pytest.FixtureRequest, http: HttpClient, serve: Callable[..., FakeService]

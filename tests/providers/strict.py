@@ -107,7 +107,8 @@ def _gemini(body: Mapping[str, Any]) -> Iterator[str]:
         if answered != waiting:
             yield f"content {at}: {answered} responses to {waiting} calls"
         waiting = sum("functionCall" in part for part in parts)
-        if not parts or any(part.get("text") == "" for part in parts):
+        # An empty text is how a signature comes, and goes back, that belongs to no other part.
+        if not parts or {"text": ""} in parts:
             yield f"content {at}: empty"
     if waiting:
         yield "no responses to the last calls"

@@ -1,0 +1,231 @@
+"""Thought signatures go back to who made them, on the part they came on, and to nobody else."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import Context, LoopConfig
+from dirge_py.agent_loop.assemble import Assembler
+from dirge_py.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    user_text,
+)
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.gemini_signatures import SKIP, Piece, sealed, unsealed
+from dirge_py.providers.registry import provider
+from tests.agent_loop.kit import Tool, ran
+from tests.providers.asking import Client
+from tests.providers.server import Say
+from tests.providers.strict import problems
+from tests.providers.test_gemini_answer import chunk, streamed
+from tests.security.sizes import size
+
+MODEL = "work/gemini-3-flash-preview"
+SIGNATURE = 'CiQB+/=\\"\u00fc sealed'
+ANSWERED = ToolResultMessage(tool_call_id="g1", tool_name="read", content=(TextBlock("r"),))
+
+
+async def parts_after(gemini, *parts, model=MODEL, then=MODEL):
+    """What is sent back of an answer of `parts` by `model`, when `then` is asked next."""
+    client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")), Say(text="x"))
+    assembler = Assembler()
+    for event in await client.ask(model=model):
+        for _ in assembler.feed(event):
+            pass
+    answer = AssistantMessage(content=assembler.blocks(), model=model)
+    results = [
+        ToolResultMessage(tool_call_id=call.id, tool_name=call.name, content=(TextBlock("r"),))
+        for call in answer.calls
+    ]
+    history = (user_text("a"), answer, *results, user_text("b"))
+    body = await client.sent(messages=history, model=then)
+    assert problems("gemini", body) == []
+    return body["contents"][1]["parts"]
+
+
+def call(name="read", **arguments):
+    return {"name": name, "args": arguments}
+
+
+async def test_every_signature_comes_back_on_its_part(gemini):
+    parts = [
+        {"text": "plan", "thought": True},
+        {"text": "ned", "thought": True, "thoughtSignature": "of a thought"},
+        {"text": "Hel"},
+        {"text": "lo", "thoughtSignature": "of a text"},
+        {"text": "!"},
+        {"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE},
+        {"functionCall": {"id": "g2", **call(p=2)}},
+    ]
+
+    assert await parts_after(gemini, *parts) == parts[1:]
+
+
+@pytest.mark.parametrize(
+    "before", [{"text": "Hello."}, {"functionCall": {"name": "ls", "args": {}}}]
+)
+async def test_a_signature_at_the_end_comes_back_there(gemini, before):
+    end = {"text": "", "thoughtSignature": SIGNATURE}
+    first, last = await parts_after(gemini, before, end)
+
+    assert last == end
+    assert before.items() <= first.items()
+
+
+async def test_text_that_is_signed_at_its_start_stays_one_text(gemini):
+    parts = [{"text": "Hel", "thoughtSignature": "s"}, {"text": "lo"}]
+    client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")))
+    assembler = Assembler()
+    for event in await client.ask(model="work/gemini-2.5-pro"):
+        for _ in assembler.feed(event):
+            pass
+
+    assert AssistantMessage(content=assembler.blocks()).text == "Hello"
+    assert await parts_after(gemini, *parts, model="work/gemini-2.5-pro", then=MODEL) == [
+        {"text": "Hello"}
+    ]
+
+
+async def test_a_call_without_an_id_goes_back_without_one(gemini):
+    parts = [{"functionCall": call(p=1), "thoughtSignature": SIGNATURE}]
+
+    assert await parts_after(gemini, *parts) == parts
+
+
+async def test_a_first_call_without_a_signature_says_so_to_models_that_look(gemini):
+    calls = [{"functionCall": call(p=1)}, {"functionCall": call(p=2)}]
+
+    assert await parts_after(gemini, *calls) == [{**calls[0], "thoughtSignature": SKIP}, calls[1]]
+    old = "work/gemini-2.5-flash"
+    assert await parts_after(gemini, *calls, model=old, then=old) == calls
+
+
+@pytest.mark.parametrize(
+    "then", ["work/gemini-3-pro-preview", "work/gemini-3.1-flash-lite", "work/gemini-flash-latest"]
+)
+async def test_another_model_gets_no_signature_of_this_one(gemini, then):
+    parts = [
+        {"text": "so", "thoughtSignature": SIGNATURE},
+        {"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE},
+    ]
+
+    assert await parts_after(gemini, *parts, then=then) == [
+        {"text": "so"},
+        {"functionCall": call(p=1), "thoughtSignature": SKIP},
+    ]
+
+
+async def test_a_preview_of_the_same_model_reads_its_signatures(gemini):
+    parts = [{"functionCall": {"id": "g1", **call(p=1)}, "thoughtSignature": SIGNATURE}]
+
+    assert await parts_after(gemini, *parts, then="work/models/gemini-3-flash-preview-09") == parts
+
+
+@pytest.mark.parametrize(
+    ("thinking", "model"),
+    [
+        (ThinkingBlock(text="hm", signature="of Anthropic"), "claude/x"),
+        (ThinkingBlock(text="hm", signature="of Anthropic"), ""),
+        (ThinkingBlock(text="", redacted="of Anthropic"), MODEL),
+        (ThinkingBlock(text="", signature=sealed("call", 0, [Piece(0, 0, "s")])), "other/gemini-3"),
+        (ThinkingBlock(text="hm", signature='gemini:["call",0,[]]'), MODEL),
+        (ThinkingBlock(text="hm", signature="gemini:{"), MODEL),
+        (ThinkingBlock(text="hm", signature='gemini:["thought",2,[[1,5,"s"]]]'), MODEL),
+        (ThinkingBlock(text="cut", signature=sealed("thought", 9, [Piece(0, 9, "s")])), MODEL),
+        (ThinkingBlock(text="", signature=sealed("text", 9, [Piece(0, 9, "s")])), MODEL),
+    ],
+)
+async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
+    made = ToolCallBlock(id="g1", name="read", arguments={"p": 1})
+    answer = AssistantMessage(content=(TextBlock("so"), thinking, made), model=model)
+    body = await gemini(Say(text="x")).sent(
+        messages=(user_text("a"), answer, ANSWERED), model=MODEL
+    )
+
+    said, called = body["contents"][1]["parts"]
+    assert said == {"text": "so"}
+    assert called["thoughtSignature"] == SKIP
+    assert called["functionCall"]["args"] == {"p": 1}
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kind):
+    answer = AssistantMessage(
+        content=(
+            ThinkingBlock(text="hm", signature=sealed("thought", 2, [Piece(0, 2, "SEALED")])),
+            TextBlock("so"),
+            ThinkingBlock(text="", signature=sealed("text", 2, [Piece(2, 2, "SEALED")])),
+            ThinkingBlock(text="", signature=sealed("call", 0, [Piece(0, 0, "SEALED")])),
+            ToolCallBlock(id="g1", name="read", arguments={}),
+        ),
+        model="google/gemini-3-flash-preview",
+    )
+    client = Client(http, kind, serve(Say(text="x")))
+    body = await client.sent(messages=(user_text("a"), answer, ANSWERED), thinking_level="high")
+
+    assert "SEALED" not in json.dumps(body)
+    assert problems(kind, body) == []
+
+
+async def test_a_run_with_tools_sends_each_signature_back(http, serve):
+    service = serve(
+        Say(thinking="hm", signature="one", calls=[("echo", {"text": "a"}), ("echo", {})]),
+        Say(thinking="so", signature="two", calls=[("echo", {"text": "b"})]),
+        Say(thinking="oh", text="Done.", signature="three"),
+        Say(text="Again."),
+    )
+    settings = ProviderSettings(
+        alias="work", type="gemini", base_url=service.url("gemini"), api_key="k"
+    )
+    stream_fn = provider("gemini").make(settings, http)
+    config, tools = LoopConfig(model=MODEL, thinking_level="low"), [Tool()]
+    first = await ran(
+        stream_fn, "go", context=Context(system_prompt="s", tools=tools), config=config
+    )
+    context = Context(system_prompt="s", messages=first.new, tools=tools)
+    await ran(stream_fn, "again", context=context, config=config)
+
+    bodies = [request.json for request in service.requests]
+    assert [problems("gemini", body) for body in bodies] == [[]] * 4
+    signatures = [
+        [part.get("thoughtSignature") for part in content["parts"]]
+        for content in bodies[-1]["contents"]
+        if content["role"] == "model"
+    ]
+    assert signatures == [["one", None], ["two"], [None, "three"]]
+    before = json.dumps(bodies[2]["contents"])
+    assert json.dumps(bodies[3]["contents"]).startswith(before.rstrip("]}"))
+
+
+@st.composite
+def runs(draw):
+    cuts = sorted(draw(st.lists(st.integers(0, 30), min_size=2, max_size=8)))
+    pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
+    return 30, [Piece(start, end, draw(st.text(min_size=1, max_size=5))) for start, end in pairs]
+
+
+@settings(max_examples=size(40, 200))
+@given(run=runs())
+def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
+    length, pieces = run
+    seal = unsealed(sealed("text", length, pieces))
+
+    assert list(seal.pieces) == pieces
+    whole = seal.all_pieces()
+    assert [piece.start for piece in whole[1:]] == [piece.end for piece in whole[:-1]]
+    assert (whole[0].start, whole[-1].end) == (0, length)
+    assert [piece for piece in whole if piece.signature] == pieces
+
+
+@settings(max_examples=size(40, 200))
+@given(st.one_of(st.text(), st.text().map(lambda text: f"gemini:{text}")))
+def test_what_somebody_wrote_is_no_seal_or_a_sound_one(text):
+    seal = unsealed(text)
+
+    assert seal is None or unsealed(sealed(seal.on, seal.length, seal.pieces)) == seal
