@@ -21,32 +21,36 @@ from dirge_py.providers.listing import list_models
 from dirge_py.providers.registry import provider
 from dirge_py.wiring.discovery import local_servers
 
-_LIMIT_S = 3.0
+LIMIT_S = 3.0
 _WITHOUT_LIST = (400, 404, 405, 501)
 """What services say that answer, and keep no list where others do."""
 
 
 def look_at_providers(
-    config: Config, environment: Mapping[str, str], *, is_offline: bool
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    is_offline: bool,
+    limit_s: float = LIMIT_S,
 ) -> list[Finding]:
     """The providers, the models that roles name, and the servers of this machine.
 
-    Asks them at once, for three seconds at most; `is_offline`: asks nobody.
+    Asks them at once, for `limit_s` seconds at most; `is_offline`: asks nobody.
     """
     roles = list(_roles(config))
     if is_offline:
         return [*(_standing(config, alias) for alias in _aliases(config)), *roles]
-    told, found = asyncio.run(_ask(config, environment))
+    told, found = asyncio.run(_ask(config, environment, limit_s))
     return [*told, *roles, *_local(found)]
 
 
 async def _ask(
-    config: Config, environment: Mapping[str, str]
+    config: Config, environment: Mapping[str, str], limit_s: float
 ) -> tuple[list[Finding], Sequence[Found]]:
     client = HttpClient()
     try:
         await client.warm_up()
-        asked = [_findings(config, alias, client) for alias in _aliases(config)]
+        asked = [_findings(config, alias, client, limit_s) for alias in _aliases(config)]
         found = asyncio.ensure_future(local_servers(environment, client))
         told = [each for several in await asyncio.gather(*asked) for each in several]
         return told, await found
@@ -67,7 +71,9 @@ def _aliases(config: Config) -> Sequence[str]:
     return list(aliases.values())
 
 
-async def _findings(config: Config, alias: str, client: HttpClient) -> Sequence[Finding]:
+async def _findings(
+    config: Config, alias: str, client: HttpClient, limit_s: float
+) -> Sequence[Finding]:
     """What is said of one provider, and of models it was to have."""
     standing = _standing(config, alias)
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
@@ -76,7 +82,7 @@ async def _findings(config: Config, alias: str, client: HttpClient) -> Sequence[
     settings = _settings(config, access)
     where = f"{settings.base_url}, {_key_words(config, access)}"
     try:
-        models = await list_models(settings, client, wire=wire_of(access.type), limit_s=_LIMIT_S)
+        models = await list_models(settings, client, wire=wire_of(access.type), limit_s=limit_s)
     except ProviderError as error:
         return [_failed(config, alias, where, error)]
     except ConfigError as error:

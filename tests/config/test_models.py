@@ -215,3 +215,87 @@ def test_a_scripted_provider_needs_no_key(configured, tmp_path):
 
     assert main_model(config).name == "play/script"
     assert provider_access(config, "play").script == str(tmp_path / "s.toml")
+
+
+# -- whose model an id is
+
+ROUTER = '[providers.router]\ntype = "openrouter"\nmodel = "a/b"\napi_key_env = "R"\n'
+PROXY = (
+    '[providers.proxy]\ntype = "openai"\nbase_url = "https://p.example/v1"\n'
+    'model = "x"\nmodels = ["claude-sonnet-5"]\napi_key_env = "P"\n'
+)
+ANTHROPIC = {"ANTHROPIC_API_KEY": "a"}
+BOTH = {**KEY, **ANTHROPIC}
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "spec", "name"),
+    [
+        # the default provider's own, a name that is nobody's, and another's whose key is set
+        ("", BOTH, "gpt-9", "openai/gpt-9"),
+        ("", BOTH, "o4-mini:high", "openai/o4-mini"),
+        ("", BOTH, "my-finetune", "openai/my-finetune"),
+        ("", BOTH, "claude-opus-5", "anthropic/claude-opus-5"),
+        ("", BOTH, "Claude-opus-5", "anthropic/Claude-opus-5"),
+        ("", {**BOTH, "ZHIPU_API_KEY": "z"}, "glm-5.2", "glm/glm-5.2"),
+        ("", {**BOTH, "GOOGLE_API_KEY": "g"}, "gemini-3-pro", "gemini/gemini-3-pro"),
+        # an entry that lists it, or another one of its family
+        (PROXY, {**KEY, "P": "p"}, "claude-sonnet-5", "proxy/claude-sonnet-5"),
+        ('provider = "openai"\n' + PROXY, {**KEY, "P": "p"}, "claude-9", "proxy/claude-9"),
+        # who serves models of others takes any id
+        (PROXY, {"P": "p"}, "gemini-3-pro", "proxy/gemini-3-pro"),
+        (ROUTER, {"R": "r"}, "claude-opus-5", "router/claude-opus-5"),
+        ("", {"GROQ_API_KEY": "g"}, "llama-4", "groq/llama-4"),
+        ("", {**KEY, "OPENAI_BASE_URL": "https://r.example/v1"}, "claude-9", "openai/claude-9"),
+        # ids with slashes
+        ("", {"GROQ_API_KEY": "g"}, "groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
+        ("", {"GROQ_API_KEY": "g"}, "openai/gpt-oss-120b", "groq/openai/gpt-oss-120b"),
+        ("", {"GROQ_API_KEY": "g", **KEY}, "groq/openai/gpt-oss", "groq/openai/gpt-oss"),
+        ("", {"OPENROUTER_API_KEY": "r"}, "deepseek/v4", "openrouter/deepseek/v4"),
+        ("", {"OPENROUTER_API_KEY": "r"}, "openrouter/deepseek/v4", "openrouter/deepseek/v4"),
+        ("", {"OPENROUTER_API_KEY": "r"}, "x-ai/grok-4", "openrouter/x-ai/grok-4"),
+        ("", {"OPENCODE_API_KEY": "o"}, "opencode/a/b", "opencode/a/b"),
+        (ROUTER, {"R": "r"}, "anthropic/claude-9", "router/anthropic/claude-9"),
+        (ROUTER, {"R": "r", **ANTHROPIC}, "anthropic/claude-9", "anthropic/claude-9"),
+    ],
+)
+def test_a_bare_id_goes_where_such_models_are_served(configured, text, environment, spec, name):
+    config = configured(text, environment)
+    assert resolve_model(config, spec).name == name
+    assert main_model(configured(text, environment, model=spec)).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "spec", "error", "words"),
+    [
+        ("", KEY, "claude-opus-5", NoProvider, "a model of Anthropic, .*ANTHROPIC_API_KEY"),
+        ("", {}, "claude-opus-5", NoProvider, "a model of Anthropic, .*ANTHROPIC_API_KEY"),
+        ("", ANTHROPIC, "gpt-9", NoProvider, "a model of OpenAI, .*OPENAI_API_KEY"),
+        ("", KEY, "glm-5.2", NoProvider, "GLM .*GLM_API_KEY"),
+        ('[providers.w]\ntype = "anthropic"\nmodel = "x"\n', {}, "gpt-9", NoProvider, "OpenAI"),
+        ("", {}, "my-finetune", NoProvider, "no provider is configured"),
+        ("", KEY, "anthropc/x", ConfigError, "no provider `anthropc`"),
+        ("", KEY, "vendor/x", ConfigError, "no provider `vendor`"),
+    ],
+)
+def test_what_no_usable_provider_serves_is_refused_with_the_reason(
+    configured, text, environment, spec, error, words
+):
+    with pytest.raises(error, match=words):
+        resolve_model(configured(text, environment), spec)
+
+
+def test_a_provider_flag_takes_ids_with_slashes_where_they_are_the_rule(configured):
+    keys = {"GROQ_API_KEY": "g", **KEY}
+    config = configured("", keys, provider="groq", model="openai/gpt-oss-120b")
+    assert main_model(config).name == "groq/openai/gpt-oss-120b"
+    assert main_model(configured("", {}, provider="groq", model="a/b")).name == "groq/a/b"
+
+
+def test_the_message_names_three_variables_and_what_to_run(configured):
+    with pytest.raises(NoProvider) as caught:
+        main_model(configured())
+
+    assert str(caught.value).count("_API_KEY") == 3
+    assert "dirge config init" in caught.value.hint
+    assert "no local server" not in str(caught.value)

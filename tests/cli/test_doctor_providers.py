@@ -1,0 +1,195 @@
+"""`dirge doctor` about providers: what each answer means, who is asked, and what never shows."""
+
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.doctor.findings import Finding
+from dirge_py.doctor.providers import LIMIT_S, look_at_providers
+from dirge_py.wiring.discovery import look_around
+from tests.headless.product import KEY, Product, Service
+from tests.providers.server import FakeService, Hang, Raw
+
+LISTED = Raw(body=json.dumps({"data": [{"id": "gpt-4o-2026-01-01"}, {"id": "small"}]}))
+HOME = {"DIRGE_LOCAL_SERVERS": ""}
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def entry(url: str, *, alias: str = "mine", kind: str = "openai", more: str = "") -> str:
+    return (
+        f'[providers.{alias}]\ntype = "{kind}"\nbase_url = "{url}"\n'
+        f'model = "gpt-4o"\napi_key_env = "FAKE_KEY"\n{more}'
+    )
+
+
+def found(
+    tmp_path: Path,
+    text: str,
+    *,
+    is_offline: bool = False,
+    limit_s: float = LIMIT_S,
+    **environment: str,
+) -> dict[str, Finding]:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    surroundings: Mapping[str, str] = {**HOME, "FAKE_KEY": KEY, **environment}
+    config = load(path=file, environment=surroundings)
+    config = config if is_offline else look_around(config)
+    told = look_at_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
+    assert KEY not in repr(told)
+    return {each.name: each for each in told}
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "words", "fix"),
+    [
+        (LISTED, "ok", "key from FAKE_KEY: answers, lists 2 models", ""),
+        (Raw(status=401, body=f'{{"error": "bad {KEY}"}}'), "problem", "(401)", "Check FAKE_KEY"),
+        (Raw(body="<!doctype html><p>Log in"), "problem", "a web page came", "base_url"),
+        (Raw(body='{"status": "fine"}'), "problem", "cannot be read", "`type`"),
+        (Raw(status=404), "ok", "answers, and lists no models (404)", ""),
+        (Raw(status=503), "warning", "a problem of its own (503)", "Try again later"),
+        (Raw(status=302, headers={"location": "/x"}), "problem", "has moved", "key is not sent"),
+    ],
+)
+def test_what_the_service_answers_is_told_with_its_fix(
+    tmp_path: Path, reply: Raw, state: str, words: str, fix: str
+) -> None:
+    with FakeService([reply]) as service:
+        told = found(tmp_path, entry(service.openai_url))["provider mine"]
+        [seen] = service.requests
+    assert (seen.method, seen.path, seen.body) == ("GET", "/v1/models", b"")
+    assert seen.headers["authorization"] == f"Bearer {KEY}"
+    assert told.state == state
+    assert words in told.words and fix in told.fix
+
+
+def test_what_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with FakeService([Hang()]) as service:
+        told = found(tmp_path, entry(service.openai_url), limit_s=0.5)
+    assert "no list of models within 0.5 s" in told["provider mine"].words
+    told = found(tmp_path, entry(f"http://127.0.0.1:{free_port()}/v1"))
+    assert told["provider mine"].state == "problem"
+    assert "Is the service running there?" in told["provider mine"].fix
+
+
+def test_only_the_provider_in_use_makes_it_fail(tmp_path: Path) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}/v1"
+    with FakeService([LISTED]) as service:
+        text = 'provider = "mine"\n' + entry(service.openai_url) + entry(nowhere, alias="other")
+        text += '[providers.third]\ntype = "anthropic"\napi_key_env = "NO_SUCH_KEY"\n'
+        told = found(tmp_path, text)
+    assert told["provider mine"].state == "ok"
+    assert told["provider other"].state == "warning"
+    assert told["provider third"].state == "warning"
+    assert "NO_SUCH_KEY" in told["provider third"].fix
+
+
+WIRES: list[tuple[str, str, dict[str, Any], str]] = [
+    ("openai-responses", "/v1/models", {"data": [{"id": "gpt-4o"}]}, "authorization"),
+    ("anthropic", "/v1/models?limit=1000", {"data": [{"id": "gpt-4o"}]}, "x-api-key"),
+    (
+        "gemini",
+        "/v1beta/models?pageSize=1000",
+        {
+            "models": [
+                {"name": "models/gpt-4o", "supportedGenerationMethods": ["generateContent"]},
+                {"name": "models/e", "supportedGenerationMethods": ["embedContent"]},
+            ]
+        },
+        "x-goog-api-key",
+    ),
+    ("ollama", "/api/tags", {"models": [{"name": "gpt-4o:latest"}]}, "authorization"),
+]
+
+
+@pytest.mark.parametrize(("kind", "path", "body", "header"), WIRES)
+def test_every_format_has_its_list_and_takes_the_key_in_its_own_header(
+    tmp_path: Path, kind: str, path: str, body: dict[str, Any], header: str
+) -> None:
+    with FakeService([Raw(body=json.dumps(body))]) as service:
+        told = found(tmp_path, entry(service.url(kind), kind=kind))
+        [seen] = service.requests
+    assert told["provider mine"].words.endswith("answers, lists 1 model")
+    assert "model" not in told
+    assert (seen.path, seen.headers[header].removeprefix("Bearer ")) == (path, KEY)
+
+
+@pytest.mark.parametrize(
+    ("listed", "fix"),
+    [
+        (["gpt-4.1", "gpt-4"], "choose `gpt-4"),
+        (["x"], "choose one of its 1"),
+        (["gpt-4o-2026"], None),
+        (["gpt-4o:latest"], None),
+        ([], None),
+    ],
+)
+def test_a_model_that_is_not_listed_is_a_warning(
+    tmp_path: Path, listed: Sequence[str], fix: str | None
+) -> None:
+    body = json.dumps({"data": [{"id": each} for each in listed]})
+    with FakeService([Raw(body=body)]) as service:
+        told = found(tmp_path, entry(service.openai_url))
+    assert ("model" in told) == (fix is not None)
+    if fix is not None:
+        assert told["model"].state == "warning"
+        assert fix in told["model"].fix
+
+
+def test_roles_whose_model_cannot_be_used_are_named(tmp_path: Path) -> None:
+    with FakeService([LISTED]) as service:
+        text = entry(service.openai_url) + '[roles]\nreview = "anthropic/x"\nsummarize = "mine"\n'
+        told = found(tmp_path, text)
+    assert "ANTHROPIC_API_KEY" in told["role review"].fix + told["role review"].words
+    assert "role summarize" not in told
+
+
+def test_offline_nobody_is_asked(tmp_path: Path) -> None:
+    with Service([LISTED]) as service:
+        url = service.openai_url
+        told = found(tmp_path, entry(url), is_offline=True, DIRGE_LOCAL_SERVERS=url)
+        assert service.requests == []
+    assert told["provider mine"].state == "skipped"
+    assert told["provider mine"].words.endswith("key from FAKE_KEY: not asked")
+    assert "local servers" not in told
+
+
+def test_one_key_is_not_tried_twice_at_the_same_service(tmp_path: Path) -> None:
+    with FakeService([LISTED, LISTED]) as service:
+        told = found(tmp_path, "", OPENAI_API_KEY="sk-own", OPENAI_BASE_URL=service.openai_url)
+        assert len(service.requests) == 1
+    assert [name for name in told if name.startswith("provider")] == ["provider openai"]
+
+
+def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
+    tags = Raw(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
+    with FakeService([tags] * 8) as service:
+        told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
+    assert told["local servers"].words == f"Ollama at {service.url('ollama')}: qwen3"
+    assert told["provider ollama"].state == "ok"
+    with FakeService([Raw(body='{"models": []}')] * 4) as service:
+        told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
+    assert told["local servers"].fix == "ollama pull qwen3"
+    assert found(tmp_path, "")["local servers"].state == "skipped"
+
+
+def test_all_of_it_is_in_the_json(product: Product) -> None:
+    product.will(LISTED)
+    told = product.run("doctor", "--json").json["findings"]
+    names = {each["name"]: each["state"] for each in told}
+    assert (names["provider"], names["provider fake"]) == ("ok", "ok")
+    assert KEY not in json.dumps(told)
+    told = product.run("doctor", "--json", "--offline").json["findings"]
+    assert {each["name"]: each["state"] for each in told}["provider fake"] == "skipped"
+    assert len(product.service.requests) == 1
