@@ -47,7 +47,8 @@ async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> 
     path = write_new(conversation.cwd / name, _without_secrets(text), other_name=True)
     front.show(
         f"Wrote {path}. Nothing was sent, and nothing said in the session is in it.\n"
-        f"Read it, then attach it to an issue {_where()}.",
+        f"Read it, then attach it to an issue {_where()}. Is it about what a model answered? "
+        "`dirge --record FILE` writes down what passes between them, without keys.",
         tone="good",
     )
 

@@ -172,15 +172,18 @@ def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
 
 
 def test_turns_and_lines_are_recorded_too(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
     turn = product.run("turn", "--session", "s", "--record", "turn.jsonl", "x")
-    line = product.run("--line", "--record", "line.jsonl", stdin="y\n")
+    line = product.run("--line", "--record", "line.jsonl", stdin="y\n/clear\nz\n")
 
     assert (turn.exit_code, line.exit_code) == (0, 0)
-    for name in ("turn.jsonl", "line.jsonl"):
-        [exchange] = read_recording(str(product.project / name))
-        assert exchange.status == 200
-    assert "line.jsonl, without keys" in line.stdout + line.stderr
+    answers = {
+        name: [exchange.status for exchange in read_recording(str(product.project / name))]
+        for name in ("turn.jsonl", "line.jsonl")
+    }
+    # Two sessions of one start are one recording, which is told of once.
+    assert answers == {"turn.jsonl": [200], "line.jsonl": [200, 200]}
+    assert (line.stdout + line.stderr).count("without keys") == 1
 
 
 @pytest.mark.parametrize("content", ["nonsense\n", '{"dirge_recording": 9}\n'])
