@@ -53,7 +53,7 @@ def lookup(provider_type: str, model_id: str) -> ModelCard:
     id that starts with nothing known gets what its family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
-    cards = _cards().get(_SHARED.get(provider_type, provider_type), {})
+    cards = _cards(_SHARED.get(provider_type, provider_type))
     card = _model(cards, plain)
     if card is None and provider_type in _RESELLERS:
         card = _resold(_model, plain) or _family(cards, plain) or _resold(_family, plain)
@@ -80,7 +80,7 @@ def _family(cards: _Cards, plain: str) -> ModelCard | None:
 def _resold(find: Callable[[_Cards, str], ModelCard | None], plain: str) -> ModelCard | None:
     """What is known of the model where it is made. How to ask for thinking is the reseller's."""
     for maker in _MAKERS:
-        named = {key: card for key, card in _cards()[maker].items() if key != "*"}
+        named = {key: card for key, card in _cards(maker).items() if key != "*"}
         # Some write `4.5` where the maker writes `4-5`.
         card = find(named, plain) or find(named, plain.replace(".", "-"))
         if card is not None:
@@ -134,12 +134,17 @@ def _continues(known: str, model_id: str) -> bool:
 
 
 @cache
-def _cards() -> Mapping[str, _Cards]:
+def _cards(provider_type: str) -> _Cards:
+    rows = tomllib.loads(_tables().get(provider_type, ""))
+    return {model_id: _card(values) for model_id, values in rows.items()}
+
+
+@cache
+def _tables() -> Mapping[str, str]:
+    """The rows of each provider type as text: a start reads those of one, not of all."""
     text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
-    return {
-        provider_type: {model_id: _card(values) for model_id, values in models.items()}
-        for provider_type, models in tomllib.loads(text).items()
-    }
+    _, *parts = re.split(r"^\[(\S+)\]$", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _card(values: Mapping[str, Any]) -> ModelCard:

@@ -12,7 +12,8 @@ class Dialect:
     """The rows of known services hold these; None and empty: as the format's own service does.
 
     `thinking` gives members of the request's body by thinking level, `off` among them; a level that
-    is missing adds nothing. `body` are members of every request. `thinking_back`: the name under
+    is missing adds nothing. `body` are members of every request, `body_of` of those to models whose
+    id begins as it says. `thinking_back`: the name under
     which the model's thinking is sent back to it with its calls, where the service wants it.
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
     `structured`: how an answer after a schema is asked for; "none": in words only.
@@ -24,6 +25,7 @@ class Dialect:
     stream_usage: bool = True
     thinking: Mapping[str, Mapping[str, Any]] | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
+    body_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
     call_id_chars: int | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None

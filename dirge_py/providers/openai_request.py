@@ -71,6 +71,9 @@ def chat_request(
         body |= _response_format(options.response_schema, dialect)
     with_tools = bool(context.tools)
     body = merged(body, _thinking(level, card, dialect, official=official, tools=with_tools))
+    for start, members in dialect.body_of.items():
+        if model.startswith(start):
+            body = merged(body, members)
     return merged(body, dialect.body)
 
 

@@ -269,6 +269,13 @@ def test_members_of_every_request_are_merged_with_what_is_asked_for():
     assert body["messages"][0]["role"] == "user"
 
 
+def test_openrouter_is_asked_to_cache_what_is_not_cached_unasked():
+    asked = sent("openrouter", model="anthropic/claude-sonnet-5")
+
+    assert asked["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in sent("openrouter", model="deepseek/deepseek-v4-flash")
+
+
 async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve):
     service = serve(chunks(delta("stop", content="hi")))
     entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
