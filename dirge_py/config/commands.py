@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dirge_py.config.access import key_place, provider_access
+from dirge_py.config.access import has_access, key_place, provider_access
 from dirge_py.config.entries import all_entries
 from dirge_py.config.lines import Path as KeyPath
 from dirge_py.config.lines import dotted
@@ -63,7 +63,7 @@ def config_check(
     """
     config = load(overrides, environment, path)
     lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
-    lines += [_provider_line(config, alias) for alias in all_entries(config)]
+    lines += _provider_lines(config)
     problems = list(_model_problems(config))
     try:
         choice = main_model(config)
@@ -109,6 +109,18 @@ def changed_settings(config: Config) -> list[str]:
         for key, value, source in rows
         if source != "default"
     ]
+
+
+def _provider_lines(config: Config) -> Iterator[str]:
+    """A line for each provider that could be used or was to be, and one for all the others."""
+    others = []
+    for alias in all_entries(config):
+        if alias in config.providers or has_access(config, alias):
+            yield _provider_line(config, alias)
+        else:
+            others.append(alias)
+    if others:
+        yield f"built in, not set up: {', '.join(others)}"
 
 
 def _provider_line(config: Config, alias: str) -> str:

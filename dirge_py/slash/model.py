@@ -7,7 +7,10 @@ from dirge_py.errors import UsageError
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dirge_py.conversation import Conversation
+    from dirge_py.parts import ModelChoice
     from dirge_py.streams import ThinkingLevel
 
 
@@ -30,7 +33,7 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
                 label=choice.spec,
                 detail=_detail(choice.window_tokens, choice.price),
             )
-            for choice in conversation.models()
+            for choice in _by_provider(conversation.models())
         ]
         if not choices:
             front.show(f"The model is {conversation.model}; no other is configured.")
@@ -54,6 +57,16 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
         raise UsageError(f"There is no level {level!r}.", hint=f"Levels: {', '.join(_LEVELS)}.")
     conversation.set_thinking(found)
     front.show(f"Thinking {found}, from the next turn on: {_LEVELS[found]}.", tone="good")
+
+
+def _by_provider(choices: "Sequence[ModelChoice]") -> "Sequence[ModelChoice]":
+    """The same, those of one provider together, that of the present model first."""
+    aliases = list(dict.fromkeys(_alias(choice) for choice in choices))
+    return sorted(choices, key=lambda choice: aliases.index(_alias(choice)))
+
+
+def _alias(choice: "ModelChoice") -> str:
+    return choice.spec.partition("/")[0]
 
 
 def _detail(window_tokens: int, price: str) -> str:

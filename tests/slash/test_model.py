@@ -1,0 +1,113 @@
+"""`/model`, as typed: what is listed, where a bare id goes, and why one is refused."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.conversation import Conversation
+from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.testing import ScriptedModel
+from dirge_py.wiring.build import build
+from dirge_py.wiring.options import BuildOptions, SessionChoice
+from tests.conversation.room import NO_SNAPSHOTS, Person
+from tests.slash.hand import typed
+
+CONFIG = """
+provider = "work"
+[providers.local]
+type = "openai"
+base_url = "http://127.0.0.1:9/v1"
+model = "qwen3"
+[providers.work]
+type = "anthropic"
+models = ["claude-opus-5", "claude-sonnet-5"]
+api_key_env = "WORK_KEY"
+"""
+KEYS = {"WORK_KEY": "w", "MISTRAL_API_KEY": "m"}
+
+
+class Open(Protocol):
+    def __call__(self, **keys: str) -> AbstractAsyncContextManager[Conversation]: ...
+
+
+@pytest.fixture
+def talking(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    (home / "config.toml").write_text(CONFIG + NO_SNAPSHOTS)
+    (home / "project").mkdir()
+    monkeypatch.chdir(home / "project")
+
+    @asynccontextmanager
+    async def open_one(**keys: str) -> AsyncIterator[Conversation]:
+        environment = {"HOME": str(home), "DIRGE_STATE_DIR": str(home / "state"), **keys}
+        config = load(environment=environment, path=home / "config.toml")
+        options = BuildOptions(session=SessionChoice(kind="newest"))
+        talk = build(config, Person(), options, stream_fn=ScriptedModel().stream_fn)
+        try:
+            yield talk
+        finally:
+            await talk.close()
+
+    yield open_one
+
+
+async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talking: Open) -> None:
+    async with talking(**KEYS) as talk:
+        assert talk.set_model("claude-sonnet-5") == "work/claude-sonnet-5"
+        screen = await typed("/model", talk, None)
+    specs = [line.split(" | ")[0] for line in screen.asked]
+    assert specs == [
+        "work/claude-opus-5",
+        "work/claude-sonnet-5",
+        "local/qwen3",
+        "mistral/devstral-medium-latest",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "model"),
+    [
+        ("claude-sonnet-5", "work/claude-sonnet-5"),
+        ("claude-next", "work/claude-next"),
+        ("codestral-3", "mistral/codestral-3"),
+        ("local/anything", "local/anything"),
+        ("local", "local/qwen3"),
+    ],
+)
+async def test_a_switch_goes_to_who_serves_the_model(talking: Open, spec: str, model: str) -> None:
+    async with talking(**KEYS) as talk:
+        screen = await typed(f"/model {spec}", talk)
+        assert talk.model == model
+    assert f"The model is {model} from the next turn on." in screen.text
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "reason"),
+    [
+        ("gpt-9", NoProvider, "OPENAI_API_KEY"),
+        ("wrok/x", ConfigError, "no provider `wrok`"),
+        ("gemini/x", NoProvider, "GEMINI_API_KEY"),
+    ],
+)
+async def test_what_cannot_be_used_is_refused_and_the_model_stays(
+    talking: Open, spec: str, error: Any, reason: str
+) -> None:
+    async with talking(**KEYS) as talk:
+        with pytest.raises(error, match=reason):
+            await typed(f"/model {spec}", talk)
+        assert talk.model == "work/claude-opus-5"
+
+
+async def test_a_session_comes_back_with_its_provider_and_model(talking: Open) -> None:
+    async with talking(**KEYS) as talk:
+        await talk.send("hello")
+        await typed("/model codestral-3", talk)
+        await talk.send("go on")
+    async with talking(**KEYS) as talk:
+        assert talk.model == "mistral/codestral-3"
+    async with talking(WORK_KEY="w") as talk:
+        assert talk.model == "work/claude-opus-5"
+        assert "mistral/codestral-3 cannot be used" in "\n".join(talk.notices)
