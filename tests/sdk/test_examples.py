@@ -80,6 +80,20 @@ def test_the_first_example_answers(examples: Examples, service: FakeService) -> 
     assert '"12"' in json.dumps(service.requests[1].json)
 
 
+def test_the_data_example_reads_an_instance(examples: Examples, service: FakeService) -> None:
+    findings = [{"file": "a.py", "line": 1, "what": "A comma in a number."}]
+    told = examples.run(
+        "Answers as data",
+        replies=[
+            Say(text=json.dumps({"findings": [{**findings[0], "line": 0}]})),
+            Say(text=json.dumps({"findings": findings})),
+        ],
+    )
+    assert told == ["a.py:1: A comma in a number."]
+    assert service.requests[0].json["output_config"]["format"]["type"] == "json_schema"
+    assert "0 is less than the minimum of 1" in json.dumps(service.requests[1].json)
+
+
 def test_the_events_example_prints_as_it_comes(examples: Examples) -> None:
     told = examples.run("Events", replies=[Say(text="Rain, "), Say(text="snow.", delta_chars=1)])
     assert told == ["Rain, snow.", "Done"]
