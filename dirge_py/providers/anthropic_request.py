@@ -59,6 +59,9 @@ def messages_request(
     level = options.thinking_level
     if is_forced or (not card.adaptive_thinking and not _can_think(history)):
         level = "off"
+    elif level == "off" and card.thinks_always:
+        # As little as it lets itself be told to; and what it thinks is heard.
+        level = "minimal"
     body: dict[str, Any] = {"model": model, "stream": True}
     reply_tokens = max_output_tokens or _reply_tokens(card)
     body |= _thinking(level, options.thinking_budgets, card, reply_tokens)

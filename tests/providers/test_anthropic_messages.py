@@ -233,6 +233,10 @@ def test_thinking_off_is_not_mentioned():
     assert "thinking" not in body()
 
 
+def test_a_model_that_always_thinks_thinks_as_little_as_it_can():
+    assert body(model="claude-opus-5-5")["output_config"] == {"effort": "low"}
+
+
 def test_thinking_goes_back_unread_while_thinking_is_on():
     thought = ThinkingBlock(text="hm", signature="s")
     hidden = ThinkingBlock(text="", redacted="opaque")
