@@ -121,6 +121,8 @@ def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
             case ToolCallBlock():
                 written = _call(block)
             case CompactionBlock():
+                if not block.data.get("encrypted_content"):
+                    continue  # folded by a service that speaks another format
                 written = dict(block.data)
         yield from thoughts
         thoughts = []
