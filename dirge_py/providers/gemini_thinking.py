@@ -9,9 +9,7 @@ from dirge_py.providers import thinking
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.streams import ThinkingBudgets, ThinkingLevel
 
-_ID = re.compile(
-    r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)"
-)
+_ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
 """What an id without a number is (`gemini-flash-latest`): newer than all we know."""
