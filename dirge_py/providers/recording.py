@@ -53,8 +53,8 @@ class Recording:
         Raises:
             ConfigError: there is a file, or it cannot be made.
         """
-        self._notify = notify
         if self._began:
+            self._notify = notify
             return ""
         self.path = self.path.absolute()
         try:
@@ -72,6 +72,12 @@ class Recording:
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
+        if self._fd is None:
+            self._remove()
+            raise ConfigError(
+                f"--record {self.path}: the file cannot be written.", hint="Is the disk full?"
+            )
+        self._notify = notify
         return (
             f"What is sent to model services and what they answer is recorded in {self.path}, "
             "without keys: look through it before you give it away."
@@ -81,9 +87,7 @@ class Recording:
         """Remove the file if nothing was recorded, so that it can be made once more."""
         if self._fd is not None and not self._exchanges:
             self._close()
-            self._began = 0.0
-            with suppress(OSError):
-                self.path.unlink()
+            self._remove()
 
     def next_exchange(self) -> int:
         """The number of the exchange that begins, from 1."""
@@ -112,6 +116,11 @@ class Recording:
                 f"The recording {self.path} cannot be written: {error.strerror}. "
                 "It ends here, the work goes on."
             )
+
+    def _remove(self) -> None:
+        self._began = 0.0
+        with suppress(OSError):
+            self.path.unlink()
 
     def _close(self) -> None:
         if self._fd is not None:

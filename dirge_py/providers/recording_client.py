@@ -81,6 +81,8 @@ class RecordingClient(HttpClient):
         connect_s: float = 30.0,
         is_late: Callable[[], bool] = never,
     ) -> Answer:
+        if not self._recording.is_open:
+            return await self._client.post(url, headers=headers, body=body, connect_s=connect_s)
         note = await self._begun("POST", url, headers, body, is_late=is_late)
         try:
             answer = await self._client.post(url, headers=headers, body=body, connect_s=connect_s)

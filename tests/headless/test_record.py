@@ -149,8 +149,10 @@ def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Produ
         file = folder / "run.jsonl"
         ran = product.run("-p", "--record", str(file), "x")
 
-        assert ran.stdout == "done\n"
-        assert ran.exit_code == 0
+        again = product.run("-p", "--record", str(folder / "other.jsonl"), "x")
+
+        assert (ran.exit_code, ran.stdout) == (0, "done\n")
+        assert (again.exit_code, os.listdir(folder)) == (2, ["run.jsonl"])
         assert ran.stderr.count("cannot be written: No space left on device") == 1
         assert file.stat().st_size <= 8192
 

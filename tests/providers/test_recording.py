@@ -7,6 +7,7 @@ import random
 import socket
 import stat
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recorded_body import BodyFilter
 from dirge_py.providers.recording import Recording, recorded
-from dirge_py.providers.recording_reader import CUT, RecordedExchange, read_recording
+from dirge_py.providers.recording_reader import RecordedExchange
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.streams import StreamEvent, TextDelta
 from tests.providers.asking import KEY, KINDS, Client, short, text_of
+from tests.providers.recordings import over
 from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
 from tests.providers.wires import wire_of
 
@@ -54,12 +56,7 @@ class Recorder:
         return (await self.over())[-1]
 
     async def over(self) -> list[RecordedExchange]:
-        """Every exchange, once all have come to their end: some moments after the last word."""
-        for _ in range(5000):
-            if all(exchange.end != CUT for exchange in self.exchanges):
-                return self.exchanges
-            await asyncio.sleep(0.002)
-        raise AssertionError(self.text)
+        return await over(self.file)
 
     @property
     def text(self) -> str:
@@ -68,10 +65,6 @@ class Recorder:
     @property
     def lines(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.text.splitlines()]
-
-    @property
-    def exchanges(self) -> list[RecordedExchange]:
-        return list(read_recording(str(self.file)))
 
 
 @pytest.fixture
@@ -150,8 +143,6 @@ def played_text(kind: str, exchange: RecordedExchange) -> str:
 
 
 def _in_a_loop_of_its_own(play: Callable[[], Any]) -> Any:
-    from concurrent.futures import ThreadPoolExecutor
-
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: asyncio.run(play())).result()
 
@@ -245,7 +236,7 @@ async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
     address = f"{client.url}/models?key={KEY}&alt=sse"
     fetched = await client.http.fetch("GET", address, headers={"x-api-key": KEY}, timeout_s=5)
 
-    [exchange] = recorder.exchanges
+    [exchange] = await recorder.over()
     assert fetched.body == b"".join(exchange.pieces) == b'{"models": []}'
     assert (exchange.method, exchange.is_whole, exchange.end) == ("GET", True, "complete")
     assert exchange.url == f"{client.url}/models?key=[key]&alt=sse"

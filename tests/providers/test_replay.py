@@ -21,7 +21,6 @@ from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recording import Recording, recorded
-from dirge_py.providers.recording_reader import CUT, read_recording
 from dirge_py.providers.registry import provider
 from dirge_py.providers.replay import ReplayClient, Tape
 from dirge_py.streams import (
@@ -37,6 +36,7 @@ from dirge_py.streams import (
     ToolCallEnd,
 )
 from tests.providers.asking import KINDS, Client, short
+from tests.providers.recordings import over
 from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
 from tests.providers.wires import wire_of
 
@@ -87,11 +87,8 @@ class Studio:
         address = ask.get("base_url", client.url)
         client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address), kind)
         heard = [await client.ask(**ask) for _ in range(times)]
-        for _ in range(5000):
-            if all(exchange.end != CUT for exchange in read_recording(str(self.file))):
-                return heard
-            await asyncio.sleep(0.002)
-        raise AssertionError(self.file.read_text())
+        await over(self.file)
+        return heard
 
     def player(self, **changes: Any) -> StreamFn:
         values = {"alias": "work", "type": "replay", "script": str(self.file), **changes}

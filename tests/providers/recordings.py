@@ -1,0 +1,20 @@
+"""Recordings as tests look at them."""
+
+import asyncio
+from pathlib import Path
+
+from dirge_py.providers.recording_reader import CUT, RecordedExchange, read_recording
+
+
+async def over(file: Path) -> list[RecordedExchange]:
+    """The exchanges of a recording once all have come to their end.
+
+    That is some moments after the last word: the end of a body is read by the way.
+    """
+    never = asyncio.get_running_loop().create_future()
+    for _ in range(2000):
+        exchanges = list(read_recording(str(file)))
+        if all(exchange.end != CUT for exchange in exchanges):
+            return exchanges
+        await asyncio.wait([never], timeout=0.005)
+    raise AssertionError(file.read_text())
