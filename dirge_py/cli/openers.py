@@ -35,22 +35,31 @@ class Openers:
     look: "Callable[[Config], None]"
 
 
+class _Nearby:
+    """The model servers of this machine, as they answered when they were asked last."""
+
+    def __init__(self) -> None:
+        self._found: Mapping[str, Found] | None = None
+
+    def look(self, config: "Config") -> None:
+        """Ask them, where these settings leave nothing else."""
+        self._found = None
+        self.added_to(config)
+
+    def added_to(self, config: "Config") -> "Config":
+        """The settings, with the servers where they need one."""
+        from dirge_py.wiring.discovery import look_around
+
+        config = look_around(config, self._found)
+        self._found = config.origin.found
+        return config
+
+
 def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> Openers:
     """`load` reads the settings; every conversation reads them anew. Imports nothing heavy yet."""
 
     began_in = Path.cwd()
-    found: Mapping[str, Found] | None = None
-
-    def looked(config: "Config", known: "Mapping[str, Found] | None") -> "Config":
-        from dirge_py.wiring.discovery import look_around
-
-        nonlocal found
-        config = look_around(config, known)
-        found = config.origin.found
-        return config
-
-    def look(config: "Config") -> None:
-        looked(config, None)
+    nearby = _Nearby()
 
     def settings() -> "Config":
         # The files that flags name are meant from where the flags were given.
@@ -77,7 +86,7 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         from dirge_py.wiring.trust import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
-        config = looked(config, found)
+        config = nearby.added_to(config)
         notices = (*wanted.notices, *found_notices(config))
         return build(config, asker, replace(wanted, notices=notices))
 
@@ -96,5 +105,5 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         other=open_other,
         project=project,
         settings=settings,
-        look=look,
+        look=nearby.look,
     )
