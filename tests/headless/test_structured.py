@@ -114,9 +114,10 @@ def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:
     assert "never met the schema" in ran.stderr and "Seven, I think." in ran.stderr
 
 
-def test_no_rule_and_no_mode_keep_it_back(by_tool: Product) -> None:
+@pytest.mark.parametrize("mode", ["standard", "restrictive", "plan"])
+def test_no_mode_keeps_it_back(by_tool: Product, mode: str) -> None:
     by_tool.will(submit(bugs=1))
-    flags = ("--permission-mode", "plan", "--no-tools", "--deny", "execute:*")
+    flags = ("--permission-mode", mode, "--no-tools")
 
     result = by_tool.ask(*flags, "--json-schema", json.dumps(BUGS), "count").json
 
@@ -160,6 +161,34 @@ def test_a_service_that_can_is_given_the_schema(by_answer: Product) -> None:
     assert wanted["type"] == "json_schema"
     assert list(wanted["json_schema"]["schema"]["properties"]) == ["bugs"]
     assert "submit_result" not in tool_names(by_answer)
+
+
+def test_each_format_has_its_own_way_to_say_so(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-sonnet-5")
+    product.will(Say(text='{"bugs": 2}'))
+
+    result = product.ask("--json-schema", json.dumps(BUGS), "count").json
+
+    assert result["structured_output"] == {"bugs": 2}
+    shape = product.service.requests[0].json["output_config"]["format"]
+    assert (shape["type"], list(shape["schema"]["properties"])) == ("json_schema", ["bugs"])
+
+
+def test_a_model_that_stands_in_and_cannot_is_told_in_words(by_answer: Product) -> None:
+    by_answer.configure(
+        f'models = ["gpt-4.1"]\n{BY_ANSWER}[models."fake/gpt-4.1"]\nstructured = false\n'
+        '[roles]\nfallback = "fake/gpt-4.1"\n'
+    )
+    # Refused for what it is asked by, so there is no sense in asking again.
+    no_quota = {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
+    by_answer.will(Raw(status=429, body=json.dumps(no_quota)), Say(text='{"bugs": 2}'))
+
+    result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
+
+    assert result["structured_output"] == {"bugs": 2}
+    asked = by_answer.service.requests[1].json
+    assert (asked["model"], "response_format" in asked) == ("gpt-4.1", False)
+    assert "fits this JSON Schema" in by_answer.sent_text(1)
 
 
 def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
