@@ -1,0 +1,87 @@
+"""A page of the guide, as far as it can be carried out.
+
+Three kinds of blocks are: `console` (`$ command`, then what it prints), `screen` (`$ dirge …`,
+then `› words` that are typed, `[Key]` that is pressed, and what is seen meanwhile) and `yaml` (a
+workflow, whose `run` steps are commands). In what is printed or seen, `…` stands for anything, and
+a line of it alone for any lines. A comment before a block says who answers: `<!-- model: NAME -->`,
+a script in models/NAME.toml, from its beginning for each `dirge` that starts; `<!-- service: TYPE
+-->`, a service on loopback whose address and key are in the environment from there on.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[2] / "docs" / "guide"
+_PIECE = re.compile(
+    r"^<!-- model: (?P<model>\S+) -->$|^<!-- service: (?P<service>\S+) -->$|"
+    r"^```(?P<kind>console|screen|yaml)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One of them; `line` is where it stands on the page."""
+
+    kind: str
+    text: str
+    model: str
+    service: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and the lines that it prints."""
+
+    text: str
+    output: Sequence[str]
+
+
+def blocks(page: Path) -> list[Block]:
+    """The blocks of the page, in order."""
+    text, model, service, found = page.read_text(encoding="utf-8"), "", "", []
+    for piece in _PIECE.finditer(text):
+        if piece["model"]:
+            model = piece["model"]
+        elif piece["service"]:
+            service = piece["service"]
+        else:
+            line = text.count("\n", 0, piece.start()) + 1
+            who = {"model": model, "service": service, "line": line}
+            found.append(Block(kind=piece["kind"], text=piece["text"], **who))
+    return found
+
+
+def commands(text: str) -> Iterator[Command]:
+    """What a `console` block does. A command goes on in the next line behind a backslash."""
+    command, output = "", []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield Command(command, output)
+            command, output = line[2:], []
+        elif command.endswith("\\"):
+            command += f"\n{line}"
+        else:
+            output.append(line)
+    if command:
+        yield Command(command, output)
+
+
+def mismatch(expected: Sequence[str], printed: Sequence[str]) -> str:
+    """What is printed otherwise than expected; empty if nothing is."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line.strip() == "…" else f"{as_pattern(line)}\n" for line in expected
+    )
+    whole = "".join(f"{line.rstrip()}\n" for line in printed)
+    if re.fullmatch(pattern, whole):
+        return ""
+    return "expected:\n" + "\n".join(expected) + "\nprinted:\n" + whole
+
+
+def as_pattern(line: str) -> str:
+    """A line of the page as a regular expression."""
+    return ".*?".join(re.escape(part) for part in line.rstrip().split("…"))
