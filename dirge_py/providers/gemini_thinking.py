@@ -14,7 +14,6 @@ _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
 """What an id without a number is (`gemini-flash-latest`): newer than all we know."""
 _FIRST_WITH_LEVELS = (3, 0)
-_FIRST_WITH_BUDGETS = (2, 5)
 _LAST_FLASH_WITH_MINIMAL = (3, 6)
 _BUDGETS: Mapping[str, tuple[int, int]] = {
     "pro": (128, 32_768),
@@ -69,15 +68,11 @@ def thinking_config(
     itself be held to.
     """
     family = family_of(model)
-    if _NO_THINKER.search(model.lower()):
+    if not card.thinking or _NO_THINKER.search(model.lower()):
         return {}, 0
     if family is not None and family.has_levels:
         return _with_level(family, level, budgets)
-    if family is not None and family.generation >= _FIRST_WITH_BUDGETS:
-        return _with_budget(family.tier, level, budgets)
-    if card.thinking:
-        return _with_budget("", level, budgets)
-    return {}, 0
+    return _with_budget(family.tier if family is not None else "", level, budgets)
 
 
 def _with_level(

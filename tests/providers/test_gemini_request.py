@@ -229,6 +229,14 @@ async def test_a_small_model_thinks_less_and_still_replies(gemini):
     }
 
 
+async def test_a_model_that_is_said_not_to_think_is_told_nothing_of_it(gemini):
+    body = await gemini(Say(text="x")).sent(
+        model="work/gemini-2.5-flash", thinking_level="high", card_of=lambda model: ModelCard()
+    )
+
+    assert "generationConfig" not in body
+
+
 async def test_results_and_what_follows_them_are_one_user_content(gemini, tmp_path):
     (tmp_path / "pic").write_bytes(b"png")
     (tmp_path / "doc").write_bytes(b"pdf")
