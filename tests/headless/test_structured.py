@@ -87,7 +87,7 @@ def test_what_is_wrong_is_told_and_asked_for_again(by_tool: Product) -> None:
     assert by_tool.sent(1)[-1]["role"] == "user"
     assert "Call `submit_result`" in json.dumps(by_tool.sent(1)[-1])
     [told] = [m["content"] for m in by_tool.sent(2) if m["role"] == "tool"]
-    assert "bugs: 'many' is not of type 'integer'" in told and "attempt 2 of 3" in told
+    assert "bugs: 'many' is not of type 'integer'" in told and "attempt 2/3" in told
 
 
 def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
@@ -102,7 +102,7 @@ def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
     assert '{"bugs":"xxxx"}' in result["error"]["message"], "the last one, so that it is not lost"
     assert len(by_tool.service.requests) == 4
     told = [m["content"] for m in by_tool.sent(3) if m["role"] == "tool"]
-    assert [text[14:28] for text in told] == [f"attempt {n} of 3" for n in (1, 2, 3)]
+    assert [text[14:25] for text in told] == [f"attempt {n}/3" for n in (1, 2, 3)]
 
 
 def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:

@@ -4,18 +4,18 @@ Which of them is decided with each model call, so that another model may take ov
 is checked here, and the model is asked again with what is wrong, a few times at most.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, Found, SubmitResult, compact
-from dirge_py.agent_loop.argument_errors import cut_json
+from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, SubmitResult, compact
+from dirge_py.agent_loop.given_answers import ASKED, GivenAnswers, is_failed, last_text
 from dirge_py.agent_loop.guards.gate import excerpt, nudge
 from dirge_py.agent_loop.hooks import Answer, Bundle, Context, StopRun, TurnInfo
 from dirge_py.calls import ToolCall
 from dirge_py.errors import ProviderError
 from dirge_py.events import Sink, SystemNotice
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.messages import Message
 from dirge_py.outcomes import AgentResult, Done, Failed, Outcome
 from dirge_py.streams import (
     LlmContext,
@@ -35,10 +35,6 @@ KIND = "schema"
 _MOST_PROBLEMS = 12
 _TOLD_PROBLEMS = 3
 _SHOWN_CHARS = 500
-_LONGEST = 2000
-_ASKED = "The result is not there yet. "
-"""Begins every message that asks for it, which are counted by this."""
-
 _BY_TOOL = (
     f"# The result\n\nA program reads the result of this run. When all else is done, call `{TOOL}` "
     "with it, alone: that ends the run. What you say in words is not read."
@@ -58,6 +54,7 @@ class StructuredAnswer:
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
         self.tool = SubmitResult(schema)
         self._schema = schema
+        self._given = GivenAnswers(schema)
         self._is_native = is_native
         self._refused: set[str] = set()
         self._by_tool = True
@@ -85,12 +82,19 @@ class StructuredAnswer:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
             if not self._by_tool:
                 events = stream_fn(self._for_answer(context), self._held(options), signal)
-                attempt = _Attempt()
-                async for event in attempt.passed_on(events):
-                    yield event
-                if attempt.refusal is None:
+                refusal, has_spoken = None, False
+                try:
+                    async for event in events:
+                        refusal = None if has_spoken else _refusal(event)
+                        if refusal is not None:
+                            break
+                        has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
+                        yield event
+                finally:
+                    await _close(events)
+                if refusal is None:
                     return
-                self._fall_back(options.model, attempt.refusal)
+                self._fall_back(options.model, refusal)
             events = stream_fn(_with_words(context, _BY_TOOL), options, signal)
             try:
                 async for event in events:
@@ -104,7 +108,7 @@ class StructuredAnswer:
         """The outcome of a run at the end of `messages`: it is only done if its answer fits."""
         if not isinstance(outcome, Done):
             return outcome
-        found = self._found(messages)
+        found = self._given.found(messages)
         if found is None:
             return self._failure(messages)
         result = replace(
@@ -150,8 +154,8 @@ class StructuredAnswer:
         if call.problem is None and not problems:
             return None
         lines = _listed(problems) if problems else call.problem_text
-        attempt = self._failures(info.context.messages) + 1
-        counted = f"attempt {attempt} of {MOST_ASKED_AGAIN}"
+        attempt = self._given.failures(info.context.messages) + 1
+        counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
             text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
             details = {"outcome": "invalid", "retry": True, "attempt": attempt}
@@ -160,9 +164,9 @@ class StructuredAnswer:
 
     def _stop_in_vain(self, info: TurnInfo) -> bool:
         messages = info.context.messages
-        if not any(map(_is_failed, info.tool_results)) or self._found(messages) is not None:
+        if not any(map(is_failed, info.tool_results)) or self._given.found(messages) is not None:
             return False
-        if self._failures(messages) > MOST_ASKED_AGAIN:
+        if self._given.failures(messages) > MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
         return False
 
@@ -170,14 +174,14 @@ class StructuredAnswer:
         if so_far or info.ended_by != "natural" or info.signal.aborted or info.signal.interjected:
             return ()
         messages = info.context.messages
-        if self._found(messages) is not None:
+        if self._given.found(messages) is not None:
             return ()
-        if self._failures(messages) >= MOST_ASKED_AGAIN:
+        if self._given.failures(messages) >= MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
-        return nudge(_ASKED + self._what_to_do(messages))
+        return nudge(ASKED + self._what_to_do(messages))
 
     def _what_to_do(self, messages: Sequence[Message]) -> str:
-        text = _last_text(messages)
+        text = last_text(messages)
         problems = self._schema.of_text(text).problems if text.strip() else ()
         if not self._by_tool:
             wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
@@ -187,104 +191,17 @@ class StructuredAnswer:
             wrong = f" Your answer in words does not stand for it:\n{_listed(problems)}"
         return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
 
-    # -- what is there already
-
-    def _found(self, messages: Sequence[Message]) -> Found | None:
-        """The last value that fits, of those since anybody said something to the model."""
-        for message in _since(messages, UserMessage):
-            if isinstance(message, ToolResultMessage):
-                found = self._submitted(message)
-            elif isinstance(message, AssistantMessage) and _is_answer(message):
-                found = self._schema.of_text(message.text)
-            else:
-                continue
-            if found is not None and not found.problems:
-                return found
-        return None
-
-    def _submitted(self, message: ToolResultMessage) -> Found | None:
-        if message.tool_name != TOOL or message.is_error or "submitted" not in message.details:
-            return None
-        return self._schema.look_at(message.details["submitted"])
-
-    def _failures(self, messages: Sequence[Message]) -> int:
-        """How often the model has been told since the prompt that its result will not do.
-
-        Several calls of one answer were told together. It is read from history, so that it holds
-        for a run that is taken turn by turn.
-        """
-        failures, is_new = 0, True
-        for message in _since_prompt(messages):
-            if isinstance(message, AssistantMessage):
-                is_new = True
-            elif isinstance(message, UserMessage):
-                failures += _is_ask(message)
-            elif isinstance(message, ToolResultMessage) and _is_failed(message):
-                failures += is_new
-                is_new = False
-        return failures
-
     def _failure(self, messages: Sequence[Message]) -> Failed:
-        text, found = self._last(messages)
+        text, problems = self._given.last(messages)
         why = "there was none."
-        if found is not None:
-            wrong = "; ".join(found.problems[:_TOLD_PROBLEMS])
+        if text:
+            wrong = "; ".join(problems[:_TOLD_PROBLEMS])
             why = f"{excerpt(wrong, _SHOWN_CHARS)}. The last was: {excerpt(text, _SHOWN_CHARS)}"
         return Failed(
             kind=KIND,
             message=f"the answer never met the schema: {why}",
             hint="Describe its members in the schema, ask for less at once, or take another model.",
         )
-
-    def _last(self, messages: Sequence[Message]) -> tuple[str, Found | None]:
-        """What was said last in place of a result, and what is wrong with it."""
-        for message in reversed(_since_prompt(messages)):
-            if not isinstance(message, AssistantMessage) or message.origin != "model":
-                continue
-            calls = [call for call in message.calls if call.name == TOOL]
-            if calls:
-                arguments = calls[-1].arguments
-                text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
-                found = self._schema.of_arguments(arguments)
-                return text, Found(None, found.problems or ["It was not taken"])
-            if message.text.strip() and not message.withheld:
-                return message.text, self._schema.of_text(message.text)
-        return "", None
-
-
-def _since(messages: Sequence[Message], kind: type[Message]) -> Iterator[Message]:
-    """The newest first, until one of this kind."""
-    for message in reversed(messages):
-        if isinstance(message, kind):
-            return
-        yield message
-
-
-def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
-    """What came after a person's last words, oldest first."""
-    for at in range(len(messages) - 1, -1, -1):
-        message = messages[at]
-        if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
-            return messages[at + 1 :]
-    return messages
-
-
-def _is_answer(message: AssistantMessage) -> bool:
-    is_whole = message.stop_reason not in ("error", "aborted") and not message.withheld
-    return is_whole and message.origin == "model" and not message.calls
-
-
-def _last_text(messages: Sequence[Message]) -> str:
-    answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
-    return next((each.text for each in answers if _is_answer(each)), "")
-
-
-def _is_ask(message: UserMessage) -> bool:
-    return message.origin == "harness" and message.text.startswith(_ASKED)
-
-
-def _is_failed(message: ToolResultMessage) -> bool:
-    return message.tool_name == TOOL and message.is_error
 
 
 def _listed(problems: Sequence[str]) -> str:
@@ -298,28 +215,11 @@ def _with_words(context: LlmContext, words: str) -> LlmContext:
     return replace(context, system_prompt=f"{context.system_prompt}\n\n{words}".lstrip())
 
 
-class _Attempt:
-    """One call of a service that is given the schema, and why it would not have it."""
-
-    def __init__(self) -> None:
-        self.refusal: ProviderError | None = None
-
-    async def passed_on(self, events: AsyncIterator[StreamEvent]) -> AsyncIterator[StreamEvent]:
-        """The events, without the one that says before anything else that the request is wrong."""
-        has_spoken = False
-        try:
-            async for event in events:
-                if isinstance(event, StreamError) and not has_spoken and _is_refusal(event):
-                    self.refusal = event.error
-                    return
-                has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
-                yield event
-        finally:
-            await _close(events)
-
-
-def _is_refusal(event: StreamError) -> bool:
-    return event.error.kind == "invalid_request"
+def _refusal(event: StreamEvent) -> ProviderError | None:
+    """Why the service takes the request for wrong, if the event says so."""
+    if isinstance(event, StreamError) and event.error.kind == "invalid_request":
+        return event.error
+    return None
 
 
 async def _close(events: AsyncIterator[StreamEvent]) -> None:
