@@ -1,0 +1,455 @@
+"""What a Responses answer means, also as the servers write it that only resemble OpenAI's."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    user_text,
+)
+from dirge_py.providers.responses_answer import ResponsesAnswer
+from dirge_py.providers.responses_seal import unsealed
+from dirge_py.providers.translator import ServiceError
+from dirge_py.streams import (
+    CompactionDone,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallEnd,
+)
+from tests.providers.asking import Client, calls_of, done_of, text_of, thinking_of
+from tests.providers.server import Raw, Say
+from tests.providers.wires.responses import events as written
+from tests.security.sizes import size
+
+JSON = {"content-type": "application/json"}
+SAID = Say(text="Yes, ünï.", thinking="hm", calls=[("read", {"a": 1}), ("ls", {})], delta_chars=3)
+
+
+@pytest.fixture
+def responses(http, serve):
+    return lambda *replies: Client(http, "openai-responses", serve(*replies))
+
+
+def payloads(say=SAID):
+    return [json.loads(event.split("data: ", 1)[1]) for event in written(say)]
+
+
+def read(told, taken=frozenset()):
+    """Every event that the payloads `told` come to."""
+    answer = ResponsesAnswer(taken, "new")
+    return [event for payload in told for event in answer.event("", payload)]
+
+
+def meant(events):
+    """What a person and the loop get of an answer."""
+    ends = {event.key: event.arguments for event in events if isinstance(event, ToolCallEnd)}
+    seals = [unsealed(e.signature) for e in events if isinstance(e, ThinkingEnd) and e.signature]
+    done = events[-1]
+    assert isinstance(done, StreamDone), done
+    calls = [
+        (call_id, name, json.loads(text) if whole is None else whole)
+        for (call_id, name, text), whole in zip(calls_of(events), ends.values(), strict=True)
+    ]
+    return text_of(events), thinking_of(events), calls, seals, done
+
+
+def item(kind, **members):
+    return {"type": kind, "id": f"{kind}_1", **members}
+
+
+def added(raw, **at):
+    return {"type": "response.output_item.added", "output_index": 0, "item": raw, **at}
+
+
+def closed(raw, **at):
+    return {**added(raw, **at), "type": "response.output_item.done"}
+
+
+def ended(*output, status="completed", **members):
+    response = {"status": status, "model": "fake", "output": list(output), **members}
+    return {"type": f"response.{status}", "response": response}
+
+
+def message(text, **members):
+    return item("message", content=[{"type": "output_text", "text": text}], **members)
+
+
+def called(arguments, call_id="call_x", **members):
+    return item("function_call", call_id=call_id, name="read", arguments=arguments, **members)
+
+
+async def test_a_whole_answer_arrives_in_order(responses):
+    say = Say(
+        text="Yes.", thinking="hm", signature="gAAA", calls=[("read", {})], usage=(100, 9, 60, 7)
+    )
+    events = await responses(say).ask()
+    reasoning = {
+        "id": "rs_0",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "gAAA",
+    }
+
+    assert events[:3] == [
+        StreamStart("fake"),
+        ThinkingDelta("hm"),
+        ThinkingEnd(signature=json.dumps(reasoning, separators=(",", ":"))),
+    ]
+    assert events[3] == TextDelta("Yes.")
+    assert calls_of(events) == [("call_0", "read", "{}")]
+    assert events[-1] == StreamDone(
+        stop_reason="toolUse", usage=Usage(input=100, output=9, cache_read=60, cache_write=7)
+    )
+
+
+def is_kind(*words):
+    return lambda payload: any(word in payload["type"] for word in words)
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        is_kind(".delta"),
+        is_kind("_text.done", "part.", "arguments.done"),
+        is_kind("output_item.added"),
+        is_kind("output_item.done", "_text.done", "part.", "arguments.done"),
+        is_kind(".created", ".in_progress"),
+        is_kind("output_item", "part", "delta", "text.done", "arguments"),
+    ],
+    ids=["pieces", "whole parts", "openings", "whole items", "beginnings", "all but the end"],
+)
+def test_what_a_server_leaves_out_is_taken_from_what_it_tells(left_out):
+    told = payloads()
+
+    assert meant(read([p for p in told if not left_out(p)])) == meant(read(told))
+
+
+@pytest.mark.parametrize("output", [[], None, "none"])
+def test_an_end_that_repeats_nothing_ends_what_came(output):
+    told = payloads()
+    last = {**told[-1], "response": {**told[-1]["response"], "output": output}}
+
+    assert meant(read([*told[:-1], last])) == meant(read(told))
+
+
+def test_items_whose_ids_change_from_event_to_event_are_told_apart_by_their_number():
+    told = payloads()
+    for number, payload in enumerate(told):
+        if "item_id" in payload:
+            payload["item_id"] = f"id{number}"
+        if "item" in payload:
+            payload["item"] = {**payload["item"], "id": f"id{number}"}
+    for number, raw in enumerate(told[-1]["response"]["output"]):
+        raw["id"] = f"last{number}"
+
+    assert meant(read(told))[:3] == meant(read(payloads()))[:3]
+
+
+@pytest.mark.parametrize("number", [0, None, "x", []])
+def test_items_that_all_have_one_number_are_told_apart_by_their_ids(number):
+    told = [{**p, "output_index": number} if "output_index" in p else p for p in payloads()]
+
+    assert meant(read(told)) == meant(read(payloads()))
+
+
+def test_calls_that_grow_in_turns_are_told_apart():
+    name = "response.function_call_arguments.delta"
+    events = read(
+        [
+            added(called("", "call_a", id="a"), output_index=0),
+            added(called("", "call_b", id="b"), output_index=1),
+            {"type": name, "output_index": 1, "item_id": "b", "delta": '{"n":'},
+            {"type": name, "output_index": 0, "item_id": "a", "delta": "{}"},
+            {"type": name, "output_index": 1, "item_id": "b", "delta": "2}"},
+            ended(),
+        ]
+    )
+
+    assert calls_of(events) == [("call_a", "read", "{}"), ("call_b", "read", '{"n":2}')]
+
+
+def test_a_call_that_the_whole_corrects_is_what_the_whole_says():
+    piece = {
+        "type": "response.function_call_arguments.delta",
+        "output_index": 0,
+        "delta": '{"a": 1',
+    }
+    events = read([added(called("")), piece, closed(called('{"a":2}')), ended(called('{"a":2}'))])
+
+    assert [e.arguments for e in events if isinstance(e, ToolCallEnd)] == [{"a": 2}]
+    assert len(calls_of(events)) == 1
+
+
+@pytest.mark.parametrize("arguments", [{"a": 1}, '{"a": 1}'])
+def test_arguments_are_taken_as_text_and_as_an_object(arguments):
+    assert calls_of(read([ended(called(arguments))])) == [("call_x", "read", '{"a": 1}')]
+
+
+def test_a_call_is_open_until_it_is_whole():
+    answer = ResponsesAnswer(frozenset(), "new")
+    answer.event("", added(called("")))
+    assert answer.call_is_open
+    assert answer.finish() == ()
+    answer.event("", closed(called("{}")))
+    assert not answer.call_is_open
+
+
+async def test_an_id_of_history_is_not_used_again(responses):
+    client = responses(Say(calls=[("read", {})]))
+    before = AssistantMessage(content=(ToolCallBlock(id="call_0", name="read", arguments={}),))
+    ((call_id, _, _),) = calls_of(await client.ask(messages=(user_text("?"), before)))
+
+    assert call_id not in {"", "call_0"}
+
+
+def test_parts_of_a_summary_are_paragraphs():
+    name = "response.reasoning_summary_text.delta"
+    events = read(
+        [
+            {"type": name, "output_index": 0, "summary_index": 0, "delta": "**One**"},
+            {"type": name, "output_index": 0, "summary_index": 1, "delta": "**Two**"},
+            ended(message("Yes.")),
+        ]
+    )
+
+    assert thinking_of(events) == "**One**\n\n**Two**"
+
+
+def test_thoughts_that_are_told_are_not_summed_up_again():
+    raw = item(
+        "reasoning",
+        summary=[{"type": "summary_text", "text": "short"}],
+        content=[{"type": "reasoning_text", "text": "at length"}],
+    )
+    piece = {"type": "response.reasoning_text.delta", "output_index": 0, "delta": "at "}
+    events = read([added(item("reasoning")), piece, closed(raw), ended(raw, message("Yes."))])
+
+    assert thinking_of(events) == "at length"
+    (end,) = (event for event in events if isinstance(event, ThinkingEnd))
+    assert unsealed(end.signature) == raw
+
+
+def test_hidden_thoughts_are_kept_and_empty_ones_are_not():
+    hidden = item("reasoning", summary=[], encrypted_content="gAAA")
+    events = read([closed(hidden), closed(item("reasoning", id="b", summary=[])), ended()])
+    ends = [event for event in events if isinstance(event, ThinkingEnd)]
+
+    assert [unsealed(end.signature) for end in ends] == [hidden]
+
+
+def test_the_phase_of_a_message_is_kept_behind_it():
+    events = read([ended(message("I look.", phase="commentary"), called("{}"))])
+
+    assert events[1:3] == [
+        TextDelta("I look."),
+        ThinkingEnd(signature='{"type":"message","phase":"commentary"}'),
+    ]
+
+
+def test_history_that_was_folded_is_kept_as_it_came():
+    folded = item("compaction", encrypted_content="c", created_by=None)
+    events = read(
+        [
+            added(item("compaction", encrypted_content="")),
+            {"type": "response.compaction.compacting", "output_index": 0},
+            closed(folded),
+            ended(folded, message("Yes.")),
+        ]
+    )
+
+    assert [e for e in events if isinstance(e, CompactionDone)] == [CompactionDone(data=folded)]
+    assert text_of(events) == "Yes."
+
+
+def test_what_is_not_known_is_read_over():
+    search = item("web_search_call", status="completed", action={"type": "search"})
+    events = read(
+        [
+            {"type": "response.queued", "response": {"model": "fake"}},
+            added(search),
+            {"type": "response.web_search_call.searching", "output_index": 0, "item_id": "x"},
+            closed(search),
+            {"type": "keepalive"},
+            {"type": "response.output_text.annotation.added", "output_index": 1, "annotation": {}},
+            ended(search, message("Found."), {"no": "type"}),
+        ]
+    )
+
+    assert events == [StreamStart("fake"), TextDelta("Found."), StreamDone(stop_reason="stop")]
+
+
+@pytest.mark.parametrize("why", ["max_output_tokens", "max_messages", None])
+def test_an_answer_that_was_cut_says_so(why):
+    events = read([ended(message("half"), status="incomplete", incomplete_details={"reason": why})])
+
+    assert (text_of(events), events[-1]) == ("half", StreamDone(stop_reason="length"))
+
+
+def test_a_filtered_answer_is_refused_and_keeps_its_text():
+    events = read(
+        [
+            ended(
+                message("half"),
+                status="incomplete",
+                incomplete_details={"reason": "content_filter"},
+            )
+        ]
+    )
+
+    assert text_of(events) == "half"
+    assert events[-1].error.kind == "refused"
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_refusal_is_read_and_named(is_streamed):
+    part = {"type": "refusal", "refusal": "I cannot."}
+    pieces = [
+        {"type": "response.refusal.delta", "output_index": 0, "delta": "I can"},
+        {"type": "response.refusal.done", "output_index": 0, "refusal": "I cannot."},
+    ]
+    events = read([*(pieces if is_streamed else []), ended(item("message", content=[part]))])
+
+    assert text_of(events) == "I cannot."
+    assert (events[-1].error.kind, "I cannot" in events[-1].error.message) == ("refused", True)
+
+
+FAILURES = [
+    ("rate_limit_exceeded", "Rate limit reached for m on tokens per min", "rate_limit"),
+    ("server_error", "The model had an error. You can retry.", "network"),
+    ("context_length_exceeded", "Your input exceeds the context window", "context_length"),
+    ("insufficient_quota", "You exceeded your current quota", "auth"),
+    ("invalid_prompt", "Invalid prompt", "invalid_request"),
+    ("invalid_image_url", "The image cannot be loaded", "invalid_request"),
+    ("image_too_large", "The image is too large", "invalid_request"),
+    ("vector_store_timeout", "The vector store timed out", "network"),
+    ("cyber_policy", "This request was flagged", "refused"),
+    ("bio_policy", "This request was flagged", "refused"),
+]
+
+
+@pytest.mark.parametrize(("code", "words", "kind"), FAILURES)
+@pytest.mark.parametrize("shape", ["failed", "flat", "nested"])
+async def test_a_failure_has_its_kind_however_it_is_told(responses, shape, code, words, kind):
+    error = {"code": code, "message": words, "param": None}
+    told = {
+        "failed": {"type": "response.failed", "response": {"status": "failed", "error": error}},
+        "flat": {"type": "error", "sequence_number": 3, **error},
+        "nested": {"type": "error", "error": {"type": None, **error}},
+    }[shape]
+    pieces = [p for p in payloads(Say(text="half")) if "delta" in p["type"]]
+    body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in [*pieces, told])
+    events = await responses(Raw(body=body)).ask()
+
+    assert text_of(events) == "half"
+    assert isinstance(events[-1], StreamError)
+    assert (events[-1].error.kind, events[-1].error.phase) == (kind, "stream")
+    assert words in events[-1].error.message
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_an_answer_that_ended_badly_without_a_reason_is_an_error(status):
+    with pytest.raises(ServiceError):
+        read([{"type": "response.completed", "response": {"status": status, "error": None}}])
+
+
+async def test_an_answer_in_one_piece_is_taken(responses):
+    whole = payloads()[-1]["response"]
+    events = await responses(Raw(body=json.dumps(whole), headers=JSON)).ask()
+
+    assert events[0] == StreamStart("fake")
+    assert meant(events) == meant(read(payloads()))
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"error": {"message": "Too many requests", "code": 429}}, "rate_limit"),
+        ({"object": "response", "error": {"code": "server_error", "message": "no"}}, "network"),
+        ({"choices": []}, "other"),
+    ],
+)
+async def test_another_whole_body_is_an_error(responses, body, kind):
+    assert (await responses(Raw(body=json.dumps(body), headers=JSON)).error()).kind == kind
+
+
+async def test_a_stream_that_says_it_is_done_is_done(responses):
+    pieces = [p for p in payloads(Say(text="All.")) if "delta" in p["type"]]
+    body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in pieces) + "data: [DONE]\n\n"
+    events = await responses(Raw(body=body)).ask()
+
+    assert text_of(events) == "All."
+    assert done_of(events).usage is None
+
+
+async def test_what_was_thought_comes_back_in_the_next_request(responses):
+    """Through blocks as the loop keeps them."""
+    client = responses(Say(thinking="hm", signature="gAAA", text="Yes."), Say(text="x"))
+    events = await client.ask()
+    (end,) = (event for event in events if isinstance(event, ThinkingEnd))
+    kept = AssistantMessage(
+        content=(ThinkingBlock(text="hm", signature=end.signature), TextBlock("Yes.")),
+        model="work/m",
+    )
+    body = await client.sent(messages=(user_text("hello"), kept, user_text("on")))
+
+    assert body["input"][1] == {
+        "type": "reasoning",
+        "id": "rs_0",
+        "summary": [{"type": "summary_text", "text": "hm"}],
+        "encrypted_content": "gAAA",
+    }
+
+
+NAMES = st.sampled_from(
+    [
+        *("id", "type", "content", "summary", "text", "name", "call_id", "arguments", "output"),
+        *("status", "usage", "incomplete_details", "encrypted_content", "phase", "refusal"),
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=6,
+)
+KINDS_OF_EVENT = sorted({payload["type"] for payload in payloads()} | {"response.refusal.delta"})
+KINDS_OF_ITEM = ["message", "reasoning", "function_call", "compaction", "other"]
+
+
+@st.composite
+def strange(draw):
+    """An event of a known name whose members are anything at all."""
+    members = st.dictionaries(NAMES, VALUES, max_size=4)
+    event = {name: draw(VALUES) for name in ("output_index", "item_id", "delta", "text")}
+    event["item"] = {**draw(members), "type": draw(st.sampled_from(KINDS_OF_ITEM))}
+    event["response"] = draw(members)
+    return {**event, "type": draw(st.sampled_from(KINDS_OF_EVENT))}
+
+
+@settings(max_examples=size(100, 600))
+@given(st.lists(strange(), max_size=6))
+def test_no_event_of_a_stranger_breaks_the_reader(told):
+    answer = ResponsesAnswer(frozenset(), "x")
+    events = []
+    try:
+        for payload in told:
+            events += answer.event("", payload)
+    except ServiceError:
+        pass
+    ids = [call_id for call_id, _, _ in calls_of(events)]
+
+    assert all(ids)
+    assert len(ids) == len(set(ids))
+    assert sum(isinstance(event, StreamDone | StreamError) for event in events) <= 1
+    if answer.is_done:
+        assert answer.finish() == ()
