@@ -20,11 +20,11 @@ BUILT = set(
     --sandbox --tools --no-tools --add-dir -C --cwd
     --max-turns --max-cost --max-tokens --timeout --line --plan
     --system-prompt --system-prompt-file --append-system-prompt --append-system-prompt-file
-    --prompt --config --no-context-files --no-color -v --verbose --version -h --help
+    --prompt --config --no-context-files --no-color -v --verbose --record --version -h --help
     """.split()  # noqa: SIM905
 )
 NOT_BUILT = [
-    *("--agent", "--record", "--api-key"),
+    *("--agent", "--api-key"),
 ]
 HIDDEN = {
     "--effort",
