@@ -74,10 +74,11 @@ def _sessions(name: str) -> Iterator[Place]:
 
 
 def _config(name: str) -> Iterator[Place]:
-    flag = Flag(
-        names=("--config",), help="read FILE instead of the usual config.toml", takes="files"
+    flags = (
+        Flag(names=("--config",), help="read FILE instead of the usual config.toml", takes="files"),
+        Flag(names=("--template",), help="init: ask nothing, write a file with comments"),
     )
-    yield Place(name=name, flags=(flag,), words=_CONFIG_VERBS)
+    yield Place(name=name, flags=flags, words=_CONFIG_VERBS)
 
 
 def _demo(name: str) -> Iterator[Place]:

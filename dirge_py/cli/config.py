@@ -22,8 +22,8 @@ VERBS = {
 }
 
 
-def config_command(rest: list[str]) -> int:
-    """Run one verb, `show` when none is named; returns the exit code."""
+def build_config_parser() -> Parser:
+    """The flags of `dirge config`."""
     lines = "\n".join(f"  {verb:7} {summary}" for verb, summary in VERBS.items())
     parser = Parser(
         prog="dirge config", allow_abbrev=False, usage=f"dirge config [VERB]\n\n{lines}"
@@ -33,7 +33,12 @@ def config_command(rest: list[str]) -> int:
     parser.add_argument(
         "--template", action="store_true", help="init: ask nothing, write a file with comments"
     )
-    flags = parser.parse_args(rest)
+    return parser
+
+
+def config_command(rest: list[str]) -> int:
+    """Run one verb, `show` when none is named; returns the exit code."""
+    flags = build_config_parser().parse_args(rest)
     if flags.template and flags.verb != "init":
         raise UsageError("--template is for `dirge config init`.")
     if flags.verb == "init" and not flags.template and _has_terminal():

@@ -105,6 +105,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         why.build_parser(),
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
+        config_cli.build_config_parser(),
         serve.build_serve_parser(),
         signal.build_signal_parser(),
         embed.build_embed_parser(),
