@@ -1,6 +1,9 @@
 import json
+from typing import get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dirge_py.messages import (
     AssistantMessage,
@@ -26,10 +29,12 @@ from dirge_py.streams import (
     SystemText,
     ThinkingBudgets,
     ThinkingEnd,
+    ThinkingLevel,
     ToolCallEnd,
 )
 from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say
+from tests.security.sizes import size
 
 MARK = {"type": "ephemeral"}
 CALL = ToolCallBlock(id="c1", name="read", arguments={"p": 1})
@@ -220,6 +225,30 @@ def test_a_small_model_thinks_less_and_still_replies():
 
     assert written["max_tokens"] == 4096
     assert written["thinking"]["budget_tokens"] == 2048
+
+
+@given(
+    st.builds(
+        ModelCard,
+        thinking=st.just(True),
+        adaptive_thinking=st.booleans(),
+        max_output_tokens=st.none() | st.integers(min_value=1, max_value=200_000),
+    ),
+    st.sampled_from(get_args(ThinkingLevel)),
+    st.builds(ThinkingBudgets, high=st.none() | st.integers(min_value=1, max_value=300_000)),
+    st.none() | st.integers(min_value=1, max_value=100_000),
+)
+@settings(max_examples=size(80, 2000), deadline=None)
+def test_an_answer_always_fits_behind_its_thinking(card, level, budgets, asked):
+    if asked is not None and card.max_output_tokens is not None:
+        asked = min(asked, card.max_output_tokens)
+    written = body(
+        card=card, thinking_level=level, thinking_budgets=budgets, max_output_tokens=asked
+    )
+
+    budget = written.get("thinking", {}).get("budget_tokens", 0)
+    assert budget < written["max_tokens"] <= (card.max_output_tokens or 10**9)
+    assert budget == 0 or budget >= 1024
 
 
 def test_newer_models_choose_their_budget_themselves():
