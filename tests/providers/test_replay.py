@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.abort import AbortSignal
+from dirge_py.config.services import SERVICES, Service
 from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.recording import Recording, recorded
 from dirge_py.providers.registry import provider
 from dirge_py.providers.replay import ReplayClient, Tape
@@ -194,6 +196,25 @@ async def test_the_answers_of_several_services_come_in_their_order(studio: Studi
     heard = await asyncio.gather(*(studio.play(player) for _ in range(3)))
 
     assert [said(events)[0] for events in heard] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.type)
+async def test_how_a_service_departs_from_its_format_is_kept(
+    studio: Studio, serve: Callable[..., FakeService], service: Service
+) -> None:
+    dialect = Dialect(**service.dialect)
+    client = Client(studio.http, service.speaks, serve(Say(text="x")))
+    address = ProviderSettings(
+        alias="work", type=service.type, base_url=client.url, dialect=dialect
+    )
+    http = recorded(studio.http, studio.recording, lambda text: text)
+    client.http = http.of(address, service.speaks)
+    await client.ask()
+
+    [exchange] = await over(studio.file)
+    assert exchange.service["type"] == service.type
+    assert Dialect(**exchange.service["dialect"]) == dialect
+    assert said(await studio.play(studio.player()))[0] == "x"
 
 
 async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
