@@ -12,6 +12,7 @@ from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, SubmitResult, 
 from dirge_py.agent_loop.given_answers import ASKED, GivenAnswers, is_failed, last_text
 from dirge_py.agent_loop.guards.gate import excerpt, nudge
 from dirge_py.agent_loop.hooks import Answer, Bundle, Context, StopRun, TurnInfo
+from dirge_py.agent_loop.prepare import CLOSED
 from dirge_py.calls import ToolCall
 from dirge_py.errors import ProviderError
 from dirge_py.events import Sink, SystemNotice
@@ -151,6 +152,9 @@ class StructuredAnswer:
         if call.name != TOOL:
             return None
         problems = self._schema.of_arguments(call.arguments).problems
+        if CLOSED in call.repairs:
+            # Half a list may fit as well as the whole.
+            problems = [*problems, "The arguments were cut off: make them shorter"]
         if call.problem is None and not problems:
             return None
         lines = _listed(problems) if problems else call.problem_text

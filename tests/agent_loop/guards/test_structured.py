@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop import Bundle, LoopConfig, StopRun, compose
+from dirge_py.agent_loop import Answer, Bundle, LoopConfig, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
 from dirge_py.agent_loop.guards.structured import KIND, MOST_ASKED_AGAIN, StructuredAnswer
+from dirge_py.calls import ToolCall
 from dirge_py.events import SystemNotice
 from dirge_py.messages import AssistantMessage, ToolResultMessage, user_text
 from dirge_py.outcomes import Done, Failed, MaxTurns, Outcome
@@ -215,6 +216,56 @@ async def test_a_run_that_ends_in_another_way_keeps_its_end() -> None:
 
     assert "never met the schema" in early.failure.message, "done without an answer is no success"
     assert at_limit.outcome == MaxTurns(max=1)
+
+
+async def test_what_was_cut_off_is_not_the_answer_though_it_fits() -> None:
+    model = ScriptedModel().will_call_all((TOOL, '{"bugs": 2, "where": ["a.py", "b'))
+    model.will_call(TOOL, bugs=2, where=["a.py", "b.py"])
+
+    judged = await held(model)
+
+    assert judged.value == {"bugs": 2, "where": ["a.py", "b.py"]}
+    assert "The arguments were cut off" in judged.run.results[0].text
+
+
+async def test_a_deep_schema_may_be_told_flat() -> None:
+    inner = {"type": "object", "properties": {"c": {"type": "integer"}}, "required": ["c"]}
+    middle = {"type": "object", "properties": {"b": inner}, "required": ["b"]}
+    schema = {"type": "object", "properties": {"a": middle}, "required": ["a"]}
+    model = ScriptedModel().will_call(TOOL, **{"a.b.c": 1})
+
+    judged = await held(model, schema)
+
+    assert judged.value == {"a": {"b": {"c": 1}}}
+    told = next(tool for tool in model.seen[0].tools if tool.name == TOOL)
+    assert list(told.parameters["properties"]) == ["a.b.c"]
+
+
+async def test_a_rule_may_forbid_it_and_the_run_fails() -> None:
+    def forbid(_info: Any, call: ToolCall) -> Answer | None:
+        return Answer("No.", details={"outcome": "denied"}) if call.name == TOOL else None
+
+    model = ScriptedModel()
+    for _ in range(6):
+        model.will_call(TOOL, bugs=1)
+
+    judged = await held(model, BUGS, Bundle(before_tool_call=forbid))
+
+    assert "it was not taken" in judged.failure.message
+    assert len(model.seen) == MOST_ASKED_AGAIN + 1
+
+
+async def test_what_was_said_meanwhile_wants_an_answer_of_its_own() -> None:
+    steered = [[user_text("Only in a.py.", origin="steering")]]
+
+    def steer(info: TurnInfo) -> list[Any]:
+        return steered.pop() if steered and info.message is not None else []
+
+    model = ScriptedModel().will_call(TOOL, bugs=2).will_call(TOOL, bugs=1)
+
+    judged = await held(model, BUGS, Bundle(get_steering_messages=steer))
+
+    assert (judged.value, len(model.seen)) == ({"bugs": 1}, 2)
 
 
 async def test_what_is_no_object_is_wrapped_with_its_references() -> None:
