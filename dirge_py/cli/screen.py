@@ -1,8 +1,8 @@
 """What the terminal UI is started with. Nothing heavy is imported before its first frame."""
 
-import atexit
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,8 +47,7 @@ def start_of(
         from dirge_py.demo.play import Demo
 
         opened = Demo()
-        atexit.register(opened.close)
-        return start_of_demo(opened)
+        return replace(start_of_demo(opened), close=opened.close)
 
     return TuiStart(
         open_first=opening.first,

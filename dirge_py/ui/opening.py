@@ -122,6 +122,11 @@ class Opening:
         """Whether what is said can be come back to."""
         return self._start.is_kept
 
+    def close(self) -> None:
+        """Let go of what the last start holds; the conversation is closed before."""
+        if self._start.close is not None:
+            self._start.close()
+
     @property
     def settings_file(self) -> Path | None:
         return self._start.settings_file

@@ -47,6 +47,7 @@ async def _run(start: TuiStart) -> int:
         way_back = _way_back(app) if app.opening.is_kept else ""
     finally:
         last_words = await _close(app)
+        app.opening.close()
         for number in _ENDING_SIGNALS:
             loop.remove_signal_handler(number)
     if app.failure is not None:

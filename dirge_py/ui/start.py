@@ -47,7 +47,7 @@ class TuiStart:
     show the list of sessions first (`-r` without an id). `settings` reads the settings of this
     start anew, from `settings_file`; without them there is nothing that a person could change.
     `demo` is the start of the demo, for whoever would rather see that than set a provider up.
-    `is_kept`: what is said can be come back to.
+    `is_kept`: what is said can be come back to. `close` is called when the program has ended.
     """
 
     open_first: OpenFirst
@@ -62,3 +62,4 @@ class TuiStart:
     pick_session: bool = False
     theme: str = DEFAULT_THEME
     is_kept: bool = True
+    close: Callable[[], None] | None = None

@@ -443,7 +443,13 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
     def played(asker: Asker) -> Conversation:
         return room.build(asker, SessionChoice())
 
-    demo = TuiStart(open_first=played, open_other=lambda *_: played(_[0]), is_kept=False)
+    closed: list[bool] = []
+    demo = TuiStart(
+        open_first=played,
+        open_other=lambda *_: played(_[0]),
+        is_kept=False,
+        close=lambda: closed.append(True),
+    )
     setup, refusals = ProviderSetup(home / "config.toml"), [NoProvider("none.")]
     async with desk(
         room, opens=False, setup=lambda: setup, refusals=refusals, demo=lambda: demo
@@ -453,6 +459,8 @@ async def test_the_demo_can_be_chosen_instead(room: Room, home: Path):
         await d.pilot.press("enter")
         await d.until(lambda: d.app.talk.conversation)
         assert d.opened == [] and not d.app.opening.is_kept
+        d.app.opening.close()
+    assert closed == [True]
     assert not (home / "config.toml").exists()
 
 
