@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from dirge_py import Agent, Continue, Done, Failed, LoopError, NeedsMoreTurns, Text
+from dirge_py import Agent, Continue, Done, Failed, FinalResponse, LoopError, NeedsMoreTurns, Text
 from dirge_py.errors import ConfigError
 from dirge_py.testing import ScriptedModel
 
@@ -103,7 +103,7 @@ async def test_turns_and_steps_end_with_it_as_well(model: ScriptedModel) -> None
     assert isinstance(first, NeedsMoreTurns)
     assert isinstance(second, Done) and second.result is not None
     assert second.result.structured == {"bugs": 1}
-    assert last.result.structured == {"bugs": 2}
+    assert isinstance(last, FinalResponse) and last.result.structured == {"bugs": 2}
 
 
 async def test_without_an_answer_that_fits_it_fails(agent: Agent, model: ScriptedModel) -> None:
