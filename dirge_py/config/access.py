@@ -103,7 +103,8 @@ def _is_at_hand(config: Config, service: Service) -> bool:
     named = bool(service.named_url(config.origin.environment)[0])
     if service.local:
         return named or service.type in (config.origin.found or {})
-    return not (named and service.only_at_home)
+    is_elsewhere = named or bool(config.origin.chosen.base_url)
+    return not (is_elsewhere and service.only_at_home)
 
 
 def is_custom(config: Config, alias: str) -> bool:

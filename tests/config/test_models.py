@@ -54,14 +54,24 @@ def test_a_model_is_taken_apart_by_what_is_known(spec, parsed):
 def test_a_key_in_the_environment_is_enough(configured):
     choice = main_model(configured("", KEY))
 
-    assert choice.alias == "openai"
-    assert choice.because == "openai: OPENAI_API_KEY is set"
+    assert choice.name == "openai-responses/gpt-5.5"
+    assert choice.because == "openai-responses: OPENAI_API_KEY is set"
+
+
+def test_at_another_address_the_same_key_means_the_format_that_others_speak(configured):
+    elsewhere = "https://router.example/v1"
+    named = main_model(configured("", {**KEY, "OPENAI_BASE_URL": elsewhere}, model="m"))
+    chosen = main_model(configured("", KEY, base_url=elsewhere, model="m"))
+    wanted = main_model(configured("", KEY, base_url=elsewhere, model="openai-responses/m"))
+
+    assert (named.alias, named.because) == ("openai", "openai: OPENAI_API_KEY is set")
+    assert (chosen.alias, wanted.alias) == ("openai", "openai-responses")
 
 
 def test_of_several_keys_the_first_service_in_order_wins(configured):
     environment = {"ANTHROPIC_API_KEY": "b", **KEY}
 
-    assert main_model(configured("", environment)).alias == "openai"
+    assert main_model(configured("", environment)).alias == "openai-responses"
     del environment["OPENAI_API_KEY"]
     assert main_model(configured("", environment)).alias == "anthropic"
 
@@ -232,9 +242,9 @@ BOTH = {**KEY, **ANTHROPIC}
     ("text", "environment", "spec", "name"),
     [
         # the default provider's own, a name that is nobody's, and another's whose key is set
-        ("", BOTH, "gpt-9", "openai/gpt-9"),
-        ("", BOTH, "o4-mini:high", "openai/o4-mini"),
-        ("", BOTH, "my-finetune", "openai/my-finetune"),
+        ("", BOTH, "gpt-9", "openai-responses/gpt-9"),
+        ("", BOTH, "o4-mini:high", "openai-responses/o4-mini"),
+        ("", BOTH, "my-finetune", "openai-responses/my-finetune"),
         ("", BOTH, "claude-opus-5", "anthropic/claude-opus-5"),
         ("", BOTH, "Claude-opus-5", "anthropic/Claude-opus-5"),
         ("", {**BOTH, "ZHIPU_API_KEY": "z"}, "glm-5.2", "glm/glm-5.2"),

@@ -175,7 +175,7 @@ KEYED = '[providers.a]\ntype = "openai"\n[providers.b]\ntype = "anthropic"\n'
         ("", {}, None, "ollama/qwen3"),
         ("", {}, "gemma3", "ollama/gemma3"),
         ("", {}, "vllm", "vllm/m"),
-        ("", {"OPENAI_API_KEY": "k"}, None, "openai/gpt-5.5"),
+        ("", {"OPENAI_API_KEY": "k"}, None, "openai-responses/gpt-5.5"),
         ("", {"OPENAI_API_KEY": "k"}, "ollama", "ollama/qwen3"),
         ("", {"OLLAMA_HOST": "127.0.0.1:9"}, None, "ollama/qwen3"),
         (NO_MODEL, {}, None, "mine/qwen3"),
