@@ -384,3 +384,16 @@ async def test_a_refusal_that_nothing_can_be_left_out_for_is_told_once(responses
 def test_only_its_own_seals_are_opened(signature):
     assert unsealed(signature) is None
     assert unsealed(sealed(REASONING)) == REASONING
+
+
+async def test_a_longer_history_begins_like_the_shorter_one(responses):
+    client = responses(Say(text="x"), Say(text="x"))
+    stream = stream_of(client)
+    before = (user_text("grüß"), answer(THOUGHT, CALL), RESULT)
+    await asked(client, stream, *before)
+    await asked(client, stream, *before, answer(TextBlock("Yes.")), user_text("on"))
+    first, second = (request.body.decode() for request in client.service.requests)
+
+    end = first.index('],"reasoning"')
+    assert second.startswith(first[:end])
+    assert second[end] == ","
