@@ -9,6 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.wiring.options import BuildOptions
 from tests.conversation.room import CONFIG, Person
+from tests.providers.server import FakeService, Raw
 
 
 async def test_what_flags_name_is_meant_from_where_dirge_was_started(
@@ -38,3 +39,29 @@ async def test_what_flags_name_is_meant_from_where_dirge_was_started(
         assert Path.cwd() == other
     finally:
         await talk.close()
+
+
+async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = Raw(body='{"models": [{"name": "qwen3", "size": 1}]}')
+    monkeypatch.chdir(tmp_path)
+    with FakeService([tags, tags]) as service:
+        environment = {
+            "HOME": str(tmp_path),
+            "DIRGE_STATE_DIR": str(tmp_path / "state"),
+            "DIRGE_LOCAL_SERVERS": service.url("ollama"),
+        }
+        opening = openers(lambda: load(environment=environment), BuildOptions)
+        opening.look(opening.settings())
+        talks = [opening.first(Person()), opening.other(Person(), None)]
+        for talk in talks:
+            assert talk.model == "ollama/qwen3"
+            assert "Ollama answers at" in "\n".join(talk.notices)
+            await talk.close()
+        assert sorted(seen.path for seen in service.requests) == ["/api/ps", "/api/tags"]
+        environment["MISTRAL_API_KEY"] = "k"
+        talk = opening.other(Person(), None)
+        assert talk.model.startswith("mistral/")
+        await talk.close()
+        assert len(service.requests) == 2

@@ -125,6 +125,23 @@ def test_saving_again_replaces_where_the_key_is(file):
     assert (entry.api_key_env, entry.api_key_file) == (None, "keys/work")
 
 
+def test_a_new_key_does_not_go_to_an_address_from_before(file):
+    save_provider("openai", kind="openai", base_url="https://r.example/v1", file=file)
+    save_provider("openai", kind="openai", key="sk-1", file=file)
+
+    assert load(environment={}, path=file).providers["openai"].base_url is None
+
+
+def test_check_names_in_one_line_what_is_not_set_up(environment):
+    report = config_check(environment={**environment, "MISTRAL_API_KEY": "k"})
+
+    lines = report.text.splitlines()
+    assert len([line for line in lines if line.startswith("provider ")]) == 1
+    assert "key from MISTRAL_API_KEY" in report.text
+    [others] = [line for line in lines if line.startswith("built in, not set up: ")]
+    assert "openrouter" in others and "ollama" in others and "mistral" not in others
+
+
 def test_a_broken_file_is_not_overwritten(file):
     file.write_text("[ui\n")
 
