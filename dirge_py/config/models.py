@@ -13,6 +13,8 @@ from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
 
+_PULL = {"ollama": " (`ollama pull qwen3`)"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
@@ -261,8 +263,9 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         if service.default_model:
             return service.default_model
         raise NoProvider(
-            f"Provider `{alias}` names no model, and {service.label} has listed none.",
-            hint=f"Start it and give it a model, or choose one with `-m {alias}/…`.",
+            f"There is no model for `{alias}`: {service.label} has listed none.",
+            hint=f"Start it, and give it a model{_PULL.get(entry.type, '')}; or choose one of its "
+            f"own with `-m {alias}/…`.",
         )
     raise ConfigError(
         f"Provider `{alias}` names no model.",

@@ -66,7 +66,8 @@ def look_around(config: Config, known: Mapping[str, Found] | None = None) -> Con
     if known is None:
         with ThreadPoolExecutor(1) as thread:
             found = thread.submit(asyncio.run, _ask(config.origin.environment)).result()
-        known = {each.type: each for each in reversed(found) if each.models}
+        with_models = [each for each in found if each.models]
+        known = {each.type: each for each in reversed(with_models or found)}
     usable = {name: known[name] for name in types if name in known}
     return config.with_origin(replace(config.origin, found=usable))
 
@@ -81,7 +82,8 @@ def found_notices(config: Config) -> Sequence[str]:
     found = (config.origin.found or {}).get(entry.type)
     if found is None or entry.base_url is not None:
         return ()
-    why = "" if config.origin.chosen.source else " because nothing is configured and no key is set"
+    is_only = not config.providers and not config.origin.chosen.source
+    why = " because nothing is configured and no key is set" if is_only else ""
     words = f"{SERVICE_OF[found.type].label} answers at {found.base_url}: {choice.id} is used{why}."
     return (f"{words} `dirge config init` sets up another model.",)
 

@@ -194,7 +194,9 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
     except Exception as error:
         name = "nothing" if type(error).__name__ == "NoProvider" else repr(error)
     assert name == chosen
-    assert bool(found_notices(config)) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
+    told = "".join(found_notices(config))
+    assert bool(told) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
+    assert ("nothing is configured" in told) == (bool(told) and not text and not model)
 
 
 def test_who_has_a_provider_asks_nobody(product: Product) -> None:
@@ -217,6 +219,15 @@ def test_without_any_settings_the_server_that_answers_is_used_and_said(product: 
     assert (ran.exit_code, ran.stdout) == (0, "pong\n")
     assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in ran.stderr
     assert server.requests[-1].json["model"] == "qwen3"
+
+
+def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> None:
+    (product.config_dir / "config.toml").unlink()
+    with Service(answering({"/api/tags": {"models": []}})) as server:
+        place = {PLACES_VARIABLE: f"http://127.0.0.1:{server.port}"}
+        ran = product.run("-p", "ping", env=place)
+    assert ran.exit_code == 2
+    assert "Ollama has listed none" in ran.stderr and "ollama pull" in ran.stderr
 
 
 def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
