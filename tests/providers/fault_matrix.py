@@ -7,10 +7,11 @@ import asyncio
 import gzip
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -19,6 +20,7 @@ from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
+from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 from dirge_py.testing import assert_balanced
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.providers.asking import KINDS
@@ -28,11 +30,11 @@ from tests.providers.wires import wire_of
 from tests.providers.wires.say import Break
 
 JSON = {"content-type": "application/json"}
-DATE = "Wed, 21 Oct 2015 07:28:00 GMT"
+PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
 CALL = ("echo", {"text": "aaaaaaaaaaaa~bbbbbbbbbbbb"})
 TEXT = "AAAA BBBB CCCC DDDD"
 
-_SILENCE_S = 0.4
+_SILENCE_S = 0.8
 _AT_ONCE = 8
 
 Make = Callable[[str], Answering]
@@ -164,7 +166,7 @@ FAULTS: Sequence[Fault] = (
         wait_s=7,
     ),
     Fault(
-        name="429, Retry-After: a date", make=status(429, retry_after=DATE), expects="rate_limit"
+        name="429, Retry-After: a date", make=status(429, retry_after=PAST), expects="rate_limit"
     ),
     Fault(
         name="429, Retry-After: 3600",
@@ -284,8 +286,8 @@ async def _stays(
     kind: str, fault: Fault, http: HttpClient, service: FakeService, outcome: Outcome
 ) -> None:
     service.replies = [fault.make(kind)] * 20
-    run, waits = await _ran(kind, http, service, Context(system_prompt="s"))
-    outcome.tries, outcome.waits = len(service.requests), waits
+    run, asked = await _ran(kind, http, service, Context(system_prompt="s"))
+    outcome.tries, outcome.waits = asked.times, asked.waits
     if isinstance(run.outcome, Failed):
         outcome.kind = run.outcome.kind
     last = run.new[-1]
@@ -319,7 +321,7 @@ async def _passes(
 
 async def _ran(
     kind: str, http: HttpClient, service: FakeService, context: Context
-) -> tuple[Ran, list[float]]:
+) -> "tuple[Ran, Asked]":
     settings = ProviderSettings(
         alias="work",
         type=kind,
@@ -327,17 +329,31 @@ async def _ran(
         api_key="k",
         timeouts=Timeouts(establish_s=_SILENCE_S, chunk_s=_SILENCE_S, tool_call_gap_s=_SILENCE_S),
     )
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-        await asyncio.sleep(0)
-
+    asked = Asked(provider(kind).make(settings, http))
     stream_fn = retrying_stream_fn(
-        provider(kind).make(settings, http), RecoveryPolicy(), sleep=sleep, random=lambda: 0.0
+        asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )
     config = compose(recover(3), config=LoopConfig(model="work/m"))
-    return await ran(stream_fn, "go", context=context, config=config), waits
+    return await ran(stream_fn, "go", context=context, config=config), asked
+
+
+class Asked:
+    """Counts how often a stream function is called; nobody waits between two tries."""
+
+    def __init__(self, inner: StreamFn) -> None:
+        self._inner = inner
+        self.times = 0
+        self.waits: list[float] = []
+
+    def stream(
+        self, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        self.times += 1
+        return self._inner(context, options, signal)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0)
 
 
 def _complaints(kind: str, service: FakeService, messages: Sequence[Message]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Model servers that others wrote, as the tests start them. `make peers` installs them in .peers."""
+"""Model servers that others wrote, as tests start them. `make peers` installs them in .peers."""
 
 import contextlib
 import json
@@ -37,10 +37,9 @@ _STARTS_WITHIN_S = 120.0
 
 def program(name: str) -> str:
     """The path of a program that `make peers` installs; the test is skipped without it."""
-    for place in (FOLDER / "bin" / name, FOLDER / "mock/node_modules/.bin" / name):
-        if place.exists():
-            return str(place)
-    lacking(f"{name} (make peers)")
+    places = (FOLDER / "bin" / name, FOLDER / "mock/node_modules/.bin" / name)
+    found = next((place for place in places if place.exists()), None)
+    return str(found) if found else lacking(f"{name} (make peers)")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import itertools
 import json
 import random
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,9 +65,15 @@ Answering = Say | Raw | Hang
 
 
 class FakeService:
-    """The service; a context manager. `closed_early` counts answers the client walked away from."""
+    """The service; a context manager. `closed_early` counts answers the client walked away from.
 
-    def __init__(self, replies: Sequence[Answering] = ()) -> None:
+    With `tls` it listens for https.
+    """
+
+    def __init__(
+        self, replies: Sequence[Answering] = (), *, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._tls = tls
         self.replies = list(replies)
         self.requests: list[Seen] = []
         self.closed_early = 0
@@ -80,7 +87,8 @@ class FakeService:
 
     def url(self, kind: str) -> str:
         """What the settings of a provider of that type call the base URL."""
-        return f"http://127.0.0.1:{self.port}{BASE_PATHS[kind]}"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://127.0.0.1:{self.port}{BASE_PATHS[kind]}"
 
     @property
     def openai_url(self) -> str:
@@ -109,7 +117,7 @@ class FakeService:
     async def _run(self) -> None:
         self._over = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._over.wait()
