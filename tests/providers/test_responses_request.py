@@ -372,6 +372,16 @@ async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(respon
     assert sealed_sent == [["gAAA"], [], ["new"]]
 
 
+async def test_what_cannot_be_read_may_be_told_inside_an_answer_too(responses):
+    error = {"code": "invalid_encrypted_content", "message": "It could not be verified."}
+    failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
+    client = responses(Raw(body=f"data: {json.dumps(failed)}\n\n"), Say(text="a"))
+    before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
+
+    assert text_of(await asked(client, stream_of(client), *before)) == "a"
+    assert len(client.service.requests) == 2
+
+
 async def test_a_refusal_that_nothing_can_be_left_out_for_is_told_once(responses):
     client = responses(refusal("The encrypted content could not be verified.", None))
     events = await asked(client, stream_of(client), user_text("?"))
