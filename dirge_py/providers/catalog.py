@@ -11,14 +11,15 @@ from typing import Any, TypeAlias
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 
-UNKNOWN_WINDOW_TOKENS = 128_000
+ASSUMED_WINDOW_TOKENS = 128_000
+"""The window of a model that nobody told of."""
 
 _Cards: TypeAlias = "Mapping[str, ModelCard]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard:
-    """One model. Prices are USD per million tokens, None where unknown: never a guess.
+    """One model; None is unknown, never a guess. Prices are USD per million tokens.
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
     `adaptive_thinking` models choose their own budget and accept no other; those that think
@@ -28,7 +29,7 @@ class ModelCard:
     holds its answers to a JSON Schema when asked, also while tools are offered.
     """
 
-    window_tokens: int = UNKNOWN_WINDOW_TOKENS
+    window_tokens: int | None = None
     max_output_tokens: int | None = None
     price_in: float | None = None
     price_out: float | None = None

@@ -15,7 +15,6 @@ from dirge_py.messages import (
 )
 from dirge_py.providers.adapter import Call
 from dirge_py.providers.assets import Asset, Assets, kind_of
-from dirge_py.providers.catalog import UNKNOWN_WINDOW_TOKENS
 from dirge_py.providers.history import Sendable, own, sendable
 from dirge_py.providers.thinking import effort
 from dirge_py.streams import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
@@ -75,9 +74,8 @@ def _limits(call: Call) -> Mapping[str, int]:
     A window that nobody told of is not made up: one too large would not fit into memory.
     """
     limits = {}
-    window = call.card.window_tokens
-    if window != UNKNOWN_WINDOW_TOKENS:
-        limits["num_ctx"] = window
+    if call.card.window_tokens is not None:
+        limits["num_ctx"] = call.card.window_tokens
     if call.max_output_tokens is not None:
         limits["num_predict"] = call.max_output_tokens
     return limits

@@ -9,7 +9,7 @@ from dirge_py.config.sources import Chosen, Origin
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
-from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelCard, cost_usd, lookup
 from dirge_py.streams import ThinkingLevel
 
 
@@ -38,7 +38,7 @@ class OwnModels:
         return [ModelChoice(spec=self.first, window_tokens=self.window_tokens(self.first))]
 
     def window_tokens(self, model: str) -> int:
-        return self._card(model).window_tokens
+        return self._card(model).window_tokens or ASSUMED_WINDOW_TOKENS
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         return cost_usd(self._card(model), usage)

@@ -14,7 +14,13 @@ from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.base import ProviderSettings, Timeouts
-from dirge_py.providers.catalog import ModelCard, cost_usd, kept_an_hour, lookup
+from dirge_py.providers.catalog import (
+    ASSUMED_WINDOW_TOKENS,
+    ModelCard,
+    cost_usd,
+    kept_an_hour,
+    lookup,
+)
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.registry import provider
@@ -78,7 +84,7 @@ class ModelDirectory:
         ]
 
     def window_tokens(self, model: str) -> int:
-        return self.card(model).window_tokens
+        return self.card(model).window_tokens or ASSUMED_WINDOW_TOKENS
 
     def cost_usd(self, model: str, usage: Usage) -> float | None:
         return cost_usd(self.card(model), usage)
