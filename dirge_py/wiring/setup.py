@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dirge_py.abort import AbortSignal
+from dirge_py.config.base_url import base_url_problem, ollama_url
 from dirge_py.config.edit import save_provider
 from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
 from dirge_py.config.sources import Found
@@ -120,11 +121,18 @@ def _offer_of_service(service: Service) -> Offer:
         type=service.type,
         label=service.label,
         standing="key" if has_key else "known",
-        base_url=_usual_url(service.type),
+        base_url=_named_url(service) or _usual_url(service.type),
         key_env=service.key_env,
         needs_key=not service.local,
         model=service.default_model or "",
     )
+
+
+def _named_url(service: Service) -> str:
+    """The address that a variable names, where it is one that could be used."""
+    named, variable = service.named_url(os.environ)
+    url = ollama_url(named) if variable == "OLLAMA_HOST" else named
+    return "" if base_url_problem(url) else url
 
 
 def _usual_url(provider_type: str) -> str:

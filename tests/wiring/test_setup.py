@@ -3,6 +3,7 @@
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.config.services import SERVICES
 from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.wiring.offers import Draft
 from dirge_py.wiring.setup import ProviderSetup
@@ -49,3 +50,34 @@ def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
     assert load(path=file, environment=product.environment).providers["openai"].model == "m"
     assert product.run("-p", "ping").stdout == "pong\n"
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-typed"
+
+
+async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DIRGE_LOCAL_SERVERS", "")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://router.example/v1")
+    monkeypatch.setenv("GLM_BASE_URL", "http://plain.example/v1")
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+
+    offered = {offer.type: offer.base_url for offer in await ProviderSetup().offers()}
+
+    assert offered["openai"] == "https://router.example/v1"
+    assert offered["ollama"] == "http://127.0.0.1:9"
+    assert offered["glm"].startswith("https://")
+    assert set(offered) == {service.type for service in SERVICES}
+
+
+async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled_in() -> None:
+    listed = Raw(body='{"models": [{"name": "models/g-1"}]}')
+    with Service([listed]) as service:
+        draft = Draft(type="gemini", model="", base_url=service.url("gemini"), key="sk-x")
+        assert list(await ProviderSetup().models(draft)) == ["g-1"]
+        [seen] = service.requests
+    assert (seen.path, seen.headers["x-goog-api-key"]) == ("/v1beta/models?pageSize=1000", "sk-x")
+
+
+async def test_a_key_is_not_sent_over_plain_http_for_a_list() -> None:
+    draft = Draft(type="openai", model="", base_url="http://plain.example/v1", key="sk-x")
+    with pytest.raises(ConfigError, match="unencrypted"):
+        await ProviderSetup().models(draft)
