@@ -55,6 +55,7 @@ class MessagesAnswer:
         self._blocks: dict[Any, _Block] = {}
         self._has_calls = False
         self._stop = ""
+        self._stop_details: Mapping[str, Any] = {}
         self._usage: dict[str, int] = {}
         self._iterations: list[Mapping[str, Any]] = []
 
@@ -77,7 +78,9 @@ class MessagesAnswer:
                 return [StreamStart(as_text(message.get("model")))]
             case "message_delta":
                 self._count(payload.get("usage"))
-                self._stop = as_text(as_object(payload.get("delta")).get("stop_reason"))
+                delta = as_object(payload.get("delta"))
+                self._stop = as_text(delta.get("stop_reason"))
+                self._stop_details = as_object(delta.get("stop_details"))
                 self.is_settled = self.is_settled or bool(self._stop)
                 return ()
             case "message_stop":
@@ -100,6 +103,7 @@ class MessagesAnswer:
                 self._blocks[index].signature = block["signature"]
             events += self._closed(index)
         self._stop = as_text(payload.get("stop_reason"))
+        self._stop_details = as_object(payload.get("stop_details"))
         self.is_settled = True
         return events
 
@@ -109,7 +113,7 @@ class MessagesAnswer:
         self.is_done = True
         ends = [event for index in list(self._blocks) for event in self._closed(index)]
         if self._stop == "refusal":
-            return [*ends, StreamError(_refused())]
+            return [*ends, StreamError(_refused(as_text(self._stop_details.get("explanation"))))]
         reason = _STOP_REASONS.get(self._stop, "stop")
         if self._has_calls and reason == "stop":
             reason = "toolUse"
@@ -146,14 +150,15 @@ class MessagesAnswer:
                 self.has_content = self.has_content or bool(thinking)
                 return [ThinkingDelta(thinking)] if thinking else ()
             case "input_json_delta":
-                piece = as_text(delta.get("partial_json"))
-                if not piece or index not in self._blocks:
+                piece, block = as_text(delta.get("partial_json")), self._blocks.get(index)
+                # The input of a tool that the service runs itself streams, too.
+                if not piece or block is None or block.kind != "tool_use":
                     return ()
-                self._blocks[index].has_pieces = True
+                block.has_pieces = True
                 return [ToolCallDelta(key=str(index), arguments=piece)]
             case "signature_delta":
                 if index in self._blocks:
-                    self._blocks[index].signature += as_text(delta.get("signature"))
+                    self._blocks[index].signature = as_text(delta.get("signature"))
             case "compaction_delta":
                 if index in self._blocks:
                     _fold_in(self._blocks[index].compaction, delta)
@@ -216,9 +221,9 @@ def _fold_in(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block[name] = value
 
 
-def _refused() -> ProviderError:
+def _refused(why: str) -> ProviderError:
     return ProviderError(
-        "The model declined to answer.",
+        f"The model declined to answer: {why}" if why else "The model declined to answer.",
         kind="refused",
         hint="Ask differently, or choose another model with `dirge --model`.",
         phase="stream",

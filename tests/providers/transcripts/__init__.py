@@ -1,0 +1,62 @@
+"""Answers as services stream them: what their own SDKs hold to be possible, told in our words.
+
+One file for each format, a `[[transcript]]` for each fact: `source` is the SDK and the test or type
+that shows it. A line of `stream` that begins with `{` is one event; any other is sent as it stands.
+The other members are what must come of it. What a transcript does not name must not come.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.providers.wires import wire_of
+
+_NAMED = frozenset({"anthropic", "openai-responses"})
+"""The formats that name an event before they send it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcript:
+    """One answer. `calls` are (id, name, arguments), an id `*` being one that we make up; `usage`
+    is (input, output, cache read, cache write); `seals` are the signatures of thinking, or hidden
+    thinking, in order; `folds` are compactions; `error` is the kind of the error that ends it, and `words` stand in its message.
+    """
+
+    kind: str
+    name: str
+    fact: str
+    source: str
+    stream: str
+    text: str = ""
+    thinking: str = ""
+    calls: Sequence[Sequence[Any]] = ()
+    seals: Sequence[str] = ()
+    folds: Sequence[Mapping[str, Any]] = ()
+    stop: str = ""
+    usage: Sequence[int] = ()
+    error: str = ""
+    words: str = ""
+
+    @property
+    def body(self) -> bytes:
+        """What the service sends."""
+        lines = self.stream.strip("\n").split("\n")
+        return "".join(_framed(self.kind, line) for line in lines).encode()
+
+
+def transcripts(kind: str) -> list[Transcript]:
+    """All of a provider type, in their order."""
+    name = wire_of(kind).__name__.rpartition(".")[2]
+    told = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+    return [Transcript(kind=kind, **each) for each in told["transcript"]]
+
+
+def _framed(kind: str, line: str) -> str:
+    if kind == "ollama" or not line.startswith("{"):
+        return f"{line}\n"
+    if kind not in _NAMED:
+        return f"data: {line}\n\n"
+    name = line.partition('"type":"')[2].partition('"')[0]
+    return f"event: {name}\ndata: {line}\n\n"
