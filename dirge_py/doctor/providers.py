@@ -59,16 +59,17 @@ async def _ask(
 
 
 def _aliases(config: Config) -> Sequence[str]:
-    """Those of the file, and the built-in ones that could be used; one where two are the same."""
-    aliases: dict[tuple[str, str], str] = {}
-    for alias, entry in all_entries(config).items():
-        if alias in config.providers:
-            aliases[alias, ""] = alias
+    """Those of the file, that in use, and the built-in ones that could be; each service once."""
+    aliases: list[str] = []
+    others: dict[str, str] = {}
+    """By where their keys are: of two ways to one service one is enough."""
+    for alias in all_entries(config):
+        if alias in config.providers or _is_main(config, alias):
+            aliases.append(alias)
         elif has_access(config, alias):
-            service = SERVICE_OF[entry.type]
-            place = service.base_url or wire_of(entry.type).removesuffix("-responses")
-            aliases.setdefault((place, key_place(config, alias)), alias)
-    return list(aliases.values())
+            others.setdefault(key_place(config, alias), alias)
+    used = {key_place(config, alias) for alias in aliases if alias not in config.providers}
+    return [*aliases, *(alias for key, alias in others.items() if key not in used)]
 
 
 async def _findings(

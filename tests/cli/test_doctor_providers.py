@@ -172,6 +172,13 @@ def test_one_key_is_not_tried_twice_at_the_same_service(tmp_path: Path) -> None:
     assert [name for name in told if name.startswith("provider")] == ["provider openai"]
 
 
+@pytest.mark.parametrize("alias", ["openai", "openai-responses"])
+def test_of_two_ways_to_one_service_that_in_use_is_told(tmp_path: Path, alias: str) -> None:
+    environment = {"OPENAI_API_KEY": "k", "MISTRAL_API_KEY": "m", "DIRGE_MODEL": f"{alias}/x"}
+    told = found(tmp_path, "", is_offline=True, **environment)
+    assert set(told) == {f"provider {alias}", "provider mistral"}
+
+
 def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
     tags = Raw(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
     with FakeService([tags] * 8) as service:
