@@ -19,9 +19,12 @@ _NAMED = frozenset({"anthropic", "openai-responses"})
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One answer. `calls` are (id, name, arguments), an id `*` being one that we make up; `usage`
-    is (input, output, cache read, cache write); `seals` are the signatures of thinking, or hidden
-    thinking, in order; `folds` are compactions; `error` is the kind of the error that ends it, and `words` stand in its message.
+    """One answer, and what comes of it.
+
+    `calls` are (id, name, arguments), an id `*` being one that we make up. `seals` are the
+    signatures of thinking, or hidden thinking, in order; `sealed` is only how many there are, where
+    we wrap them. `folds` are compactions. `usage` is (input, output, cache read, cache write).
+    `error` is the kind of the error that ends it, and `words` stand in its message.
     """
 
     kind: str
@@ -33,6 +36,7 @@ class Transcript:
     thinking: str = ""
     calls: Sequence[Sequence[Any]] = ()
     seals: Sequence[str] = ()
+    sealed: int = 0
     folds: Sequence[Mapping[str, Any]] = ()
     stop: str = ""
     usage: Sequence[int] = ()
