@@ -53,7 +53,10 @@ def _response(status: str) -> dict[str, Any]:
         "incomplete_details": None,
         "model": "fake",
         "output": [],
+        "parallel_tool_calls": True,
         "store": False,
+        "tool_choice": "auto",
+        "tools": [],
         "usage": None,
     }
 
