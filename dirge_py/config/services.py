@@ -8,9 +8,6 @@ from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
 
-WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
-"""The formats that services speak."""
-
 OFFLINE = ("scripted", "replay")
 """Types that talk to nobody."""
 
