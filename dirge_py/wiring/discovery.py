@@ -141,7 +141,7 @@ def _ollama(place: str, tags: Any, running: Any) -> Found | None:
         return None
     models = list(_rows(tags, "models", "name"))
     # A llama.cpp server answers here as well, with texts for sizes, and speaks something else.
-    if len(models) < len(tags["models"]) or not all(type(m.get("size")) is int for m in models):
+    if len(models) < len(tags["models"]) or any(isinstance(m.get("size"), str) for m in models):
         return None
     loaded = {row["name"] for row in _rows(running, "models", "name")}
     names = [row["name"] for row in models if not _is_embedding(row["name"], row.get("details"))]
@@ -158,7 +158,9 @@ def _lm_studio(place: str, told: Any) -> Found | None:
 
 
 def _openai_like(place: str, listed: Any) -> Found | None:
-    rows = [row for row in _rows(listed, "data", "id") if row.get("object") == "model"]
+    is_list = isinstance(listed, dict) and listed.get("object") == "list"
+    kinds = ("model", None) if is_list else ("model",)
+    rows = [row for row in _rows(listed, "data", "id") if row.get("object") in kinds]
     if not rows:
         return None
     kind = _BY_OWNER.get(str(rows[0].get("owned_by")), _OTHER)
