@@ -1,5 +1,6 @@
 """Anthropic's Messages, and services that speak it."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -55,7 +56,7 @@ def _edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
 
 
 def _answer(call: Call) -> MessagesAnswer:
-    return MessagesAnswer()
+    return MessagesAnswer(call.used_ids(), secrets.token_hex(6))
 
 
 _WIRE = Wire(

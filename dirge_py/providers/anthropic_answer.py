@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from dirge_py.errors import ProviderError
@@ -46,9 +47,14 @@ class _Block:
 
 
 class MessagesAnswer:
-    """A `Translator`. Events are told apart by the `type` in their JSON: not all send names."""
+    """A `Translator`. Events are told apart by the `type` in their JSON: not all send names.
 
-    def __init__(self) -> None:
+    `taken` are call ids of history: a service that reuses one, or sends none, gets a new one.
+    """
+
+    def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
+        self._taken = set(taken)
+        self._new_ids = (f"toolu_{new_id}{n or ''}" for n in count())
         self.is_done = False
         self.is_settled = False
         self.has_content = False
@@ -135,9 +141,14 @@ class MessagesAnswer:
             case "tool_use":
                 self.has_content = self._has_calls = True
                 block.input = raw.get("input")
-                call_id, name = as_text(raw.get("id")), as_text(raw.get("name"))
+                call_id, name = self._free(as_text(raw.get("id"))), as_text(raw.get("name"))
                 return [ToolCallDelta(key=str(index), id=call_id, name=name)]
         return ()
+
+    def _free(self, given_id: str) -> str:
+        free = given_id if given_id and given_id not in self._taken else next(self._new_ids)
+        self._taken.add(free)
+        return free
 
     def _grown(self, index: Any, delta: Mapping[str, Any]) -> Sequence[StreamEvent]:
         match delta.get("type"):

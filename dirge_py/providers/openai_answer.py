@@ -45,7 +45,10 @@ _FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 class _Call:
     key: str
     id: str
+    given_id: str
+    """As the service wrote it."""
     pieces: list[str] = field(default_factory=list)
+    chars: int = 0
     whole: Any = None
 
 
@@ -195,6 +198,7 @@ class ChatAnswer:
             call.whole = arguments
         elif isinstance(arguments, str) and arguments and not _repeats(call, arguments):
             call.pieces.append(arguments)
+            call.chars += len(arguments)
             events.append(ToolCallDelta(key=call.key, arguments=arguments))
 
     def _known(self, index: Any, given_id: str, name: str) -> _Call | None:
@@ -205,9 +209,9 @@ class ChatAnswer:
         """
         at_index = self._at_index.get(index) if index is not None else None
         if at_index is not None:
-            is_other = given_id and name and at_index.pieces and given_id != at_index.id
+            is_other = given_id and name and at_index.pieces and given_id != at_index.given_id
             return None if is_other and _is_whole(at_index) else at_index
-        by_id = next((call for call in self._calls if given_id and call.id == given_id), None)
+        by_id = next((call for call in self._calls if given_id and call.given_id == given_id), None)
         if by_id is not None and (index is None or not _is_whole(by_id)):
             return by_id
         if index is None and not given_id and not name and self._calls:
@@ -218,7 +222,7 @@ class ChatAnswer:
         is_free = given_id and given_id not in self._taken
         call_id = given_id if is_free else next(self._new_ids)
         self._taken.add(call_id)
-        call = _Call(key=str(len(self._calls)), id=call_id)
+        call = _Call(key=str(len(self._calls)), id=call_id, given_id=given_id)
         self._calls.append(call)
         self._at_index[index] = call
         self.has_content = True
@@ -227,7 +231,8 @@ class ChatAnswer:
 
 def _repeats(call: _Call, arguments: str) -> bool:
     """Whether this is the whole call once more, behind its own pieces."""
-    return arguments.startswith("{") and "".join(call.pieces) == arguments and _is_whole(call)
+    is_as_long = len(arguments) == call.chars
+    return is_as_long and "".join(call.pieces) == arguments and _is_whole(call)
 
 
 def _is_whole(call: _Call) -> bool:
