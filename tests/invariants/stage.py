@@ -38,7 +38,7 @@ from dirge_py.runs import Run
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import read_journal
 from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
-from dirge_py.wiring import build as building
+from dirge_py.wiring import model_calls
 from dirge_py.wiring.context_view import ContextHooks
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
@@ -136,7 +136,7 @@ class Stage:
 
         with (
             contextlib.chdir(self.room.project),
-            mock.patch.object(building, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
+            mock.patch.object(model_calls, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
             mock.patch("dirge_py.wiring.guards.ContextHooks", hooks),
         ):
             yield
