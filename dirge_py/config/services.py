@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.streams import ThinkingLevel
 
 OFFLINE = ("scripted", "replay")
 """Types that talk to nobody."""
@@ -26,6 +27,7 @@ class Service:
     key_env: tuple[str, ...] = ()
     base_url_env: tuple[str, ...] = ()
     default_model: str | None = None
+    thinking: ThinkingLevel = "off"
     families: tuple[str, ...] = ()
     local: bool = False
     only_at_home: bool = False
