@@ -76,9 +76,9 @@ class AnswerSchema:
         """What an answer in words says: JSON alone, in a fence at most."""
         fenced = _FENCED.fullmatch(text.strip())
         try:
-            value = json.loads(fenced.group(1) if fenced else text, parse_constant=_refuse_constant)
+            value = json.loads(fenced.group(1) if fenced else text, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
-            return Found(None, [f"It is not JSON and nothing else: {error}"])
+            return Found(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
             inner = self.look_at(value[MEMBER])
             return inner if not inner.problems else self._bare(value, inner)
@@ -184,5 +184,6 @@ def _moved_part(schema: Any, to: str) -> Any:
     return schema if isinstance(schema, Mapping) and "$id" in schema else _moved(schema, to)
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """For `json.loads`: what Python takes for a number and JSON does not. Raises ValueError."""
     raise ValueError(f"{name} is no JSON number")

@@ -67,11 +67,17 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
         list(validator.iter_errors(None))
         list(validator.iter_errors({}))
     except RecursionError:
-        return "it refers to itself without end"
+        return "it is nested too deeply, or refers to itself without end"
     except Exception as error:
         place = getattr(error, "json_path", "$")
-        return _first_line(error) + (f" (at {place})" if place != "$" else "")
+        return _fault(error) + (f" (at {place})" if place != "$" else "")
     return ""
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong with a schema. Of the two forms a `type` has, who wrote one means that."""
+    forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
+    return _first_line(forms[0] if forms else error)
 
 
 def _lost_reference(schema: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
+from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema, refuse_constant
 from dirge_py.errors import UsageError
 from dirge_py.tools.json_schema import schema_fault, value_problems
 
@@ -20,15 +20,18 @@ def schema_of(given: str) -> AnswerSchema:
     Raises:
         UsageError: it cannot be read, is no JSON, or no schema that something could be checked by.
     """
-    text = _content(Path(given[1:])) if given.startswith("@") else given
+    is_file = given.startswith("@")
+    text = _content(Path(given[1:])) if is_file else given
+    named = f"--json-schema {given[1:]}" if is_file else "--json-schema"
     try:
-        schema = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"--json-schema is no JSON: {error}.", hint="A file is named with @ before it."
-        ) from None
+        schema = json.loads(text, parse_constant=refuse_constant)
+    except RecursionError:
+        raise UsageError(f"{named} is nested too deeply.") from None
+    except ValueError as error:
+        hint = "" if is_file else "A file is named with @ before it."
+        raise UsageError(f"{named} is no JSON: {error}.", hint=hint) from None
     if not isinstance(schema, dict):
-        raise UsageError("--json-schema must be a JSON object.", hint=_HINT)
+        raise UsageError(f"{named} must be a JSON object.", hint=_HINT)
     return checked_schema(schema)
 
 

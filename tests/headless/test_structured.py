@@ -198,7 +198,7 @@ def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
 
     assert (result["structured_output"], result["num_turns"]) == ({"bugs": 2}, 3)
-    assert "It is not JSON and nothing else" in json.dumps(by_answer.sent(1)[-1])
+    assert "It is not JSON alone" in json.dumps(by_answer.sent(1)[-1])
     assert "bugs: '2' is not of type 'integer'" in json.dumps(by_answer.sent(2)[-1])
 
 
@@ -284,7 +284,10 @@ def test_a_schema_may_be_in_a_file_named_from_where_it_was_typed(by_tool: Produc
         ("", "no JSON"),
         ("true", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
-        ('{"type":"objekt"}', "objekt"),
+        ('{"type":"objekt"}', "'objekt' is not one of ['array', 'boolean'"),
+        ('{"type":"number","minimum":NaN}', "NaN is no JSON number"),
+        ('{"not":' * 500 + "{}" + "}" * 500, "nested too deeply"),
+        ("@empty.json", "--json-schema {project}/empty.json is no JSON"),
         ('{"$ref":"https://example.com/s.json"}', "leads nowhere"),
         ('{"properties":{"a":{"$ref":"#/$defs/b"}}}', "leads nowhere"),
         ('{"$ref":"#"}', "without end"),
@@ -297,11 +300,13 @@ def test_a_schema_that_is_none_is_told_before_anything_is_asked(
     product: Product, schema: str, words: str
 ) -> None:
     product.file("latin.json", b'{"title":"\xe9"}')
+    product.file("empty.json")
 
     ran = product.ask("--json-schema", schema, "count")
 
     assert (ran.exit_code, ran.stdout) == (2, "")
-    assert words in ran.stderr
+    assert words.format(project=product.project) in ran.stderr
+    assert "@ before it" not in ran.stderr or not schema.startswith("@"), "it is there"
     assert product.service.requests == []
 
 

@@ -33,6 +33,8 @@ MOST_ASKED_AGAIN = 3
 KIND = "schema"
 """The `Failed.kind` of a run whose answer never fitted."""
 
+# No tool said it: what looks after failed calls leaves these to us, who ask again anyway.
+_UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
 _MOST_PROBLEMS = 12
 _TOLD_PROBLEMS = 3
 _SHOWN_CHARS = 500
@@ -162,9 +164,9 @@ class StructuredAnswer:
         counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
             text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
-            details = {"outcome": "invalid", "retry": True, "attempt": attempt}
+            details = {**_UNFIT, "retry": True, "attempt": attempt}
             return Answer(text, details={**details, "attempts": MOST_ASKED_AGAIN})
-        return Answer(f"Not accepted, for the last time:\n{lines}", details={"outcome": "invalid"})
+        return Answer(f"Not accepted, for the last time:\n{lines}", details=_UNFIT)
 
     def _stop_in_vain(self, info: TurnInfo) -> bool:
         messages = info.context.messages
@@ -197,13 +199,13 @@ class StructuredAnswer:
 
     def _failure(self, messages: Sequence[Message]) -> Failed:
         text, problems = self._given.last(messages)
-        why = "there was none."
+        why = ": there was none."
         if text:
-            wrong = "; ".join(problems[:_TOLD_PROBLEMS])
-            why = f"{excerpt(wrong, _SHOWN_CHARS)}. The last was: {excerpt(text, _SHOWN_CHARS)}"
+            wrong = excerpt("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
+            why = f". Wrong with the last one: {wrong}. It was: {excerpt(text, _SHOWN_CHARS)}"
         return Failed(
             kind=KIND,
-            message=f"the answer never met the schema: {why}",
+            message=f"the answer never met the schema{why}",
             hint="Describe its members in the schema, ask for less at once, or take another model.",
         )
 

@@ -13,6 +13,8 @@ from jsonschema import Draft202012Validator
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Answer, Bundle, LoopConfig, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
+from dirge_py.agent_loop.guards.after_failure import resume_after_failure
+from dirge_py.agent_loop.guards.failures import failures
 from dirge_py.agent_loop.guards.structured import KIND, MOST_ASKED_AGAIN, StructuredAnswer
 from dirge_py.calls import ToolCall
 from dirge_py.events import SystemNotice
@@ -137,6 +139,18 @@ async def test_a18_the_fourth_that_does_not_fit_fails_the_run() -> None:
     assert_balanced(judged.run.new)
 
 
+async def test_what_looks_after_failed_calls_leaves_it_alone() -> None:
+    model = ScriptedModel()
+    for _ in range(MOST_ASKED_AGAIN):
+        model.will_call(TOOL, bugs="x")
+    model.will_say("I give up.").will_say("Really.")
+
+    judged = await held(model, BUGS, failures(), resume_after_failure())
+
+    assert judged.failure.message.endswith("It was: I give up.")
+    assert nudges(judged.run) == [], "each result has said what is wrong, and how often yet"
+
+
 async def test_several_calls_of_one_answer_are_one_attempt() -> None:
     model = ScriptedModel()
     for _ in range(3):
@@ -166,7 +180,7 @@ async def test_it_never_comes() -> None:
 
     judged = await held(model)
 
-    assert judged.failure.message.endswith("The last was: I am done.")
+    assert judged.failure.message.endswith("It was: I am done.")
     assert len(nudges(judged.run)) == MOST_ASKED_AGAIN == len(model.seen) - 1
 
 
@@ -301,12 +315,12 @@ async def test_a_model_that_can_is_given_the_schema_and_no_tool() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("Two.", "It is not JSON and nothing else"),
-        ('{"bugs": 2', "It is not JSON and nothing else"),
-        ('{"bugs": 2} as I said', "It is not JSON and nothing else"),
+        ("Two.", "It is not JSON alone"),
+        ('{"bugs": 2', "It is not JSON alone"),
+        ('{"bugs": 2} as I said', "It is not JSON alone"),
         ('{"bugs": NaN}', "NaN is no JSON number"),
         ('{"bugs": true}', "bugs: True is not of type 'integer'"),
-        ("[" * 100_000, "It is not JSON and nothing else"),
+        ("[" * 100_000, "It is not JSON alone"),
     ],
 )
 async def test_an_answer_that_does_not_fit_is_asked_for_again(wrong: str, words: str) -> None:
@@ -320,7 +334,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(wrong: str, words:
 async def test_a_service_that_never_holds_to_it() -> None:
     model = saying(*['{"bugs": "2"}'] * 6)
     judged = await held(model, native=["a/m"])
-    assert 'The last was: {"bugs": "2"}' in judged.failure.message
+    assert 'It was: {"bugs": "2"}' in judged.failure.message
     assert len(model.seen) == MOST_ASKED_AGAIN + 1
 
 
