@@ -9,6 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
 from dirge_py.errors import UsageError
+from dirge_py.wiring.discovery import look_around
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt
 from dirge_py.wiring.toolset import chosen_tools
@@ -76,13 +77,13 @@ def _report(verb: str, path: Path | None) -> Report:
         case "init":
             return config_init(path=path)
         case "check":
-            return config_check(path=path)
+            return config_check(path=path, around=look_around)
         case "path":
             return config_path(path=path)
         case "prompt":
             return _prompt(path)
         case _:
-            return config_show(path=path)
+            return config_show(path=path, around=look_around)
 
 
 def _prompt(path: Path | None) -> Report:

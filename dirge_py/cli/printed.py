@@ -24,7 +24,8 @@ from dirge_py.lib.late import late
 from dirge_py.session.continuation import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
-from dirge_py.wiring.discovery import found_notices, look_around
+from dirge_py.wiring.choice_notices import choice_notices
+from dirge_py.wiring.discovery import look_around
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.sessions import open_store
 from dirge_py.wiring.trust import look_at_project, with_project
@@ -98,10 +99,11 @@ def _run(
     project = look_at_project(Path.cwd())
     config, options = with_project(load_settings(flags, key), build_options(flags), project)
     config = look_around(config)
-    options = replace(options, notices=(*options.notices, *found_notices(config)))
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)
+    told = choice_notices(config, options.session)
+    options = replace(options, notices=(*options.notices, *told))
     answer = schema_of(flags.json_schema) if flags.json_schema is not None else None
     asker = PolicyAsker(flags.on_ask or "deny")
     commands = discover(slash)

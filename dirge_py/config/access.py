@@ -139,6 +139,13 @@ def key_place(config: Config, alias: str) -> str:
     return next(is_set, key_env[0] if key_env else f"`api_key_env` in [providers.{alias}]")
 
 
+def naming_variable(config: Config, service: Service) -> str:
+    """The variable by which the environment offers a service: its key's, else its address's."""
+    environment = config.origin.environment
+    key = next((name for name in service.key_env if environment.get(name)), None)
+    return key or service.named_url(environment)[1]
+
+
 def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool) -> str | None:
     """The flag's, the file's, else the usual variable's address, checked."""
     chosen = config.origin.chosen.base_url if is_main else None

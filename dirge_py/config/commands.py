@@ -1,7 +1,7 @@
 """`dirge config init|check|path|show`: each returns what to print and the exit code."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +53,24 @@ def config_check(
     overrides: Overrides | None = None,
     environment: Mapping[str, str] = os.environ,
     path: Path | None = None,
+    *,
+    around: Callable[[Config], Config] = lambda config: config,
 ) -> Report:
     """The state of the file, of each provider's address and key, and of each role's model.
 
-    Nothing is asked over the network. Exit code 0 when a run could start.
+    Nothing is asked over the network. `around` adds the model servers of this machine, as a start
+    does. Exit code 0 when a run could start.
 
     Raises:
         ConfigError: the file itself is wrong.
     """
-    config = load(overrides, environment, path)
+    config = around(load(overrides, environment, path))
     lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]
     lines += _provider_lines(config)
     problems = list(_model_problems(config))
     try:
         choice = main_model(config)
-        lines.append(f"model {choice.name}")
+        lines.append(f"model {choice.name}{f' ({choice.because})' if choice.because else ''}")
         if choice.alias not in config.providers:
             provider_access(config, choice.alias, is_main=True)
     except ConfigError as error:
@@ -80,9 +83,11 @@ def config_show(
     overrides: Overrides | None = None,
     environment: Mapping[str, str] = os.environ,
     path: Path | None = None,
+    *,
+    around: Callable[[Config], Config] = lambda config: config,
 ) -> Report:
     """Every setting in force as `key = value  # source`. Keys are named, never shown."""
-    config = load(overrides, environment, path)
+    config = around(load(overrides, environment, path))
     lines = [
         f"{dotted(key)} = {_shown(key, value)}  # {_source(config, key)}"
         for key, value in _leaves(config.model_dump(exclude_none=True), ())

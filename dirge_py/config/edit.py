@@ -19,6 +19,8 @@ from dirge_py.errors import ConfigError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.secrets.keys import write_key
 
+_OF_ITS_PLACE = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
+
 
 def save_provider(
     alias: str,
@@ -26,6 +28,7 @@ def save_provider(
     kind: str,
     model: str | None = None,
     base_url: str | None = None,
+    allow_insecure: bool = False,
     api_key_env: str | None = None,
     key: str | None = None,
     file: Path | None = None,
@@ -41,7 +44,13 @@ def save_provider(
     """
     file = file or config_file()
     _refuse_odd_alias(alias)
-    entry = {"type": kind, "base_url": base_url, "model": model, "api_key_env": api_key_env}
+    entry: dict[str, Any] = {
+        "type": kind,
+        "base_url": base_url,
+        "allow_insecure": allow_insecure or None,
+        "model": model,
+        "api_key_env": api_key_env,
+    }
     if key is not None:
         entry["api_key_env"] = None
         entry["api_key_file"] = f"keys/{alias}"
@@ -50,8 +59,8 @@ def save_provider(
         document["provider"] = alias
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
         table = providers.setdefault(alias, tomlkit.table())
-        # An address that stayed would be sent the new key.
-        for stale in ("api_key", "api_key_env", "api_key_file", "base_url"):
+        # An address that stayed would be sent the new key, and a new one the old key.
+        for stale in _OF_ITS_PLACE:
             table.pop(stale, None)
         table.update({name: value for name, value in entry.items() if value is not None})
 
@@ -61,6 +70,12 @@ def save_provider(
             write_key(file.parent / "keys" / alias, key)
         edit_config(file, change)
     return file
+
+
+def has_provider(alias: str, *, file: Path | None = None) -> bool:
+    """Whether the settings file has a provider of that name. Raises ConfigError: it is no TOML."""
+    file = file or config_file()
+    return alias in parse(read_text(file, may_be_absent=True) or "", file).get("providers", {})
 
 
 def save_rules(

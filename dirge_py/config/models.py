@@ -1,14 +1,22 @@
 """Which model a name or a role means, given the providers there are."""
 
 import difflib
+from urllib.parse import urlsplit
 
-from dirge_py.config.access import has_access, is_custom, takes_any_id
+from dirge_py.config.access import (
+    has_access,
+    is_custom,
+    naming_variable,
+    provider_access,
+    takes_any_id,
+)
+from dirge_py.config.base_url import is_loopback
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.families import foreign, serving_alias
 from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service
 from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
@@ -79,7 +87,7 @@ def resolve_model(config: Config, spec: str, *, alias: str | None = None) -> Mod
     return ModelChoice(
         alias=alias,
         id=parsed.id or _own_model(config, alias, entry),
-        level=parsed.level or entry.thinking or "off",
+        level=parsed.level or entry.thinking or _usual_level(entry),
         because=because,
     )
 
@@ -158,14 +166,15 @@ def _default_alias(config: Config) -> tuple[str, str]:
 
 
 def _nothing(config: Config) -> NoProvider:
-    keys = list(dict.fromkeys(service.key_env[0] for service in SERVICES if service.key_env))
     lacks = ["no provider is configured"] if not config.providers else ["no provider has its key"]
-    lacks.append(f"no key is set ({', '.join(keys[:3])}, …)")
+    lacks.append("no key such as OPENAI_API_KEY is set")
     if config.origin.found is not None:
-        lacks.append("no local server answers on its usual port")
+        lacks.append("no model server answers on this machine")
+    hint = "`dirge config init` sets one up. `dirge demo` needs none."
+    if config.origin.chosen.base_url:
+        hint = "Say what is spoken at --base-url: `--provider openai`, as a rule."
     return NoProvider(
-        f"There is no model to talk to: {', '.join(lacks[:-1])} and {lacks[-1]}.",
-        hint="`dirge config init` sets one up. `dirge demo` needs none.",
+        f"There is no model to talk to: {', '.join(lacks[:-1])} and {lacks[-1]}.", hint=hint
     )
 
 
@@ -174,10 +183,7 @@ def _reason(config: Config, alias: str) -> str:
         return f"{alias}: the first provider that has its key"
     if found := (config.origin.found or {}).get(alias):
         return f"{alias}: it answers at {found.base_url}"
-    service = SERVICE_OF[alias]
-    environment = config.origin.environment
-    key = next((name for name in service.key_env if environment.get(name)), None)
-    return f"{alias}: {key or service.named_url(environment)[1]} is set"
+    return f"{alias}: {naming_variable(config, SERVICE_OF[alias])} is set"
 
 
 def _nameable(config: Config) -> list[str]:
@@ -251,6 +257,11 @@ def _unknown(config: Config, alias: str) -> ConfigError:
     return ConfigError(f"There is no provider `{alias}`.", hint=hint)
 
 
+def _usual_level(entry: ProviderEntry) -> ThinkingLevel:
+    """How much the models of a service think where nobody says."""
+    return SERVICE_OF[entry.type].thinking if entry.type in SERVICE_OF else "off"
+
+
 def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     if entry.model or entry.models:
         return entry.model or entry.models[0]
@@ -262,15 +273,23 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     if entry.base_url is None and service is not None:
         if service.default_model:
             return service.default_model
-        raise NoProvider(
-            f"There is no model for `{alias}`: {service.label} has listed none.",
-            hint=f"Start it, and give it a model{_PULL.get(entry.type, '')}; or choose one of its "
-            f"own with `-m {alias}/…`.",
-        )
+        raise _no_model(config, alias, service)
     raise ConfigError(
         f"Provider `{alias}` names no model.",
         hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",
     )
+
+
+def _no_model(config: Config, alias: str, service: Service) -> NoProvider:
+    """A local service was named, and none of its models."""
+    url = provider_access(config, alias).base_url or ""
+    why, fix = "none is named", f"Name one: `-m {alias}/…`."
+    if service.type in (config.origin.found or {}):
+        why, fix = f"{service.label} has none", f"Give it one{_PULL.get(service.type, '')}."
+    elif is_loopback(urlsplit(url).hostname or ""):
+        why = f"{service.label} does not answer at {url}"
+        fix = f"Start it, or write its address into [providers.{alias}]."
+    return NoProvider(f"There is no model for `{alias}`: {why}.", hint=fix)
 
 
 def _listed(config: Config, entry: ProviderEntry) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.late import late
 from dirge_py.questions import AnswersTrust
+from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
@@ -46,6 +47,8 @@ class Opening:
         self.asker = DockedAsker(app.dock)
         self._is_over = asyncio.Event()
         self.looks = Looks()
+        self._is_told = False
+        self._good_news: list[str] = []
 
     def begin(self) -> None:
         """Open the first conversation; nothing waits for it."""
@@ -154,6 +157,9 @@ class Opening:
                 if not await self._set_up(error):
                     return
         self._take_up(conversation)
+        if self._good_news:  # The page that it was told on is gone.
+            self._app.say("\n".join(self._good_news), tone="good")
+            self._good_news.clear()
         for warning in warnings:
             self._app.say(warning, tone="warning")
         self._is_over.set()
@@ -217,11 +223,16 @@ class Opening:
     async def _set_up(self, error: NoProvider) -> bool:
         if self._start.setup is None:
             raise error
-        why = f"{error.message}\n{error.hint}".strip()
+        why = "" if self._is_told else error.message
+        self._is_told = True
         app, service = self._app, self._start.setup()
-        ending = await set_up(
-            app.dock, app.say, service, why, has_demo=self._start.demo is not None
-        )
+
+        def say(text: str, *, tone: Tone = "plain") -> None:
+            app.say(text, tone=tone)
+            if tone == "good":
+                self._good_news.append(text)
+
+        ending = await set_up(app.dock, say, service, why, has_demo=self._start.demo is not None)
         if ending == "given up":
             app.say("Nothing was changed. Enter asks again, Ctrl+D leaves.")
         elif ending == "demo" and self._start.demo is not None:

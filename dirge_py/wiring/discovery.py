@@ -12,12 +12,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dirge_py.config.base_url import base_url_problem, is_loopback, ollama_url
-from dirge_py.config.entries import entry_of
-from dirge_py.config.models import local_types, main_model
+from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
-from dirge_py.config.services import SERVICE_OF, SERVICES, Service
+from dirge_py.config.services import SERVICES, Service
 from dirge_py.config.sources import Found
-from dirge_py.errors import ConfigError
 from dirge_py.providers.answers import TransportFailed
 from dirge_py.providers.client import HttpClient
 
@@ -70,22 +68,6 @@ def look_around(config: Config, known: Mapping[str, Found] | None = None) -> Con
         known = {each.type: each for each in reversed(with_models or found)}
     usable = {name: known[name] for name in types if name in known}
     return config.with_origin(replace(config.origin, found=usable))
-
-
-def found_notices(config: Config) -> Sequence[str]:
-    """What to tell where the model is one that `look_around` has found."""
-    try:
-        choice = main_model(config)
-    except ConfigError:
-        return ()
-    entry = entry_of(config, choice.alias)
-    found = (config.origin.found or {}).get(entry.type)
-    if found is None or entry.base_url is not None:
-        return ()
-    is_only = not config.providers and not config.origin.chosen.source
-    why = " because nothing is configured and no key is set" if is_only else ""
-    words = f"{SERVICE_OF[found.type].label} answers at {found.base_url}: {choice.id} is used{why}."
-    return (f"{words} `dirge config init` sets up another model.",)
 
 
 async def _ask(environment: Mapping[str, str]) -> Sequence[Found]:

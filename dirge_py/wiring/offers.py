@@ -12,7 +12,8 @@ class Offer:
     """A kind of provider that could be set up. `key_env`: variables that usually hold its key.
 
     `standing`: it answers on this machine, with these `models`; its key is in the environment; or
-    it is merely known.
+    it is merely known. `is_own`: nothing is known of it but what it speaks: its address is asked
+    for, whether it wants a key, and what it is to be called.
     """
 
     type: str
@@ -23,15 +24,22 @@ class Offer:
     needs_key: bool = True
     model: str = ""
     models: tuple[str, ...] = ()
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What was filled in. Either `key_env` names a variable, or `key` is the key, or neither."""
+    """What was filled in. Either `key_env` names a variable, or `key` is the key, or neither.
+
+    `alias`: its name in the settings. `allow_insecure`: the address is one without encryption, on
+    another machine.
+    """
 
     type: str
-    model: str
+    alias: str
+    model: str = ""
     base_url: str = ""
+    allow_insecure: bool = False
     key_env: str = ""
     key: str = field(default="", repr=False)
 
@@ -47,6 +55,9 @@ class SetupService(Protocol):
 
     async def try_out(self, draft: Draft) -> str:
         """Make one small request; returns what to tell the person. Raises DirgeError."""
+
+    def replaces(self, draft: Draft) -> bool:
+        """Whether the settings have a provider of that name already. Raises ConfigError."""
 
     def save(self, draft: Draft) -> str:
         """Store it, a key in a file that only its owner reads; returns where."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.base_url import base_url_problem, ollama_url
-from dirge_py.config.edit import save_provider
+from dirge_py.config.edit import has_provider, save_provider
 from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
 from dirge_py.config.sources import Found
 from dirge_py.errors import ConfigError
@@ -21,6 +21,10 @@ from dirge_py.providers.registry import provider
 from dirge_py.streams import LlmContext, StreamDone, StreamError, StreamOptions
 from dirge_py.wiring.discovery import local_servers
 from dirge_py.wiring.offers import Draft, Offer
+
+_OWN_TYPE = "openai"
+_OWN = "A server of your own or your company's"
+"""OpenAI itself is spoken to by its Responses, which is a line of its own."""
 
 _LISTING_S = 5.0
 _LOADING_S = 180.0
@@ -41,7 +45,10 @@ class ProviderSetup:
             found = await local_servers(os.environ, client)
         offers = [_offer_of_server(each) for each in found]
         known = [_offer_of_service(each) for each in SERVICES if each.type not in _types(offers)]
-        return [*offers, *sorted(known, key=lambda offer: offer.standing != "key")]
+        return [
+            *offers,
+            *sorted(known, key=lambda offer: (offer.standing != "key", not offer.is_own)),
+        ]
 
     async def models(self, draft: Draft) -> Sequence[str]:
         """The models that the service lists.
@@ -65,7 +72,7 @@ class ProviderSetup:
         async with _client() as client:
             stream_fn = provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
-            options = StreamOptions(model=f"{draft.type}/{draft.model}", max_output_tokens=64)
+            options = StreamOptions(model=f"{draft.alias}/{draft.model}", max_output_tokens=64)
             async for event in stream_fn(context, options, AbortSignal()):
                 if isinstance(event, StreamError):
                     raise event.error
@@ -73,14 +80,19 @@ class ProviderSetup:
                     return f"{draft.model} answered."
         return f"{draft.model} said nothing, but the service accepted the request."
 
+    def replaces(self, draft: Draft) -> bool:
+        """Whether the settings have a provider of that name already. Raises ConfigError."""
+        return has_provider(draft.alias, file=self._file)
+
     def save(self, draft: Draft) -> str:
         """Store it as the default provider; returns where. Raises ConfigError, FileError."""
         usual = _usual_url(draft.type)
         written = save_provider(
-            draft.type,
+            draft.alias,
             kind=draft.type,
             model=draft.model,
             base_url=draft.base_url if draft.base_url != usual else None,
+            allow_insecure=draft.allow_insecure,
             api_key_env=draft.key_env or None,
             key=draft.key or None,
             file=self._file,
@@ -107,6 +119,7 @@ def _offer_of_server(found: Found) -> Offer:
     return Offer(
         type=found.type,
         label=service.label if service.local else "A server that speaks like OpenAI",
+        is_own=not service.local,
         standing="found",
         base_url=found.base_url,
         needs_key=False,
@@ -116,15 +129,18 @@ def _offer_of_server(found: Found) -> Offer:
 
 
 def _offer_of_service(service: Service) -> Offer:
+    is_own = service.type == _OWN_TYPE
+    named = _named_url(service)
     has_key = any(os.environ.get(name) for name in service.key_env)
     return Offer(
         type=service.type,
-        label=service.label,
-        standing="key" if has_key else "known",
-        base_url=_named_url(service) or _usual_url(service.type),
+        label=_OWN if is_own else service.label,
+        standing="key" if has_key and (named or not is_own) else "known",
+        base_url=named or ("" if is_own else _usual_url(service.type)),
         key_env=service.key_env,
         needs_key=not service.local,
-        model=service.default_model or "",
+        model="" if is_own else service.default_model or "",
+        is_own=is_own,
     )
 
 
@@ -141,15 +157,17 @@ def _usual_url(provider_type: str) -> str:
 
 def _settings(draft: Draft) -> ProviderSettings:
     if draft.base_url:
-        check_base_url(draft.base_url)
+        check_base_url(draft.base_url, draft.allow_insecure)
     key = draft.key or os.environ.get(draft.key_env, "")
     if draft.key_env and not key:
         raise ConfigError(f"{draft.key_env} is not set.", hint=f"export {draft.key_env}=…")
     return ProviderSettings(
-        alias=draft.type,
+        alias=draft.alias,
         type=draft.type,
         base_url=draft.base_url or _usual_url(draft.type),
+        allow_insecure=draft.allow_insecure,
         api_key=key or None,
+        key_place=draft.key_env or "the key that you typed",
         dialect=Dialect(**SERVICE_OF[draft.type].dialect),
         timeouts=replace(_PATIENCE, establish_s=_LOADING_S)
         if SERVICE_OF[draft.type].local

@@ -360,10 +360,7 @@ UNLISTED = Raw(status=404)
 
 
 async def fill_in(d: Desk, url: str, *, is_listed: bool) -> None:
-    """Choose OpenAI, at this address, type a key, and take or type the model `usual`."""
-    await d.until(lambda: d.app.picker.has_focus and "Which provider?" in d.screen)
-    await d.type("chat completions")
-    await d.pilot.press("enter")
+    """Give a server this address, type a key, and take or type the model `usual`."""
     await d.until(lambda: "Base URL" in d.screen)
     d.app.line_question.query_one(Input).value = url
     await d.pilot.press("enter")
@@ -397,12 +394,19 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room:
         setup = ProviderSetup(home / "config.toml")
         refusals = [NoProvider("no provider is configured.")]
         async with desk(room, opens=False, setup=lambda: setup, refusals=refusals) as d:
+            await d.until(lambda: d.app.picker.has_focus and "Which provider?" in d.screen)
+            await d.type("company")
+            await d.pilot.press("enter")
             await fill_in(d, url, is_listed=False)
             await d.until(lambda: "did not work" in d.screen)
             assert "No list of models" in d.text and "401" in d.text
             await d.pilot.press("enter")
+            await d.until(lambda: url in d.app.line_question.query_one(Input).value)
             await fill_in(d, url, is_listed=True)
+            await d.until(lambda: "A name for it, as in NAME/usual" in d.screen)
+            await d.pilot.press("enter")
             await d.until(lambda: d.app.talk.conversation)
+            await d.until(lambda: f"Stored in {home / 'config.toml'}" in d.text)
         assert [seen.headers["authorization"] for seen in service.requests] == ["Bearer sk-1"] * 4
         assert [seen.json["model"] for seen in service.requests if seen.body] == ["usual"] * 2
     written = (home / "config.toml").read_text()
@@ -428,7 +432,8 @@ async def test_what_is_at_hand_is_offered_before_what_is_merely_known(
             told = [f"{choice.label} {choice.detail}" for choice in d.app.picker.choices]
             assert told[0] == f"Ollama answers at {service.url('ollama')}, 2 models"
             assert told[1] == "Mistral MISTRAL_API_KEY is set"
-            assert told[-1].startswith("See it work without a model")
+            assert told[2].startswith("A server of your own or your company's")
+            assert told[3].startswith("See it work without a model")
             assert len([line for line in told if line.startswith("Ollama")]) == 1
             await d.pilot.press("enter")
             await d.until(lambda: "Which model?" in d.screen and "gemma3" in d.screen)

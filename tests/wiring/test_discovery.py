@@ -12,13 +12,14 @@ from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.sources import Found, Overrides
 from dirge_py.providers.client import HttpClient
+from dirge_py.wiring.choice_notices import choice_notices
 from dirge_py.wiring.discovery import (
     PLACES_VARIABLE,
-    found_notices,
     local_servers,
     look_around,
     usual_places,
 )
+from dirge_py.wiring.options import SessionChoice
 from tests.headless.product import Answered, Product, Service
 from tests.providers.server import Hang, Raw, Say
 
@@ -194,7 +195,7 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
     except Exception as error:
         name = "nothing" if type(error).__name__ == "NoProvider" else repr(error)
     assert name == chosen
-    told = "".join(found_notices(config))
+    told = "".join(choice_notices(config, SessionChoice()))
     assert bool(told) == (chosen.split("/")[1:] in (["qwen3"], ["gemma3"], ["m"]))
     assert ("nothing is configured" in told) == (bool(told) and not text and not model)
 
@@ -227,7 +228,7 @@ def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> N
         place = {PLACES_VARIABLE: f"http://127.0.0.1:{server.port}"}
         ran = product.run("-p", "ping", env=place)
     assert ran.exit_code == 2
-    assert "Ollama has listed none" in ran.stderr and "ollama pull" in ran.stderr
+    assert "Ollama has none" in ran.stderr and "ollama pull" in ran.stderr
 
 
 def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
@@ -236,5 +237,5 @@ def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
     (product.config_dir / "config.toml").unlink()
     ran = product.run("-p", "ping", env={PLACES_VARIABLE: ""})
     assert ran.exit_code == 2
-    assert "no local server answers on its usual port" in ran.stderr
+    assert "no model server answers on this machine" in ran.stderr
     assert "dirge config init" in ran.stderr

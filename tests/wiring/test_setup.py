@@ -15,7 +15,9 @@ from tests.providers.server import Raw, Say
 async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
     with Service([Say(text="ok")]) as service:
         url = service.openai_url if wire == "openai" else service.anthropic_url
-        words = await ProviderSetup().try_out(Draft(type=wire, model="m", base_url=url, key="sk-x"))
+        words = await ProviderSetup().try_out(
+            Draft(type=wire, alias=wire, model="m", base_url=url, key="sk-x")
+        )
 
     assert words == "m answered."
     assert service.requests[0].json["model"] == "m"
@@ -23,7 +25,13 @@ async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
 
 async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
     with Service([Raw(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]) as service:
-        draft = Draft(type="openai", model="m", base_url=service.openai_url, key="sk-very-secret")
+        draft = Draft(
+            type="openai",
+            alias="openai",
+            model="m",
+            base_url=service.openai_url,
+            key="sk-very-secret",
+        )
         with pytest.raises(ProviderError) as caught:
             await ProviderSetup().try_out(draft)
 
@@ -34,14 +42,22 @@ async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
 
     with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
-        await ProviderSetup().try_out(Draft(type="openai", model="m", key_env="NO_SUCH_KEY"))
+        await ProviderSetup().try_out(
+            Draft(type="openai", alias="openai", model="m", key_env="NO_SUCH_KEY")
+        )
 
 
 def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.unlink()
     product.will(Say(text="pong"))
-    draft = Draft(type="openai", model="m", base_url=product.service.openai_url, key="sk-typed")
+    draft = Draft(
+        type="openai",
+        alias="openai",
+        model="m",
+        base_url=product.service.openai_url,
+        key="sk-typed",
+    )
 
     told = ProviderSetup(file).save(draft)
 
@@ -71,13 +87,17 @@ async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
 async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled_in() -> None:
     listed = Raw(body='{"models": [{"name": "models/g-1"}]}')
     with Service([listed]) as service:
-        draft = Draft(type="gemini", model="", base_url=service.url("gemini"), key="sk-x")
+        draft = Draft(
+            type="gemini", alias="gemini", model="", base_url=service.url("gemini"), key="sk-x"
+        )
         assert list(await ProviderSetup().models(draft)) == ["g-1"]
         [seen] = service.requests
     assert (seen.path, seen.headers["x-goog-api-key"]) == ("/v1beta/models?pageSize=1000", "sk-x")
 
 
 async def test_a_key_is_not_sent_over_plain_http_for_a_list() -> None:
-    draft = Draft(type="openai", model="", base_url="http://plain.example/v1", key="sk-x")
+    draft = Draft(
+        type="openai", alias="openai", model="", base_url="http://plain.example/v1", key="sk-x"
+    )
     with pytest.raises(ConfigError, match="unencrypted"):
         await ProviderSetup().models(draft)

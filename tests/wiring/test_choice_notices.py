@@ -1,0 +1,58 @@
+"""What is told at a start whose model nobody named."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dirge_py.config.load import load
+from dirge_py.config.sources import Overrides
+from dirge_py.wiring.choice_notices import choice_notices
+from dirge_py.wiring.options import SessionChoice
+from tests.headless.product import Product
+from tests.providers.server import Say
+
+TWO = {"DEEPSEEK_API_KEY": "d", "GROQ_API_KEY": "g"}
+FOUR = {**TWO, "MISTRAL_API_KEY": "m", "XAI_API_KEY": "x", "OPENROUTER_API_KEY": "o"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "text", "model", "words"),
+    [
+        ({"OPENAI_API_KEY": "o"}, "", None, ""),
+        (TWO, "", None, "as DEEPSEEK_API_KEY is set; so is GROQ_API_KEY. "),
+        (FOUR, "", None, "so are GROQ_API_KEY, MISTRAL_API_KEY, XAI_API_KEY, …. "),
+        ({**TWO, "OLLAMA_HOST": "127.0.0.1"}, "", None, "so are GROQ_API_KEY, OLLAMA_HOST. "),
+        (TWO, 'provider = "groq"', None, ""),
+        (TWO, "", "groq/m", ""),
+        (TWO, '[providers.work]\ntype = "openai"\nmodel = "m"\n', None, ""),
+        ({}, "", None, ""),
+    ],
+)
+def test_it_is_told_only_where_several_could_have_been_meant(
+    tmp_path: Path, environment: Mapping[str, str], text: str, model: str | None, words: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    told = "\n".join(
+        choice_notices(load(Overrides(model=model), environment, file), SessionChoice())
+    )
+    assert words in told and bool(told) == bool(words)
+    assert "chooses" in told or not words
+
+
+def test_of_two_services_with_keys_one_line_says_which_is_used_and_a_resumed_session_says_none(
+    product: Product,
+) -> None:
+    (product.config_dir / "config.toml").unlink()
+    product.will(Say(text="pong"), Say(text="pong"))
+    keys = {
+        "GROQ_API_KEY": "g",
+        "OPENAI_API_KEY": "o",
+        "OPENAI_BASE_URL": product.service.openai_url,
+    }
+    first = product.run("-p", "ping", env=keys)
+    again = product.run("-p", "-c", "ping", env=keys)
+    assert (first.stdout, again.stdout) == ("pong\n", "pong\n")
+    assert "openai/gpt-5.5 is used, as OPENAI_API_KEY is set; so is GROQ_API_KEY." in first.stderr
+    assert "is used" not in again.stderr
