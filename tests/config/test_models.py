@@ -320,7 +320,7 @@ def test_an_address_alone_does_not_say_what_is_spoken_there(configured):
     ],
 )
 def test_where_nobody_says_a_service_has_its_own_level(
-    variables: dict[str, str], level: str
+    configured, variables: dict[str, str], level: str
 ) -> None:
     config = configured("", variables)
     alias = main_model(config).alias if "OLLAMA_HOST" not in variables else "ollama"
