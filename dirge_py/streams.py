@@ -81,7 +81,8 @@ class LlmContext:
 class StreamOptions:
     """How one model call is made. `model` is `alias/id`; an `api_key` beats the provider's own.
 
-    `response_schema` is only for models whose service can hold an answer to one.
+    `response_schema` is only for models whose service can hold an answer to one. `chunk_timeout_s`:
+    how long the service may be silent within its answer, where that is not as its settings say.
     """
 
     model: str = ""
@@ -94,6 +95,7 @@ class StreamOptions:
     headers: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     request_timeout_s: float | None = None
+    chunk_timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

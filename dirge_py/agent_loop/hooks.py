@@ -228,6 +228,7 @@ class LoopConfig(Bundle):
     headers: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     request_timeout_s: float | None = None
+    chunk_timeout_s: float | None = None
     max_output_tokens: int | None = None
     asset_dir: str | None = None
     tool_execution: ToolExecutionMode = "parallel"

@@ -94,6 +94,7 @@ async def _options(run: Run) -> StreamOptions:
         headers=config.headers,
         metadata=config.metadata,
         request_timeout_s=config.request_timeout_s,
+        chunk_timeout_s=config.chunk_timeout_s,
     )
 
 

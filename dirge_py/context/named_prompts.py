@@ -1,9 +1,11 @@
 """Prompts kept in files, `prompts/<name>.md`: what the model is told in addition, by name.
 
-A file may begin with YAML between lines of `---`: `description`, for lists, and `deny_tools`, tools
-that may not be called while the prompt is in use, whatever else would allow them.
+A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools that
+may not be called while the prompt is in use, whatever else would allow them, and `chunk_s`, seconds
+that a service may be silent within an answer.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -20,7 +22,7 @@ from dirge_py.lib.nearest import nearest
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEYS = ("description", "deny_tools")
+_KEYS = ("description", "deny_tools", "chunk_s")
 _SLIP = 0.7
 """How alike a name must be to that of a tool to be taken for a slip of it."""
 
@@ -34,6 +36,7 @@ class NamedPrompt:
     deny_tools: tuple[str, ...] = ()
     source: str = ""
     description: str = ""
+    chunk_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
         deny_tools=denied,
         source=file.source,
         description=" ".join(str(head.get("description") or "").split()),
+        chunk_s=_seconds(head.get("chunk_s"), file.source),
     )
 
 
@@ -213,6 +217,14 @@ def _head(text: str, source: str) -> dict[str, Any]:
     return head
 
 
+def _seconds(value: Any, source: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigError(f"{source}: `chunk_s` is no number of seconds above 0.", hint=_SHAPE)
+    return float(value)
+
+
 def _denied(value: Any, source: str, known_tools: Sequence[str]) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
@@ -227,4 +239,4 @@ def _denied(value: Any, source: str, known_tools: Sequence[str]) -> tuple[str, .
     return tuple(dict.fromkeys(denied))
 
 
-_SHAPE = "Between lines of `---`: `description: text` and `deny_tools: [edit, bash]`."
+_SHAPE = "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, `chunk_s: 600`."

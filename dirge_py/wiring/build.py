@@ -344,6 +344,7 @@ class _Site:
             touched=partial(TouchedFolders, self.prompt.instructions, self.late_notices.append),
             on_run=(self.prompt.begin_run, self.calls.begin_run),
             last=[scrub(self.redactor.redact), authorizer.bundle()],
+            prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=model)
 
@@ -367,9 +368,8 @@ class _Site:
     def _log(self, recorder: Recorder | None) -> Log | None:
         if not self.options.log:
             return None
-        folder = state_dir(self.config.origin.environment) / "log"
-        session_id = recorder.session_id if recorder else None
-        log = Log(folder / "dirge.jsonl", self.redactor.redact, session_id=session_id)
+        file = state_dir(self.config.origin.environment) / "log" / "dirge.jsonl"
+        log = Log(file, self.redactor.redact, session_id=recorder.session_id if recorder else None)
         log.record("session", model=self.models.main.name, cwd=str(self.cwd))
         self.undo.callback(log.close)
         return log

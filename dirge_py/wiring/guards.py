@@ -17,6 +17,7 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.calls import Interceptor, ToolValidator
 from dirge_py.config.schema import Config
+from dirge_py.context.named_prompts import PromptBook
 from dirge_py.context.restore import ReadFile
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
@@ -52,6 +53,7 @@ class GuardParts:
     snapshots: Sequence[Bundle] = ()
     last: Sequence[Bundle] = ()
     touched: Callable[[], TouchedFolders]
+    prompts: PromptBook
     on_run: Sequence[Callable[[], None]] = ()
 
 
@@ -115,6 +117,7 @@ class Guards:
         written_ahead = self._parts.write_ahead if run.is_recorded else ()
         bundles = self._bundles(run)
         plugins.note_order(bundles)
+        prompt = self._parts.prompts.current
         base = LoopConfig(
             model=run.model,
             provider=run.model.partition("/")[0],
@@ -124,6 +127,7 @@ class Guards:
             validate=self._parts.validate,
             scavenge=config.loop.scavenge,
             asset_dir=self._parts.asset_dir,
+            chunk_timeout_s=prompt.chunk_s if prompt is not None else None,
             # What a plugin does around a call happens after the call was written down.
             interceptors=[*written_ahead, *plugins.interceptors, around],
         )

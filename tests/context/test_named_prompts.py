@@ -73,6 +73,10 @@ def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, tex
         ("deny_tools: [3]", "no list of tools"),
         ("deny_tools: [eidt]", "`deny_tools` names 'eidt'"),
         ("deny_tools: [bsh]", "`deny_tools` names 'bsh'"),
+        ("chunk_s: soon", "no number of seconds"),
+        ("chunk_s: true", "no number of seconds"),
+        ("chunk_s: 0", "no number of seconds"),
+        ("chunk_s: .inf", "no number of seconds"),
         ("a: b: c", "x.md:2: mapping values are not allowed here"),
         ("- edit", "no list of settings"),
         ("a: &x [1]\nb: *x", "refers to itself"),
@@ -83,6 +87,11 @@ def test_a_head_that_is_not_as_it_should_be_is_refused(head: str, words: str) ->
     with pytest.raises(ConfigError) as raised:
         parsed(f"---\n{head}\n---\ntext".encode())
     assert words in raised.value.message
+
+
+def test_a_prompt_may_allow_a_service_its_own_silence() -> None:
+    assert parsed(b"---\nchunk_s: 1.5\n---\ntext").chunk_s == 1.5
+    assert parsed(b"text").chunk_s is None
 
 
 def test_a_tool_from_elsewhere_may_be_denied() -> None:

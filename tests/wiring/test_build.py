@@ -1,14 +1,17 @@
 """Putting a conversation together, and what is left when that fails."""
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from dirge_py.abort import AbortSignal
 from dirge_py.config.load import load
 from dirge_py.context.system_prompt import append, prepend
 from dirge_py.errors import DirgeError, NoProvider, UsageError
 from dirge_py.headless.asker import PolicyAsker
+from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
 from dirge_py.testing import ScriptedModel
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
@@ -93,3 +96,28 @@ async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) 
 
     prompt = model.seen[0].system_prompt
     assert (prompt.startswith("Be brief."), prompt.endswith("That is all.")) == (True, True)
+
+
+async def test_a_prompt_says_how_long_a_service_may_be_silent(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    prompts = tmp_path / "config" / "prompts"
+    prompts.mkdir()
+    (prompts / "patient.md").write_text("---\nchunk_s: 900\n---\nTake your time.\n")
+    model, heard = ScriptedModel().will_say("hi").will_say("hi"), []
+
+    def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        heard.append(options.chunk_timeout_s)
+        return model.stream_fn(context, options, signal)
+
+    options = BuildOptions(session=SessionChoice(kind="none"), prompt="patient")
+    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=stream)
+    await talk.send("hello")
+    assert talk.prompts is not None
+    talk.prompts.choose(None)
+    await talk.send("hello")
+    await talk.close()
+
+    assert heard == [900.0, None]
