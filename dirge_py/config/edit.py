@@ -58,11 +58,14 @@ def save_provider(
     def change(document: tomlkit.TOMLDocument) -> None:
         document["provider"] = alias
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
+        is_new = alias not in providers
         table = providers.setdefault(alias, tomlkit.table())
         # An address that stayed would be sent the new key, and a new one the old key.
         for stale in _OF_ITS_PLACE:
             table.pop(stale, None)
         table.update({name: value for name, value in entry.items() if value is not None})
+        if is_new and not isinstance(table, tomlkit.items.InlineTable):
+            table.add(tomlkit.nl())
 
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locked(file):
@@ -119,7 +122,7 @@ def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> No
     parse(old or "", file)  # words with a line, before tomlkit complains in its own
     document = tomlkit.parse(old or "")
     change(document)
-    new = tomlkit.dumps(document)
+    new = f"{tomlkit.dumps(document).rstrip()}\n"
     _refuse_invalid(new, file)
     if old is not None:
         atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)

@@ -42,7 +42,7 @@ def test_what_the_first_file_has_in_comments_is_valid_too(environment, tmp_path)
     settings = [line for line in lines if line.startswith("[") or " = " in line]
     file.write_text("\n".join(settings))
 
-    assert set(load(environment=environment).providers) == {"work", "local"}
+    assert set(load(environment=environment).providers) == {"work", "company"}
 
 
 def test_init_overwrites_nothing(environment, file):
@@ -161,3 +161,15 @@ def test_a_change_that_would_be_invalid_is_not_written(file):
 def test_an_alias_cannot_lead_elsewhere(file):
     with pytest.raises(ConfigError):
         save_provider("../x", kind="openai", key="k", file=file)
+
+
+@pytest.mark.parametrize("rest", ["", "[ui]\n", 'provider = "a"\n\n[providers.a]\ntype = "openai"\n'])
+def test_what_is_written_looks_like_written_by_hand(file, rest):
+    file.write_text(rest)
+    for alias in ("work", "home", "work"):
+        save_provider(alias, kind="ollama", model="m", file=file)
+
+    text = file.read_text()
+    paragraphs = text.removesuffix("\n").split("\n\n")
+    assert '[providers.work]\ntype = "ollama"\nmodel = "m"' in paragraphs
+    assert not any(part != part.strip() or part.count("[") > 1 for part in paragraphs)
