@@ -1,8 +1,8 @@
 """History as every strict service accepts it, before it takes a service's own shape.
 
 Healing is done elsewhere and earlier; this is the last line, so that a request is valid whatever
-history holds: every call has one result right behind it, every id is used once and spelt in letters
-all services take, nothing is empty.
+history holds: every call has one result right behind it, every id is used once, ids and names are
+spelt in letters that all services take, nothing is empty.
 """
 
 import hashlib
@@ -32,6 +32,8 @@ Sendable: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 NO_RESULT = "No result of this call was recorded. It may have run in part or not at all."
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def own(messages: Sequence[Message], alias: str) -> list[Message]:
@@ -66,8 +68,9 @@ def sendable(
     System messages become user messages at their place: hoisted into the system prompt they would
     change the cached prefix. A result without its call becomes a user message, a call without its
     result gets one that says so. Assistant messages that hold nothing but thinking are left out.
-    Thinking without a signature is left out, too, unless `unsigned` says that it can go back.
-    `call_id_chars` is the length that every call id gets, of letters and digits only.
+    Thinking without a signature is left out, too, unless `unsigned` says that it can go back. What
+    a model made up as a tool's name is spelt as a name. `call_id_chars` is the length that every
+    call id gets, of letters and digits only.
     """
     ids = _Ids(call_id_chars)
     prepared: list[Sendable] = []
@@ -136,20 +139,29 @@ def _renamed(
 
 
 def _under(wire_id: str, call: ToolCallBlock) -> ToolCallBlock:
-    return call if call.id == wire_id else replace(call, id=wire_id)
+    name = plain_name(call.name)
+    is_same = (call.id, call.name) == (wire_id, name)
+    return call if is_same else replace(call, id=wire_id, name=name)
+
+
+def plain_name(name: str) -> str:
+    """`name` as every service takes it: one that a model made up may be a whole command."""
+    return name if _NAME.fullmatch(name) else _NO_NAME.sub("_", name)[:64]
 
 
 def _answer(
     call: ToolCallBlock, wire_id: str, result: ToolResultMessage | None
 ) -> ToolResultMessage:
+    name = plain_name(call.name)
     if result is None:
         return ToolResultMessage(
             tool_call_id=wire_id,
-            tool_name=call.name,
+            tool_name=name,
             content=(TextBlock(NO_RESULT),),
             is_error=True,
         )
-    return result if result.tool_call_id == wire_id else replace(result, tool_call_id=wire_id)
+    is_same = (result.tool_call_id, result.tool_name) == (wire_id, name)
+    return result if is_same else replace(result, tool_call_id=wire_id, tool_name=name)
 
 
 def _others(messages: Sequence[Message], orphans: set[int]) -> Iterator[Sendable]:

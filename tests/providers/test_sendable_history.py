@@ -104,6 +104,14 @@ def test_an_id_that_services_would_refuse_is_replaced_on_both_sides():
     assert answer.text == "r"
 
 
+def test_what_a_model_made_up_as_a_name_is_spelt_as_one_on_both_sides():
+    call = ToolCallBlock(id="a", name="functions.read: " + "x" * 99, arguments={})
+    result = ToolResultMessage(tool_call_id="a", tool_name=call.name, content=(TextBlock("r"),))
+    asked, answer = sendable([AssistantMessage(content=(call,)), result])
+
+    assert asked.calls[0].name == answer.tool_name == "functions_read_" + "x" * 49
+
+
 SEALED = (
     ThinkingBlock(text="hm", signature="s"),
     ThinkingBlock(text="", redacted="opaque"),
