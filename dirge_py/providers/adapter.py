@@ -13,9 +13,17 @@ from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.endpoint import Endpoint, endpoint
 from dirge_py.providers.exchange import Framing, Request, streamed
+from dirge_py.providers.headers import request_headers
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.translator import Translator
 from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+
+_USUAL: Mapping[str, str] = {
+    "content-type": "application/json",
+    "accept": "text/event-stream",
+    # Compression would hold events back until a block is full.
+    "accept-encoding": "identity",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,11 @@ class Call:
     def card(self) -> ModelCard:
         """What is known of the model."""
         return self.settings.card(self.model)
+
+    @property
+    def key(self) -> str | None:
+        """The key of this call, else the provider's."""
+        return (self.options.api_key or self.settings.api_key or "").strip() or None
 
     @property
     def max_output_tokens(self) -> int | None:
@@ -53,10 +66,9 @@ class Call:
 class Wire:
     """What is particular to one service: its addresses, headers, requests and answers.
 
-    `path` is what follows the base URL. `headers` gets the key, or None where a service of one's
-    own needs none. `history` names the list of the body that holds the messages: what was written
-    of them for the last request is not written again. `framing`: server-sent events, or a JSON
-    object a line.
+    `path` is what follows the base URL. `headers` holds the key, if there is one. `history` names
+    the list of the body that holds the messages: what was written of them for the last request is
+    not written again. `framing`: server-sent events, or a JSON object a line.
     """
 
     default_base_url: str
@@ -64,7 +76,7 @@ class Wire:
     history: str = "messages"
     framing: Framing = "events"
     key_env: tuple[str, ...]
-    headers: Callable[[str | None], Mapping[str, str]]
+    headers: Callable[[Call], Mapping[str, str]]
     body: Callable[[Call], Mapping[str, Any]]
     translator: Callable[[Call], Translator]
 
@@ -111,42 +123,19 @@ def _request(wire: Wire, call: Call) -> Request:
     settings, options = call.settings, call.options
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
-    key = (options.api_key or settings.api_key or "").strip() or None
     url = call.base_url + wire.path(call)
-    at = endpoint(settings, url=url, model=call.model, key=key, key_env=wire.key_env)
-    if key is None and call.base_url == wire.default_base_url:
+    at = endpoint(settings, url=url, model=call.model, key=call.key, key_env=wire.key_env)
+    if call.key is None and call.base_url == wire.default_base_url:
         raise _no_key(at)
     call.memory.begin_request()
     return Request(
         endpoint=at,
-        headers=_headers(wire.headers(key), settings.headers, options.headers),
+        headers=request_headers(_USUAL, wire.headers(call), settings.headers, options.headers),
         body=_written(wire.body(call), wire.history, call.memory),
         framing=wire.framing,
-        timeouts=settings.timeouts,
+        timeouts=settings.timeouts.silent_for(options.chunk_timeout_s),
         total_s=options.request_timeout_s,
     )
-
-
-def _headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
-    """All layers, later ones winning, whatever case they are written in."""
-    headers = {
-        "content-type": "application/json",
-        "accept": "text/event-stream",
-        # Compression would hold events back until a block is full.
-        "accept-encoding": "identity",
-        "user-agent": "dirge",
-    }
-    for layer in layers:
-        headers.update((name.lower(), value) for name, value in layer.items())
-    for name, value in headers.items():
-        # Looked at here: whoever complains later does so with the value, which may be a key.
-        if not (value.isascii() and value.isprintable()):
-            raise ProviderError(
-                f"The header `{name}` holds a character that HTTP cannot carry.",
-                kind="invalid_request",
-                hint="Was the API key copied whole, without a line break?",
-            )
-    return headers
 
 
 def _written(body: Mapping[str, Any], history: str, memory: Memory) -> bytes:

@@ -23,9 +23,14 @@ _EDITS: Mapping[str, str] = {
 """By the beta that allows it, what the service then does to old history by itself."""
 
 
-def _headers(key: str | None) -> Mapping[str, str]:
+def _headers(call: Call) -> Mapping[str, str]:
     headers = {"anthropic-version": "2023-06-01"}
-    return {**headers, "x-api-key": key} if key else headers
+    if call.key:
+        headers["x-api-key"] = call.key
+    if call.card.binds_thinking:
+        # What it allows is in the request (`block_binding`).
+        headers["anthropic-beta"] = "thinking-binding-controls-2026-08-01"
+    return headers
 
 
 def _body(call: Call) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from dirge_py.messages import (
@@ -10,6 +11,7 @@ from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
+    Message,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -53,7 +55,7 @@ def messages_request(
 
     `cache_ttl` is `5m` or `1h`; None leaves it to the service.
     """
-    history = [_readable(message) for message in sendable(context.messages)]
+    history = sendable([_readable(message) for message in context.messages])
     choice = _choice(options.tool_choice, card) if context.tools else None
     is_forced = choice is not None and choice["type"] in {"any", "tool"}
     level = options.thinking_level
@@ -65,9 +67,6 @@ def messages_request(
     body: dict[str, Any] = {"model": model, "stream": True}
     reply_tokens = max_output_tokens or _reply_tokens(card)
     body |= _thinking(level, options.thinking_budgets, card, reply_tokens)
-    if is_forced and card.adaptive_thinking:
-        # Unasked, some think: and whoever thinks cannot be made to call.
-        body["thinking"] = {"type": "disabled"}
     tools = _tools(context.tools)
     if tools:
         body["tools"] = tools
@@ -120,26 +119,29 @@ def _thinking(
 ) -> dict[str, Any]:
     """`max_tokens` and what goes with it. Thinking counts, so room for it is put on top."""
     if level == "off" or not card.thinking:
-        return {"max_tokens": reply_tokens}
+        # Unasked, newer models think.
+        unasked = {"thinking": {"type": "disabled"}} if card.adaptive_thinking else {}
+        return {"max_tokens": reply_tokens, **unasked}
     tokens = max(_LEAST_BUDGET, budget(level, budgets))
     max_tokens = tokens + reply_tokens
     if card.max_output_tokens is not None and max_tokens > card.max_output_tokens:
         max_tokens = card.max_output_tokens
         tokens = max(_LEAST_BUDGET, min(tokens, max_tokens // 2))
     if card.adaptive_thinking:
-        return {
-            "max_tokens": max_tokens,
-            # Without `display` these models think silently: minutes of nothing on the screen.
-            "thinking": {"type": "adaptive", "display": "summarized"},
-            "output_config": {"effort": effort(level, card.efforts)},
-        }
+        # Without `display` these models think silently: minutes of nothing on the screen.
+        thinking: dict[str, Any] = {"type": "adaptive", "display": "summarized"}
+        if card.binds_thinking:
+            thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+        word = effort(level, card.efforts)
+        asked = {"output_config": {"effort": word}} if word is not None else {}
+        return {"max_tokens": max_tokens, "thinking": thinking, **asked}
     if tokens >= max_tokens:
         return {"max_tokens": reply_tokens}
     return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
-def _readable(message: Sendable) -> Sendable:
-    """The message without thinking that this service did not sign."""
+def _readable(message: Message) -> Message:
+    """The message without what this service did not sign or fold."""
     if not isinstance(message, AssistantMessage):
         return message
     content = tuple(block for block in message.content if not _is_foreign(block))
@@ -147,6 +149,8 @@ def _readable(message: Sendable) -> Sendable:
 
 
 def _is_foreign(block: AssistantBlock) -> bool:
+    if isinstance(block, CompactionBlock):
+        return "content" not in block.data
     if not isinstance(block, ThinkingBlock):
         return False
     return not _SIGNATURE.fullmatch(block.redacted or block.signature or "")
@@ -155,15 +159,16 @@ def _is_foreign(block: AssistantBlock) -> bool:
 def _can_think(history: Sequence[Sendable]) -> bool:
     """Whether the turn under way may go on with thinking.
 
-    Inside a tool loop the service insists on the thinking that led to the calls. A loop that began
-    without it (another model, another level) goes on without it.
+    Inside a tool loop the service insists on the thinking that led to its first calls; behind their
+    results these models think no more. A loop that began without it (another model, another level)
+    goes on without it.
     """
     answers = (m for m in reversed(history) if isinstance(m, AssistantMessage))
-    last = next(answers, None)
-    if last is None or not last.calls:
+    loop = list(takewhile(lambda answer: bool(answer.calls), answers))
+    if not loop:
         return True
-    first = next(block for block in last.content if not isinstance(block, CompactionBlock))
-    return isinstance(first, ThinkingBlock)
+    blocks = (block for block in loop[-1].content if not isinstance(block, CompactionBlock))
+    return isinstance(next(blocks), ThinkingBlock)
 
 
 def _tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:

@@ -23,7 +23,8 @@ class ModelCard:
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
     `adaptive_thinking` models choose their own budget and accept no other; those that think
-    whatever they are told (`thinks_always`) can be made to call no tool. `effort_with_tools` is
+    whatever they are told (`thinks_always`) can be made to call no tool. `binds_thinking`: what the
+    model thought counts only behind the very words it was thought after. `effort_with_tools` is
     False for models whose Chat Completions refuse tools while thinking. `efforts`: the words for
     thinking that the model knows, None where they are the usual ones. `structured`: the service
     holds its answers to a JSON Schema when asked, also while tools are offered.
@@ -40,6 +41,7 @@ class ModelCard:
     images: bool = False
     adaptive_thinking: bool = False
     thinks_always: bool = False
+    binds_thinking: bool = False
     effort_with_tools: bool = True
     efforts: tuple[str, ...] | None = None
     structured: bool = False

@@ -19,6 +19,7 @@ from dirge_py.providers.base import ProviderSettings, check_base_url
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.embedding_wires import EMBEDDING_WIRES, EmbeddingWire
 from dirge_py.providers.endpoint import Endpoint, endpoint
+from dirge_py.providers.headers import bearer, request_headers
 
 MOST_INPUTS = 2048
 """Texts of one request; more are sent in several."""
@@ -135,7 +136,11 @@ class _HttpEmbeddings:
             answer = await self._http.fetch(
                 "POST",
                 at.url,
-                headers=_headers(self._settings),
+                headers=request_headers(
+                    {"content-type": "application/json"},
+                    bearer((self._settings.api_key or "").strip()),
+                    self._settings.headers,
+                ),
                 body=json.dumps(self._body(request, model)).encode(),
                 timeout_s=self._settings.timeouts.establish_s,
                 max_bytes=_MAX_BYTES,
@@ -163,22 +168,6 @@ class _HttpEmbeddings:
         # Half of a surrogate pair, from a file with odd bytes, is no UTF-8.
         texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
         return {**body, **request.extra, "input": texts}
-
-
-def _headers(settings: ProviderSettings) -> Mapping[str, str]:
-    key = (settings.api_key or "").strip()
-    headers = {"content-type": "application/json", "user-agent": "dirge"}
-    headers |= {"authorization": f"Bearer {key}"} if key else {}
-    headers |= {name.lower(): value for name, value in settings.headers.items()}
-    for name, value in headers.items():
-        # Looked at here: whoever complains later does so with the value, which may be a key.
-        if not (value.isascii() and value.isprintable()):
-            raise ProviderError(
-                f"The header `{name}` holds a character that HTTP cannot carry.",
-                kind="invalid_request",
-                hint="Was the API key copied whole, without a line break?",
-            )
-    return headers
 
 
 def _read(wire: EmbeddingWire, at: Endpoint, text: str, request: EmbeddingRequest) -> Embeddings:

@@ -27,8 +27,8 @@ def _path(call: Call) -> str:
     return f"{version}/{collection}/{quote(name, safe='')}:streamGenerateContent?alt=sse"
 
 
-def _headers(key: str | None) -> Mapping[str, str]:
-    return {"x-goog-api-key": key} if key else {}
+def _headers(call: Call) -> Mapping[str, str]:
+    return {"x-goog-api-key": call.key} if call.key else {}
 
 
 def _answer(call: Call) -> ContentAnswer:

@@ -17,6 +17,7 @@ from dirge_py.providers.failures import (
     unreadable,
     web_page,
 )
+from dirge_py.providers.headers import bearer, request_headers
 
 _MOST_BYTES = 8 * 1024 * 1024
 _MOST_MODELS = 5000
@@ -44,14 +45,16 @@ async def list_models(
     """
     check_base_url(settings.base_url, settings.allow_insecure)
     listing = _LISTINGS[wire]
-    url = settings.base_url.rstrip("/") + listing.path
-    at = endpoint(settings, url=url, model="", key=settings.api_key, key_env=())
-    headers = {
-        "accept": "application/json",
-        "user-agent": "dirge",
-        **(listing.headers(settings.api_key) if settings.api_key else {}),
-        **settings.headers,
-    }
+    base_url = settings.base_url.rstrip("/")
+    # People copy either: the host, or the address with the version behind it.
+    version = base_url.rpartition("/")[2]
+    path = listing.path.removeprefix(f"/{version}") if wire == "gemini" else listing.path
+    url = base_url + path
+    key = (settings.api_key or "").strip()
+    at = endpoint(settings, url=url, model="", key=key, key_env=())
+    headers = request_headers(
+        {"accept": "application/json"}, listing.headers(key) if key else {}, settings.headers
+    )
     try:
         got = await client.fetch(
             "GET", url, headers=headers, timeout_s=limit_s, max_bytes=_MOST_BYTES
@@ -103,11 +106,7 @@ def _of_ollama(body: Any) -> Iterator[Any]:
         yield each["name"]
 
 
-def _bearer(key: str) -> Mapping[str, str]:
-    return {"authorization": f"Bearer {key}"}
-
-
-_OPENAI = _Listing(path="/models", headers=_bearer, ids=_of_data)
+_OPENAI = _Listing(path="/models", headers=bearer, ids=_of_data)
 _LISTINGS: Mapping[str, _Listing] = {
     "openai": _OPENAI,
     "openai-responses": _OPENAI,
@@ -121,5 +120,5 @@ _LISTINGS: Mapping[str, _Listing] = {
         headers=lambda key: {"x-goog-api-key": key},
         ids=_of_gemini,
     ),
-    "ollama": _Listing(path="/api/tags", headers=_bearer, ids=_of_ollama),
+    "ollama": _Listing(path="/api/tags", headers=bearer, ids=_of_ollama),
 }

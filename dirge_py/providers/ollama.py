@@ -9,6 +9,7 @@ from dirge_py.abort import AbortSignal
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.headers import bearer
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.ollama_failures import explained, refuses_thinking
 from dirge_py.providers.ollama_request import chat_request
@@ -18,9 +19,8 @@ BASE_URL = "http://127.0.0.1:11434"
 KEY_ENV = ("OLLAMA_API_KEY",)
 
 
-def _headers(key: str | None) -> Mapping[str, str]:
-    accept = {"accept": "application/x-ndjson"}
-    return accept | ({"authorization": f"Bearer {key}"} if key else {})
+def _headers(call: Call) -> Mapping[str, str]:
+    return {"accept": "application/x-ndjson", **bearer(call.key)}
 
 
 def _answer(call: Call) -> OllamaAnswer:

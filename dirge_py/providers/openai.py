@@ -7,16 +7,13 @@ from typing import Any
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.headers import bearer
 from dirge_py.providers.openai_answer import ChatAnswer
 from dirge_py.providers.openai_request import chat_request, is_openai
 from dirge_py.streams import StreamFn
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_ENV = ("OPENAI_API_KEY",)
-
-
-def _headers(key: str | None) -> Mapping[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _body(call: Call) -> Mapping[str, Any]:
@@ -42,7 +39,7 @@ _WIRE = Wire(
     default_base_url=BASE_URL,
     path=lambda call: "/chat/completions",
     key_env=KEY_ENV,
-    headers=_headers,
+    headers=lambda call: bearer(call.key),
     body=_body,
     translator=_answer,
 )

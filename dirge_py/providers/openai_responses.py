@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from functools import partial
 
@@ -11,6 +11,7 @@ from dirge_py.errors import ProviderError
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.headers import bearer
 from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.responses_input import seals_of
 from dirge_py.providers.responses_request import Refused, responses_request
@@ -27,10 +28,6 @@ _UNREADABLE = re.compile(
 )
 
 
-def _headers(key: str | None) -> Mapping[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
 def _answer(call: Call) -> ResponsesAnswer:
     return ResponsesAnswer(call.used_ids(), secrets.token_hex(6))
 
@@ -42,7 +39,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         path=lambda call: "/responses",
         history="input",
         key_env=KEY_ENV,
-        headers=_headers,
+        headers=lambda call: bearer(call.key),
         body=partial(responses_request, refused=refused),
         translator=_answer,
     )

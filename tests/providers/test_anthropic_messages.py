@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dirge_py.messages import (
     AssistantMessage,
+    CompactionBlock,
     DocumentBlock,
     ImageBlock,
     SystemMessage,
@@ -258,8 +259,31 @@ def test_newer_models_choose_their_budget_themselves():
     assert written["output_config"] == {"effort": "xhigh"}
 
 
-def test_thinking_off_is_not_mentioned():
+def test_thinking_off_is_mentioned_only_to_models_that_think_unasked():
     assert "thinking" not in body()
+    assert body(model="claude-opus-5")["thinking"] == {"type": "disabled"}
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-2", "claude-next-9"])
+def test_thoughts_that_fit_their_beginning_no_more_may_be_dropped(model):
+    thinking = body(model=model, thinking_level="low")["thinking"]
+
+    assert thinking["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert "block_binding" not in body(model="claude-opus-5", thinking_level="low")["thinking"]
+
+
+async def test_the_header_that_allows_this_stands_beside_those_of_the_person(anthropic):
+    client = anthropic(Say(text="x"), Say(text="x"))
+    own = {"anthropic-beta": "compact-2026-01-12"}
+    await client.ask(model="work/claude-opus-5-5", option_headers=own)
+    await client.ask(model="work/claude-opus-4-8")
+    first, second = client.service.requests
+
+    assert first.headers["anthropic-beta"].split(",") == [
+        "thinking-binding-controls-2026-08-01",
+        "compact-2026-01-12",
+    ]
+    assert "anthropic-beta" not in second.headers
 
 
 def test_a_model_that_always_thinks_thinks_as_little_as_it_can():
@@ -279,6 +303,24 @@ def test_thinking_goes_back_unread_while_thinking_is_on():
     ]
     without = body(user_text("a"), answer, RESULT)
     assert [block["type"] for block in without["messages"][1]["content"]] == ["tool_use"]
+
+
+def test_a_tool_loop_that_began_with_thinking_goes_on_with_it_though_later_rounds_have_none():
+    thought = ThinkingBlock(text="hm", signature="s")
+    again = ToolCallBlock(id="c2", name="read", arguments={})
+    answered = ToolResultMessage(tool_call_id="c2", tool_name="read", content=(TextBlock("r"),))
+    rounds = (AssistantMessage(content=(thought, CALL)), RESULT, AssistantMessage(content=(again,)))
+    written = body(user_text("a"), *rounds, answered, thinking_level="low")
+
+    assert written["thinking"]["type"] == "enabled"
+    assert written["messages"][1]["content"][0]["type"] == "thinking"
+
+
+def test_a_fold_that_another_service_made_stays_away():
+    folded = CompactionBlock(data={"type": "compaction", "encrypted_content": "e"})
+    written = body(user_text("a"), AssistantMessage(content=(folded,)), user_text("b"))
+
+    assert [message["role"] for message in written["messages"]] == ["user"]
 
 
 def test_a_tool_loop_that_began_without_thinking_goes_on_without():

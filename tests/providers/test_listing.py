@@ -1,13 +1,18 @@
 """Lists of models, as services write them down."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.providers.listing import model_ids
+from dirge_py.errors import ProviderError
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.listing import list_models, model_ids
+from tests.providers.server import FakeService, Raw
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
@@ -45,3 +50,27 @@ def test_each_format_has_its_own_list(wire: str, body: Any, ids: list[str]) -> N
 def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(ValueError, match="no list of models"):
         model_ids(body, wire="openai")
+
+
+@pytest.mark.parametrize("version", ["", "/v1beta", "/v1beta/"])
+async def test_a_version_behind_the_address_is_not_doubled(
+    http: HttpClient, serve: Callable[..., FakeService], version: str
+) -> None:
+    service = serve(Raw(body='{"models": [{"name": "models/a"}]}'))
+    settings = ProviderSettings(
+        alias="g", type="gemini", base_url=f"http://127.0.0.1:{service.port}{version}", api_key="k"
+    )
+
+    assert await list_models(settings, http, wire="gemini", limit_s=5) == ["a"]
+    assert service.requests[0].path == "/v1beta/models?pageSize=1000"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_key_that_cannot_be_sent_is_in_no_error(http: HttpClient, wire: str) -> None:
+    settings = ProviderSettings(
+        alias="w", type=wire, base_url="http://127.0.0.1:9", api_key="sk-se\ncret"
+    )
+    with pytest.raises(ProviderError) as refused:
+        await list_models(settings, http, wire=wire, limit_s=5)
+
+    assert "cret" not in f"{refused.value!r} {refused.value.raw}"

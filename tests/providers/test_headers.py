@@ -1,0 +1,28 @@
+import pytest
+
+from dirge_py.errors import ProviderError
+from dirge_py.providers.headers import bearer, request_headers
+
+
+def test_later_layers_win_however_they_are_written():
+    assert request_headers({"Accept": "a", "x-b": "1"}, {"ACCEPT": "b"}) == {
+        "user-agent": "dirge",
+        "accept": "b",
+        "x-b": "1",
+    }
+
+
+def test_a_list_of_betas_grows():
+    assert request_headers({"anthropic-beta": "a"}, {"Anthropic-Beta": "b,c"}) == {
+        "user-agent": "dirge",
+        "anthropic-beta": "a,b,c",
+    }
+
+
+@pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "sk-\x00secret"])
+def test_a_key_that_cannot_be_sent_is_in_no_error(key):
+    with pytest.raises(ProviderError) as refused:
+        request_headers(bearer(key))
+
+    assert "`authorization`" in refused.value.message
+    assert "secret" not in f"{refused.value!r} {refused.value.raw} {refused.value.hint}"
