@@ -27,19 +27,23 @@ from dirge_py.streams import LlmContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputItems:
-    """Writes history for the service `alias`. `unreadable` are seals that it refused before."""
+    """Writes history for the service `alias`. `unreadable` are seals that it refused before.
+
+    Without `with_thoughts` what models thought stays away: one that does not think refuses it.
+    """
 
     alias: str
     assets: Assets
     memory: Memory
     unreadable: Collection[str] = ()
+    with_thoughts: bool = True
 
     def written(self, context: LlmContext) -> list[dict[str, Any]]:
         """What `memory` knows of the last request are the very objects they were then."""
         items: list[dict[str, Any]] = []
         history = own(context.messages, self.alias)
-        if self.unreadable:
-            history = [_without(message, self.unreadable) for message in history]
+        if self.unreadable or not self.with_thoughts:
+            history = [self._readable(message) for message in history]
         for message in sendable(history):
             if isinstance(message, AssistantMessage) or _is_text(message.content):
                 items += self.memory.of(message, self._items)
@@ -47,6 +51,17 @@ class InputItems:
                 # Read anew: an asset's file may be gone by now, and is too large to keep.
                 items += self._items(message)
         return items
+
+    def _readable(self, message: Message) -> Message:
+        if not isinstance(message, AssistantMessage):
+            return message
+        content = tuple(
+            block
+            for block in message.content
+            if _seal(block) not in self.unreadable
+            and (self.with_thoughts or not isinstance(block, ThinkingBlock))
+        )
+        return message if content == message.content else replace(message, content=content)
 
     def _items(self, message: Sendable) -> list[dict[str, Any]]:
         match message:
@@ -92,13 +107,6 @@ def seals_of(messages: Sequence[Message], alias: str) -> Iterator[str]:
             yield from filter(None, map(_seal, message.content))
 
 
-def _without(message: Message, seals: Collection[str]) -> Message:
-    if not isinstance(message, AssistantMessage):
-        return message
-    content = tuple(block for block in message.content if _seal(block) not in seals)
-    return message if content == message.content else replace(message, content=content)
-
-
 def _seal(block: object) -> str | None:
     if isinstance(block, CompactionBlock):
         return sealed(block.data)
@@ -121,7 +129,7 @@ def _answer(message: AssistantMessage) -> Iterator[dict[str, Any]]:
             case ToolCallBlock():
                 written = _call(block)
             case CompactionBlock():
-                if not block.data.get("encrypted_content"):
+                if not block.data.get("encrypted_content") or "content" in block.data:
                     continue  # folded by a service that speaks another format
                 written = dict(block.data)
         yield from thoughts

@@ -37,6 +37,7 @@ def responses_request(call: Call, refused: Refused) -> dict[str, Any]:
         assets=Assets(folder=context.asset_dir, reads_documents=card.images),
         memory=call.memory,
         unreadable=refused.seals,
+        with_thoughts=card.thinking or not is_openai(call.base_url),
     ).written(context)
     body: dict[str, Any] = {"model": call.model}
     if context.system_prompt.strip():
