@@ -24,6 +24,8 @@ from typing import Any
 from tests.providers.wires import BASE_PATHS, wire_at
 from tests.providers.wires.say import Break, Say
 
+__all__ = ["Answering", "Break", "FakeService", "Hang", "Raw", "Say", "Seen", "cut"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Raw:

@@ -1,13 +1,27 @@
 """What a strict service of each format refuses in a request, so that a fake can say so."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def problems(kind: str, body: Mapping[str, Any]) -> list[str]:
     """Everything a strict service of that provider type would complain about; empty: nothing."""
-    return list(_CHECKS[kind](body))
+    return [*_CHECKS[kind](body), *_without_tools(body)]
+
+
+def _without_tools(body: Mapping[str, Any]) -> Iterator[str]:
+    for member in ("tool_choice", "parallel_tool_calls", "toolConfig"):
+        if member in body and not body.get("tools"):
+            yield f"{member} without tools"
+
+
+def _odd(at: int, names: Iterable[str]) -> Iterator[str]:
+    """Ids and names of tools are held to letters, digits, `_` and `-`, at most 64 of them."""
+    yield from (f"at {at}: {name!r}" for name in names if not _PLAIN.fullmatch(name))
 
 
 def _chat(body: Mapping[str, Any]) -> Iterator[str]:
@@ -23,11 +37,13 @@ def _chat(body: Mapping[str, Any]) -> Iterator[str]:
             yield f"message {at}: {message['role']} before the results of {waiting}"
             waiting = []
         if message["role"] == "assistant":
-            waiting = [call["id"] for call in message.get("tool_calls", ())]
+            calls = message.get("tool_calls", ())
+            waiting = [call["id"] for call in calls]
             yield from _twice(at, waiting, seen)
+            yield from _odd(at, [*waiting, *(call["function"]["name"] for call in calls)])
             yield from (
                 f"message {at}: arguments are no object"
-                for call in message.get("tool_calls", ())
+                for call in calls
                 if not isinstance(json.loads(call["function"]["arguments"]), dict)
             )
             if not waiting and not message.get("content"):
@@ -39,7 +55,7 @@ def _chat(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _messages(body: Mapping[str, Any]) -> Iterator[str]:
-    before, waiting = "assistant", []
+    before, waiting = "assistant", list[str]()
     seen: set[str] = set()
     for at, message in enumerate(body["messages"]):
         if message["role"] == before:
@@ -53,6 +69,7 @@ def _messages(body: Mapping[str, Any]) -> Iterator[str]:
             yield f"message {at}: results come first"
         waiting = [b["id"] for b in blocks if b["type"] == "tool_use"]
         yield from _twice(at, waiting, seen)
+        yield from _odd(at, [*waiting, *(b["name"] for b in blocks if b["type"] == "tool_use")])
         yield from (
             f"message {at}: empty text"
             for b in blocks
@@ -62,11 +79,32 @@ def _messages(body: Mapping[str, Any]) -> Iterator[str]:
             yield f"message {at}: empty"
     if waiting:
         yield f"no results for {waiting}"
-    budget = body.get("thinking", {}).get("budget_tokens", 0)
-    if budget >= body["max_tokens"]:
-        yield "the thinking budget leaves no room for an answer"
+    thinking = body.get("thinking", {})
+    budget = thinking.get("budget_tokens")
+    if budget is not None and not 1024 <= budget < body["max_tokens"]:
+        yield "the thinking budget is too small, or leaves no room for an answer"
+    if thinking.get("type") in ("enabled", "adaptive"):
+        if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+            yield "whoever thinks cannot be made to call"
+    elif '"signature"' in json.dumps(body["messages"]):
+        yield "thoughts, while thinking is off"
+    if thinking.get("type") == "enabled":
+        yield from _begins_with_thought(body["messages"])
     if json.dumps(body).count('"cache_control"') > 4:
         yield "more than four cache marks"
+
+
+def _begins_with_thought(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The turn under way, with all its rounds of calls, began with the thought that led to them."""
+    first = None
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            if not any(block["type"] == "tool_use" for block in message["content"]):
+                break
+            first = message["content"]
+    kinds = [b["type"] for b in first or () if b["type"] != "compaction"]
+    if kinds and kinds[0] not in ("thinking", "redacted_thinking"):
+        yield f"a turn that thinks begins with {kinds[0]}"
 
 
 def _responses(body: Mapping[str, Any]) -> Iterator[str]:
@@ -76,6 +114,7 @@ def _responses(body: Mapping[str, Any]) -> Iterator[str]:
         match item.get("type", "message"):
             case "function_call":
                 yield from _twice(at, [item["call_id"]], seen)
+                yield from _odd(at, [item["call_id"], item["name"]])
                 waiting.append(item["call_id"])
                 json.loads(item["arguments"])
             case "function_call_output":
@@ -84,7 +123,8 @@ def _responses(body: Mapping[str, Any]) -> Iterator[str]:
                 else:
                     waiting.remove(item["call_id"])
             case "message":
-                if waiting:
+                # An answer may go on behind a call that it made.
+                if waiting and item["role"] != "assistant":
                     yield f"item {at}: a message before the outputs of {waiting}"
                 if not item["content"]:
                     yield f"item {at}: empty"
@@ -97,16 +137,17 @@ def _responses(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _gemini(body: Mapping[str, Any]) -> Iterator[str]:
-    before, waiting = "model", 0
+    before, waiting = "model", list[str]()
     for at, content in enumerate(body["contents"]):
         if content["role"] == before:
             yield f"content {at}: {before} twice in a row"
         before = content["role"]
         parts = content["parts"]
-        answered = sum("functionResponse" in part for part in parts)
+        answered = [p["functionResponse"]["name"] for p in parts if "functionResponse" in p]
         if answered != waiting:
-            yield f"content {at}: {answered} responses to {waiting} calls"
-        waiting = sum("functionCall" in part for part in parts)
+            yield f"content {at}: responses of {answered} to calls of {waiting}"
+        waiting = [p["functionCall"]["name"] for p in parts if "functionCall" in p]
+        yield from _odd(at, waiting)
         # An empty text is how a signature comes, and goes back, that belongs to no other part.
         if not parts or {"text": ""} in parts:
             yield f"content {at}: empty"

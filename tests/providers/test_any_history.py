@@ -1,0 +1,188 @@
+"""Whatever history holds, a request is one that services take, and begins as the last one did."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.abort import AbortSignal
+from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
+from dirge_py.messages import AssistantMessage, CustomMessage, Message, user_text
+from dirge_py.providers.answers import Answer, TransportFailed
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.registry import provider
+from dirge_py.streams import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamError,
+    StreamFn,
+    StreamOptions,
+)
+from tests.providers.asking import KINDS, READ
+from tests.providers.histories import ANY_HISTORY, PICTURE
+from tests.providers.strict import problems
+from tests.security.sizes import size
+
+MODEL_OF: Mapping[str, Sequence[str]] = {
+    "openai": ("gpt-5.5", "gpt-4.1", "unknown"),
+    "openai-responses": ("gpt-5.5", "gpt-4.1", "unknown"),
+    "anthropic": ("claude-sonnet-4-5", "claude-opus-5", "claude-opus-5-5", "claude-3-haiku"),
+    "gemini": ("gemini-2.5-flash", "gemini-3-flash-preview", "gemini-2.0-flash"),
+    "ollama": ("qwen3", "gpt-oss"),
+}
+LIST_OF = {"openai-responses": "input", "gemini": "contents"}
+OPTIONS = st.fixed_dictionaries(
+    {
+        "thinking_level": st.sampled_from(["off", "low", "xhigh"]),
+        "tool_choice": st.sampled_from(["auto", "none", "required", NamedTool("read")]),
+        "response_schema": st.sampled_from([None, ResponseSchema(name="a b", schema={})]),
+        "max_output_tokens": st.sampled_from([None, 1, 100_000]),
+    }
+)
+
+
+class Overheard(HttpClient):
+    """Keeps what would be sent, and has no connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[Any] = []
+
+    async def post(self, url: str, *, body: bytes, **_: Any) -> Answer:
+        self.bodies.append(json.loads(body))
+        raise TransportFailed("refused", "nobody is there")
+
+
+def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
+    known = SERVICE_OF[service]
+    return provider(wire_of(service)).make(
+        ProviderSettings(
+            alias="work",
+            type=service,
+            base_url=home or known.base_url or "",
+            api_key="k",
+            dialect=Dialect(**known.dialect),
+        ),
+        http,
+    )
+
+
+def sent(
+    stream_fn: StreamFn, http: Overheard, messages: Sequence[Message], folder: str, **options: Any
+) -> Any:
+    """The body of a request; None where there was nothing to send."""
+    before = len(http.bodies)
+    tools = options.pop("tools", (READ,))
+    context = LlmContext(
+        system_prompt="Be brief.", messages=messages, tools=tools, asset_dir=folder
+    )
+
+    async def ask() -> list[Any]:
+        return [e async for e in stream_fn(context, StreamOptions(**options), AbortSignal())]
+
+    (event,) = asyncio.run(ask())
+    assert isinstance(event, StreamError)
+    if len(http.bodies) == before:
+        assert "no message to send" in event.error.message
+        return None
+    return http.bodies[-1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    made_for_all = tmp_path_factory.mktemp("assets")
+    (made_for_all / PICTURE).write_bytes(b"png")
+    return str(made_for_all)
+
+
+def any_history(examples: int, whole: int) -> settings:
+    return settings(
+        max_examples=size(examples, whole), suppress_health_check=list(HealthCheck), deadline=None
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@any_history(50, 600)
+@given(history=ANY_HISTORY, options=OPTIONS, has_tools=st.booleans(), chosen=st.data())
+def test_any_history_is_sent_in_a_way_that_strict_services_take(
+    folder: str, kind: str, history: Sequence[Message], options: Any, has_tools: bool, chosen: Any
+) -> None:
+    http = Overheard()
+    model = f"work/{chosen.draw(st.sampled_from(MODEL_OF[kind]))}"
+    tools = (READ,) if has_tools else ()
+    body = sent(made(kind, http), http, history, folder, model=model, tools=tools, **options)
+
+    assert body is None or problems(kind, body) == []
+    if body is not None and model == "work/gpt-4.1" and kind == "openai-responses":
+        assert not [item for item in body["input"] if item.get("type") == "reasoning"]
+
+
+@pytest.mark.parametrize("service", [one.type for one in SERVICES if one.dialect])
+@any_history(15, 200)
+@given(history=ANY_HISTORY, level=st.sampled_from(["off", "high"]))
+def test_so_it_is_for_every_service_that_departs_from_a_format(
+    folder: str, service: str, history: Sequence[Message], level: Any
+) -> None:
+    http = Overheard()
+    dialect = Dialect(**SERVICE_OF[service].dialect)
+    model = f"work/{SERVICE_OF[service].default_model or 'm'}"
+    body = sent(made(service, http), http, history, folder, model=model, thinking_level=level)
+    if body is None:
+        return
+    answers = [message for message in body["messages"] if message["role"] == "assistant"]
+    ids = [call["id"] for message in answers for call in message.get("tool_calls", ())]
+
+    assert problems(wire_of(service), body) == []
+    if dialect.thinking_back == "reasoning_content":
+        assert all("reasoning_content" in message for message in answers)
+    if dialect.call_id_chars is not None:
+        assert all(len(one) == dialect.call_id_chars and one.isalnum() for one in ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@any_history(40, 600)
+@given(history=ANY_HISTORY, level=st.sampled_from(["off", "low"]), chosen=st.data())
+def test_a_longer_history_begins_as_the_shorter_one_did(
+    folder: str, kind: str, history: Sequence[Message], level: Any, chosen: Any
+) -> None:
+    """As a request is made: whatever a model answers comes behind all that it was shown."""
+    before = (user_text("go"), *history)
+    ends = [at for at, one in enumerate(before) if isinstance(one, AssistantMessage)]
+    shown = before[: chosen.draw(st.sampled_from(ends))] if ends else before
+    http = Overheard()
+    asked = {"model": f"work/{MODEL_OF[kind][0]}", "thinking_level": level}
+    stream_fn = made(kind, http)
+    first = sent(stream_fn, http, shown, folder, **asked)
+    then = sent(stream_fn, http, before, folder, **asked)
+
+    assert then == sent(made(kind, http), http, before, folder, **asked)
+    if first.get("thinking") == then.get("thinking"):
+        beginning = list(written(kind, first))
+        assert list(written(kind, then))[: len(beginning)] == beginning
+
+
+def written(kind: str, body: Mapping[str, Any]) -> Iterator[Any]:
+    """What a cache sees, piece by piece. Anthropic's marks are no part of it."""
+    for message in body[LIST_OF.get(kind, "messages")]:
+        inner = message.get("parts" if kind == "gemini" else "content")
+        if kind not in ("anthropic", "gemini"):
+            yield message
+            continue
+        for piece in inner:
+            yield message["role"], {k: v for k, v in piece.items() if k != "cache_control"}
+
+
+def test_what_an_application_keeps_is_no_message(folder: str) -> None:
+    http = Overheard()
+    kept = [CustomMessage(kind="x")]
+
+    assert [sent(made(kind, http), http, kept, folder, model="work/m") for kind in KINDS] == [
+        None
+    ] * len(KINDS)
