@@ -23,7 +23,7 @@ from dirge_py.headless.waiting import keep_continuation, turn_members
 from dirge_py.headless.writer import Stdout
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, UserMessage
+from dirge_py.messages import AssistantMessage, Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
 from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.runs import Run
@@ -110,7 +110,7 @@ class Printer:
             ending=ending,
             response=text,
             session_id=self.conversation.session_id,
-            model=self.conversation.model,
+            model=_answering(self._said) or self.conversation.model,
             denials=self._denials,
             history=self.conversation.messages,
             more=more,
@@ -180,7 +180,7 @@ class Printer:
         elif isinstance(event, SystemNotice):
             complain(event.content)
         elif isinstance(event, RetryNotice):
-            wait = f" in {event.delay_ms / 1000:g} s" if event.delay_ms else ""
+            wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
             complain(f"retrying{wait} (attempt {event.attempt}): {event.error}")
         elif isinstance(event, EscalationActivated | PlanPhase):
             complain(event.message)
@@ -216,6 +216,12 @@ class Printer:
             complain(f"{path} was not written: {error.strerror}.")
             return False
         return True
+
+
+def _answering(said: Sequence[Message]) -> str:
+    """The model that gave the last answer, which may be a stand-in; "" where there is none."""
+    answers = (each for each in reversed(said) if isinstance(each, AssistantMessage))
+    return next((each.model for each in answers if each.origin == "model" and each.content), "")
 
 
 def _is_held_back(outcome: Outcome) -> bool:

@@ -61,7 +61,7 @@ def ending_of(outcome: Outcome) -> Ending:
                 exit_code=53,
                 subtype="error_max_turns",
                 kind="max_turns",
-                message=f"stopped after {most} turns, the limit.",
+                message=f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
                 hint="Raise --max-turns, or go on with `dirge -c -p /continue`.",
                 is_told=True,
             )

@@ -65,7 +65,7 @@ def from_status(
         raw=f"{body} (request {request_id})" if request_id else body,
         wait_s=wait_s,
         location=headers.get("location", "") if 300 <= status < 400 else "",
-        no_credit=kind == "auth" and bool(NO_CREDIT.search(f"{code} {words}")),
+        no_credit=kind == "auth" and bool(status == 402 or NO_CREDIT.search(f"{code} {words}")),
     )
 
 

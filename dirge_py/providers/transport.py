@@ -140,7 +140,9 @@ def _way(url: str) -> Way:
 def failure(error: BaseException) -> TransportFailed:
     """What `error` means for the person at the other end of the cable."""
     causes = list(_causes(error))
-    detail = str(error) or type(error).__name__
+    # Some say nothing, and the system does.
+    said = (each.strerror for each in causes if isinstance(each, OSError) and each.strerror)
+    detail = str(error) or next(said, type(error).__name__)
     for kind, trouble in _TROUBLES:
         found = next((cause for cause in causes if isinstance(cause, kind)), None)
         if found is not None:

@@ -13,7 +13,7 @@ import pytest
 from dirge_py.providers.client import HttpClient
 from tests.files.requirement import lacking
 from tests.providers.asking import Client, text_of
-from tests.providers.server import FakeService, Say
+from tests.providers.server import FakeService, Hang, Say
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,13 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 THERE = {"base_url": "http://model.example/v1", "allow_insecure": True}
+
+
+async def test_what_a_connection_died_of_is_told_in_its_own_words(http: HttpClient) -> None:
+    with FakeService([Hang(then="reset")]) as service:
+        error = await Client(http, "openai", service).error()
+
+    assert "broke off: Connection reset by peer." in error.message
 
 
 async def test_the_proxy_of_the_environment_is_used(
