@@ -1,15 +1,20 @@
 """`/cost` and `/cache`: what was asked of which model, what it cost, what came from a cache."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from dirge_py.contributions import Command
+from dirge_py.lib.text_width import cell_width
 from dirge_py.messages import Usage
 from dirge_py.slash.account import MAIN, Asked, requests_of
 from dirge_py.slash.base import FrontEnd, settings_of
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
+
+_Row: TypeAlias = tuple[str, ...]
+"""The cells of a table, a name first."""
+_Line: TypeAlias = str | _Row
 
 _MOST_REQUESTS = 20
 _BROKEN_BELOW = 0.5
@@ -18,14 +23,13 @@ _BROKEN_BELOW = 0.5
 
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     asked = requests_of(conversation.timeline.records(), conversation.reported)
-    if not asked:
-        lines = ["No model was asked yet."]
-    else:
-        lines = [_row("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]
-        lines.append(_line("together", asked, conversation.usage, conversation.cost_usd))
+    lines: list[_Line] = ["No model was asked yet."]
+    if asked:
+        lines = [("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]
+        lines.append(_row("together", asked, conversation.usage, conversation.cost_usd))
         lines += [*_latest(asked), *_by_role(asked)]
     lines += ["", f"Requests while idle: {conversation.idle_requests}", *_budgets(front)]
-    front.show("\n".join(lines))
+    front.show("\n".join(_aligned(lines)))
 
 
 async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -64,46 +68,59 @@ def _broken(one: Asked, before: Asked | None) -> str:
     return "; ".join(one.since) or (forgotten if one.is_compared else "unknown why")
 
 
-def _by_model(asked: Sequence[Asked]) -> list[str]:
-    lines = []
+def _by_model(asked: Sequence[Asked]) -> list[_Line]:
+    lines: list[_Line] = []
     for model in dict.fromkeys(one.model for one in asked):
         of_model = [one for one in asked if one.model == model]
-        lines.append(_line(model or "unknown model", of_model, _sum(of_model), _price(of_model)))
+        lines.append(_row(model or "unknown model", of_model, _sum(of_model), _price(of_model)))
     return lines
 
 
-def _latest(asked: Sequence[Asked]) -> list[str]:
+def _latest(asked: Sequence[Asked]) -> list[_Line]:
     """What the last prompt cost, and the last turn, where they are not all there is."""
     last = asked[-1].run
     of_run = [one for one in asked if one.run == last]
     turns = [one for one in of_run if one.is_turn]
     lines = [("the last prompt", of_run)] if len(of_run) < len(asked) else []
     lines += [("its last turn", turns[-1:])] if 0 < len(turns) < len(of_run) else []
-    told = [_line(name, some, _sum(some), _price(some)) for name, some in lines]
+    told = [_row(name, some, _sum(some), _price(some)) for name, some in lines]
     return ["", *told] if told else []
 
 
-def _by_role(asked: Sequence[Asked]) -> list[str]:
+def _by_role(asked: Sequence[Asked]) -> list[_Line]:
     """Nothing where the main model made all of it."""
     roles = dict.fromkeys(one.role for one in asked)
     if list(roles) == [MAIN]:
         return []
-    lines = ["", "By role, with a * where the answers are no part of the conversation:"]
+    lines: list[_Line] = [
+        "",
+        "By role, with a * where the answers are no part of the conversation:",
+    ]
     for role in roles:
         of_role = [one for one in asked if one.role == role]
         name = role if all(one.is_turn for one in of_role) else f"{role} *"
-        lines.append(_line(name, of_role, _sum(of_role), _price(of_role)))
+        lines.append(_row(name, of_role, _sum(of_role), _price(of_role)))
     return lines
 
 
-def _line(name: str, asked: Sequence[Asked], usage: Usage, price: float | None) -> str:
-    tokens = (f"{n:,}" for n in (usage.input, usage.output, usage.cache_read))
-    return _row(name, str(len(asked)), *tokens, dollars(price))
+def _row(name: str, asked: Sequence[Asked], usage: Usage, price: float | None) -> _Row:
+    counts = (len(asked), usage.input, usage.output, usage.cache_read)
+    return (name, *(f"{count:,}" for count in counts), dollars(price))
 
 
-def _row(*cells: str) -> str:
-    name, requests, *rest = cells
-    return f"  {name:<32} {requests:>8}" + "".join(f" {cell:>11}" for cell in rest)
+def _aligned(lines: Sequence[_Line]) -> list[str]:
+    """The lines, rows of all tables in the same columns, which are no wider than they need be."""
+    rows = [line for line in lines if not isinstance(line, str)] or [("",)]
+    name_width, *widths = (max(map(cell_width, column)) for column in zip(*rows, strict=True))
+    told = []
+    for line in lines:
+        if isinstance(line, str):
+            told.append(line)
+            continue
+        name, *cells = line
+        numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        told.append("  " + name + " " * (name_width - cell_width(name)) + "".join(numbers))
+    return told
 
 
 def dollars(price: float | None) -> str:

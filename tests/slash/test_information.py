@@ -64,6 +64,9 @@ async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(room: Ro
     assert ["the", "last", "prompt", "2", "2,070", "10", "0", "unknown"] in rows
     [together] = [row for row in rows if row[:1] == ["together"]]
     assert together[-1] == "unknown"
+    tables = [line for line in told.splitlines() if line.startswith("  ")]
+    assert len({len(line) for line in tables}) == 1, "one column under the other"
+    assert max(map(len, tables)) < 60, "a narrow terminal need not break them"
 
 
 async def test_a_request_that_nobody_asked_for_is_counted(room: Room) -> None:
