@@ -53,6 +53,12 @@ async def test_a_status_has_its_kind(either, status, kind):
     assert (error.kind, error.status, error.phase) == (kind, status, "establish")
 
 
+async def test_payment_that_is_due_is_no_matter_of_the_key(either):
+    error = await either(refusal(402, "Payment Required")).error()
+
+    assert "has no credit left (402)" in error.message and "Add credit" in error.hint
+
+
 @pytest.mark.parametrize(
     ("status", "message", "kind"),
     [
