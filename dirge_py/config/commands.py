@@ -43,7 +43,9 @@ def config_init(environment: Mapping[str, str] = os.environ, path: Path | None =
     """
     file = path or config_file(environment)
     if os.path.lexists(file):
-        raise ConfigError(f"{file} exists.", hint="Edit it; in a terminal, `dirge config init` adds to it.")
+        raise ConfigError(
+            f"{file} exists.", hint="Edit it; in a terminal, `dirge config init` adds to it."
+        )
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     atomic_write(file, _STARTER.read_bytes(), mode=0o600)
     return Report(f"Wrote {file}.")

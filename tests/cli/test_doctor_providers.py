@@ -78,6 +78,7 @@ def test_what_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     with FakeService([Hang()]) as service:
         told = found(tmp_path, entry(service.openai_url), limit_s=0.5)
     assert "no list of models within 0.5 s" in told["provider mine"].words
+    assert "whether it runs" in told["provider mine"].fix
     told = found(tmp_path, entry(f"http://127.0.0.1:{free_port()}/v1"))
     assert told["provider mine"].state == "problem"
     assert "Is the service running there?" in told["provider mine"].fix

@@ -163,7 +163,9 @@ def test_an_alias_cannot_lead_elsewhere(file):
         save_provider("../x", kind="openai", key="k", file=file)
 
 
-@pytest.mark.parametrize("rest", ["", "[ui]\n", 'provider = "a"\n\n[providers.a]\ntype = "openai"\n'])
+@pytest.mark.parametrize(
+    "rest", ["", "[ui]\n", 'provider = "a"\n\n[providers.a]\ntype = "openai"\n']
+)
 def test_what_is_written_looks_like_written_by_hand(file, rest):
     file.write_text(rest)
     for alias in ("work", "home", "work"):
