@@ -53,6 +53,11 @@ class Choices(Fittings):
         """Whether the model can look at pictures; None where nobody knows."""
         return self._parts.models.sees_pictures(self.model)
 
+    @property
+    def holds_schema(self) -> bool:
+        """Whether the model's service can hold an answer to a schema."""
+        return self._parts.models.holds_schema(self.model)
+
     def set_model(self, spec: str) -> str:
         """Switch the model from the next turn on; returns `alias/id`. Raises ConfigError."""
         self.model, level = self._parts.models.resolve(spec)

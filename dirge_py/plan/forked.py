@@ -16,6 +16,7 @@ from dirge_py.plan.phases import report_now_prompt
 from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
+    from dirge_py.agent_loop.answer_schema import AnswerSchema
     from dirge_py.conversation import Conversation
     from dirge_py.runs import Run
 
@@ -115,19 +116,30 @@ class PhaseFork:
         return _last_words(said)
 
     async def ask_again(
-        self, prompt: UserMessage, *, bundles: Sequence[Bundle] = (), can_act: bool = True
+        self,
+        prompt: UserMessage,
+        *,
+        bundles: Sequence[Bundle] = (),
+        can_act: bool = True,
+        answer: "AnswerSchema | None" = None,
     ) -> str:
         """As `ask`; "" where no answer comes, and the one that there is has to do.
+
+        The service is asked to hold the answer to `answer`, if it can.
 
         Raises:
             PhaseEnded: it was stopped from outside.
         """
+        fork = self.opened
+        fork.answer_schema = answer if fork.holds_schema else None
         try:
             return await self.ask(prompt, bundles=bundles, can_act=can_act)
         except PhaseEnded as ended:
             if isinstance(ended.outcome, Cancelled):
                 raise
             return ""
+        finally:
+            fork.answer_schema = None
 
     def ended(self, summary: str, text: str = "") -> PlanPhase:
         """The event for its end."""

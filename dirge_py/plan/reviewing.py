@@ -14,6 +14,7 @@ from dirge_py.plan.phases import review_prompt, verdict_again_prompt
 from dirge_py.plan.report import final_report
 from dirge_py.plan.template import fill
 from dirge_py.plan.verdict import Verdict, parse_verdict
+from dirge_py.plan.verdict_schema import as_block, verdict_answer
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -97,7 +98,8 @@ class Reviewer:
         """
         text = await fork.ask(prompt, bundles=bundles)
         if again := self._asks_for_verdict(text):
-            text = await fork.ask_again(again, can_act=False) or text
+            answer = await fork.ask_again(again, can_act=False, answer=verdict_answer())
+            text = as_block(answer) or text
         if proof := self._asks_for_proof(text, await fork.tree()):
             text = await fork.ask_again(proof, bundles=bundles) or text
         return text

@@ -1,7 +1,10 @@
 """A request on its way through the phases: what is done, in which order, and how it ends."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
+from dirge_py.abort import AbortSignal
 from dirge_py.errors import DirgeError
 from dirge_py.messages import UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified
@@ -9,6 +12,8 @@ from dirge_py.plan.desk import Accept, Drop, Later, PlanAgain
 from dirge_py.plan.runner import go_on
 from dirge_py.plan_events import ForkEvent
 from dirge_py.questions import PermissionAnswer
+from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
+from dirge_py.testing import ScriptedModel
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 
 ROUND = [
@@ -111,6 +116,40 @@ async def test_a_verdict_that_cannot_be_read_is_asked_for_once_more(room: Workro
 
     assert result.outcome == Done()
     assert room.model.seen[-1].tools == ()
+
+
+BARE = (
+    '{"verdict": "DONE", "checklist": [{"requirement": "answer.txt says yes", "status": "verified",'
+    f' "evidence": ["{CHECK}"], "note": ""}}], "missing": ""}}'
+)
+
+
+async def test_a_service_that_can_is_asked_to_hold_the_verdict_to_its_schema(
+    room: Workroom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.will_look()
+    room.will_write("yes")
+    room.will_review("All DONE, trust me.")
+    room.model.will_say(BARE)
+    asked = []
+
+    def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        asked.append(options.response_schema)
+        return answering(context, options, signal)
+
+    answering = room.model.stream_fn
+    monkeypatch.setattr(ScriptedModel, "stream_fn", property(lambda model: stream))
+
+    async with room.open() as talk:
+        result = await room.plan(talk)
+
+    assert result.outcome == Done()
+    *before, last = asked
+    assert set(before) == {None}
+    assert last is not None
+    assert last.schema["properties"]["verdict"]["enum"] == ["DONE", "NEEDS_FIX"]
 
 
 async def test_p5_the_reviewer_is_given_the_request_and_nothing_of_the_session(
