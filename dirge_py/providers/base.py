@@ -7,7 +7,7 @@ nothing here or in `registry.py` imports an HTTP library, so that listing provid
 import ipaddress
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
@@ -46,6 +46,10 @@ class Timeouts:
     chunk_s: float = 300.0
     tool_call_gap_s: float = 60.0
     connect_s: float = 30.0
+
+    def silent_for(self, chunk_s: float | None) -> "Timeouts":
+        """The same with another `chunk_s`; None: the very same."""
+        return self if chunk_s is None else replace(self, chunk_s=chunk_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -275,6 +275,16 @@ async def test_a_stall_in_the_middle_times_out(either):
     assert client.service.hangup.wait(5)
 
 
+async def test_a_call_may_allow_less_silence_than_the_settings(either):
+    say = Say(text="half", delta_chars=2)
+    client = either(say)
+    first = wire_of(client.kind).events(say)[0].encode()
+    client.service.replies[0] = Raw(pieces=[first], then="stall")
+    events = await client.ask(timeouts=short(chunk_s=60), chunk_timeout_s=0.1)
+
+    assert "timed out: nothing came for 0.1 s" in events[-1].error.message
+
+
 async def test_signs_of_life_are_no_silence(either):
     client = either(Say())
     first, *rest = _pieces(client, Say(text="x"))
