@@ -52,8 +52,10 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Acc
     key = key or _key(config, entry)
     if key is None and _needs_key(entry, url):
         place = key_place(config, alias)
+        fix = f"`export {place}=…`" if place.isidentifier() else "Put it there"
         raise NoProvider(
-            f"Provider `{alias}` has no key: there is none in {place}.", hint=f"Set {place}."
+            f"Provider `{alias}` has no key: there is none in {place}.",
+            hint=f"{fix}, or run `dirge config init`.",
         )
     return Access(
         alias=alias,

@@ -73,8 +73,7 @@ def config_check(
     try:
         choice = main_model(config)
         lines.append(f"model {choice.name}{f' ({choice.because})' if choice.because else ''}")
-        if choice.alias not in config.providers:
-            provider_access(config, choice.alias, is_main=True)
+        provider_access(config, choice.alias, is_main=True)
     except ConfigError as error:
         problems.insert(0, error)
     lines += [f"problem: {error} {error.hint}".rstrip() for error in problems]
@@ -144,10 +143,12 @@ def _provider_line(config: Config, alias: str) -> str:
 
 
 def _model_problems(config: Config) -> Iterator[ConfigError]:
-    """What the configured providers and roles lack; the built-in ones may lack everything."""
+    """What is wrong with the configured providers and roles. A key may be absent: it is told."""
     for alias in config.providers:
         try:
             provider_access(config, alias)
+        except NoProvider:
+            continue
         except ConfigError as error:
             yield error
     for role, spec in config.roles.named():

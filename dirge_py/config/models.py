@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from dirge_py.config.access import (
     has_access,
     is_custom,
+    key_place,
     naming_variable,
     provider_access,
     takes_any_id,
@@ -21,6 +22,7 @@ from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.streams import ThinkingLevel
 
+_MOST_NAMED = 3
 _PULL = {"ollama": " (`ollama pull qwen3`)"}
 
 
@@ -166,7 +168,11 @@ def _default_alias(config: Config) -> tuple[str, str]:
 
 
 def _nothing(config: Config) -> NoProvider:
-    lacks = ["no provider is configured"] if not config.providers else ["no provider has its key"]
+    places = [f"{alias}: {key_place(config, alias)}" for alias in config.providers]
+    more = ", …" if len(places) > _MOST_NAMED else ""
+    lacks = [f"no provider has its key ({', '.join(places[:_MOST_NAMED])}{more})"]
+    if not places:
+        lacks = ["no provider is configured"]
     lacks.append("no key such as OPENAI_API_KEY is set")
     if config.origin.found is not None:
         lacks.append("no model server answers on this machine")

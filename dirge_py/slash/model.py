@@ -35,14 +35,17 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             )
             for choice in _by_provider(conversation.models())
         ]
+        if choices and conversation.model not in [choice.id for choice in choices]:
+            choices.insert(0, Choice(id=conversation.model, label=conversation.model))
         if not choices:
             front.show(f"The model is {conversation.model}; no other is configured.")
             return
         spec = await front.pick("Model", choices, current=conversation.model)
     if spec is not None:
-        front.show(
-            f"The model is {conversation.set_model(spec)} from the next turn on.", tone="good"
-        )
+        before, now = conversation.thinking, conversation.set_model(spec)
+        level = conversation.thinking
+        thinking = f", thinking {level}," if level != before else ""
+        front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
 
 
 async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -70,6 +70,23 @@ def test_check_tells_each_providers_state(environment, file):
     assert "sk-1" not in found.text
 
 
+def test_check_tells_of_a_spare_without_its_key_and_finds_nothing_wrong_with_that(
+    environment, file
+):
+    file.write_text(
+        'provider = "a"\n[providers.a]\ntype = "openai"\n'
+        '[providers.spare]\ntype = "anthropic"\napi_key_env = "S"\n'
+    )
+    report = config_check(environment={**environment, "OPENAI_API_KEY": "k"})
+    assert report.exit_code == 0
+    assert "provider spare: anthropic, no key: set S" in report.text
+
+
+def test_check_says_why_a_model_that_nobody_named_is_the_one(environment):
+    text = config_check(environment={**environment, "XAI_API_KEY": "k"}).text
+    assert text.splitlines()[-1] == "model xai/grok-4.7 (xai: XAI_API_KEY is set)"
+
+
 def test_check_finds_that_the_chosen_model_has_no_key(environment):
     report = config_check(environment={**environment, "DIRGE_MODEL": "anthropic/x"})
 

@@ -303,6 +303,12 @@ def test_without_anything_a_short_message_names_what_to_set_and_what_to_run(conf
     assert "model server" not in str(caught.value)
 
 
+def test_of_providers_without_their_keys_it_is_told_where_each_key_was_looked_for(configured):
+    entries = "".join(f'[providers.{n}]\ntype = "openai"\napi_key_env = "K{n}"\n' for n in "abcd")
+    with pytest.raises(NoProvider, match=r"\(a: Ka, b: Kb, c: Kc, …\)"):
+        main_model(configured(entries))
+
+
 def test_an_address_alone_does_not_say_what_is_spoken_there(configured):
     with pytest.raises(NoProvider) as caught:
         main_model(configured(base_url="http://127.0.0.1:9/v1", model="m"))

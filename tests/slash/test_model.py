@@ -67,6 +67,19 @@ async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talk
     ]
 
 
+async def test_the_present_model_is_listed_also_where_no_entry_has_it(talking: Open) -> None:
+    async with talking(**KEYS) as talk:
+        talk.set_model("local/odd")
+        screen = await typed("/model", talk, None)
+    assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 5
+
+
+async def test_a_switch_tells_the_level_that_it_brings(talking: Open) -> None:
+    async with talking(**KEYS) as talk:
+        screen = await typed("/model claude-sonnet-5:high", talk)
+    assert "The model is work/claude-sonnet-5, thinking high, from the next turn on." in screen.text
+
+
 @pytest.mark.parametrize(
     ("spec", "model"),
     [
@@ -81,7 +94,7 @@ async def test_a_switch_goes_to_who_serves_the_model(talking: Open, spec: str, m
     async with talking(**KEYS) as talk:
         screen = await typed(f"/model {spec}", talk)
         assert talk.model == model
-    assert f"The model is {model} from the next turn on." in screen.text
+    assert f"The model is {model}" in screen.text and "from the next turn on." in screen.text
 
 
 @pytest.mark.parametrize(
