@@ -23,13 +23,12 @@ from dirge_py.outcomes import Done
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import StreamDone, StreamError, ThinkingDelta
+from dirge_py.streams import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
 from dirge_py.testing import assert_balanced
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import (
     JSON_LINES,
     KINDS,
-    calls_of,
     done_of,
     short,
     text_of,
@@ -41,7 +40,7 @@ from tests.providers.wires import wire_of
 from tests.security.sizes import IS_WHOLE, size
 
 PIECES = size(3_000, 100_000)
-LINE_CHARS = size(1_000_000, 10_000_000)
+LINE_CHARS = size(500_000, 5_000_000)
 CALLS = [("echo", {"text": "a"}), ("echo", {"text": "b"})]
 
 
@@ -79,8 +78,8 @@ async def _heard(client, what):
         events = await client.ask()
     done_of(events)
     if what == "calls":
-        ((_, _, arguments),) = calls_of(events)
-        return json.loads(arguments)["text"]
+        pieces = (event.arguments for event in events if isinstance(event, ToolCallDelta))
+        return json.loads("".join(pieces))["text"]
     return {"text": text_of, "thinking": thinking_of}[what](events)
 
 
