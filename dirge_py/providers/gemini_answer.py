@@ -184,11 +184,10 @@ class ContentAnswer:
             if signature:
                 kept = sealed("call", 0, [Piece(0, 0, signature)])
                 events.append(ThinkingEnd(signature=kept))
-            self._open_call = self._new_call(name, given_id)
+            self._open_call = self._new_call(name, given_id, as_object(raw.get("args")))
             self.has_content = True
             call = self._open_call
             events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
-            call.arguments.whole = dict(as_object(raw.get("args")))
         assert self._open_call is not None
         for partial in as_objects(raw.get("partialArgs")):
             self._open_call.arguments.put(partial)
@@ -201,11 +200,11 @@ class ContentAnswer:
             return False
         return name in ("", call.name) and given_id in ("", call.id)
 
-    def _new_call(self, name: str, given_id: str) -> _Call:
+    def _new_call(self, name: str, given_id: str, whole: Mapping[str, Any]) -> _Call:
         is_free = given_id and given_id not in self._taken
         call_id = given_id if is_free else next(self._new_ids)
         self._taken.add(call_id)
-        call = _Call(str(self._calls), call_id, name, PartialArguments())
+        call = _Call(str(self._calls), call_id, name, PartialArguments(whole))
         self._calls += 1
         return call
 
@@ -214,8 +213,9 @@ class ContentAnswer:
         if call is None:
             return
         self._open_call = None
-        text = json.dumps(call.arguments.whole, ensure_ascii=False)
+        arguments = call.arguments.whole()
+        text = json.dumps(arguments, ensure_ascii=False)
         # Cut in the middle, it must not look like a call that was meant so.
         events.append(ToolCallDelta(key=call.key, arguments=text if is_whole else text[:-1]))
-        whole = call.arguments.whole if is_whole else None
+        whole = arguments if is_whole else None
         events.append(ToolCallEnd(key=call.key, id=call.id, arguments=whole))

@@ -9,12 +9,15 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]"
 
 
 class PartialArguments:
-    """Arguments under construction; `whole` is all that came so far."""
+    """Arguments under construction, beginning with those that came whole."""
 
-    def __init__(self) -> None:
-        self.whole: dict[str, Any] = {}
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole = dict(whole)
         self._open = ""
         """The place of the text that goes on."""
+        self._pieces: list[str] = []
+        self._at: tuple[Any, Any] = ({}, "")
+        """What holds the newest value, and under which name or number."""
 
     def put(self, partial: Mapping[str, Any]) -> None:
         """Take one piece.
@@ -25,18 +28,35 @@ class PartialArguments:
         path = partial.get("jsonPath")
         if not isinstance(path, str):
             raise ValueError("a piece of arguments without its place")
+        value, goes_on = _value(partial), bool(partial.get("willContinue"))
+        if self._open and path == self._open and isinstance(value, str):
+            self._pieces.append(value)
+        else:
+            self._settle()
+            self._begin(path, value)
+        self._open = path if goes_on else ""
+
+    def whole(self) -> dict[str, Any]:
+        """All that came so far."""
+        self._settle()
+        return self._whole
+
+    def _begin(self, path: str, value: Any) -> None:
         steps = _steps(path)
-        value = _value(partial)
-        place: Any = self.whole
+        place: Any = self._whole
         for step, following in pairwise(steps):
             place = _entered(place, step, [] if isinstance(following, int) else {})
         last = steps[-1]
-        if path == self._open and isinstance(value, str):
-            before = _entered(place, last, "")
-            value = f"{before}{value}"
         _entered(place, last, None)
         place[last] = value
-        self._open = path if partial.get("willContinue") else ""
+        self._pieces = [value] if isinstance(value, str) else []
+        self._at = (place, last)
+
+    def _settle(self) -> None:
+        """Join the open text only now: at each of its pieces it would cost all that came before."""
+        if self._pieces:
+            place, last = self._at
+            place[last] = "".join(self._pieces)
 
 
 def _steps(path: str) -> list[str | int]:
@@ -59,7 +79,8 @@ def _value(partial: Mapping[str, Any]) -> Any:
     for name in ("stringValue", "numberValue", "boolValue"):
         if name in partial:
             return partial[name]
-    return None
+    # The piece that ends a text may bring nothing.
+    return None if "nullValue" in partial else ""
 
 
 def _entered(place: Any, step: str | int, new: Any) -> Any:

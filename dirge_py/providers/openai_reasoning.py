@@ -12,24 +12,54 @@ from dirge_py.providers.translator import as_objects, as_text
 _GROWING = ("text", "summary", "data")
 
 
+class _Detail:
+    """One of them, growing."""
+
+    def __init__(self, first: Mapping[str, Any]) -> None:
+        self._members = dict(first)
+        self._texts = {
+            name: [text] for name in _GROWING if isinstance(text := first.get(name), str)
+        }
+
+    def is_continued_by(self, piece: Mapping[str, Any]) -> bool:
+        # Encrypted ones come whole, and several may stand in a row.
+        here = self._members
+        if piece.get("type") != here.get("type") or "data" in piece:
+            return False
+        same_id = piece.get("id") is None or piece.get("id") == here.get("id")
+        return piece.get("index") == here.get("index") and same_id and not here.get("signature")
+
+    def grow(self, piece: Mapping[str, Any]) -> None:
+        for name, value in piece.items():
+            if name in _GROWING and isinstance(value, str):
+                self._texts.setdefault(name, []).append(value)
+            elif value is not None:
+                self._members[name] = value
+            else:
+                self._members.setdefault(name, None)
+
+    def joined(self) -> dict[str, Any]:
+        return self._members | {name: "".join(told) for name, told in self._texts.items()}
+
+
 class Details:
     """The details of one stretch of thinking, put together from their pieces."""
 
     def __init__(self) -> None:
-        self._whole: list[dict[str, Any]] = []
+        self._whole: list[_Detail] = []
 
     def add(self, pieces: Sequence[Mapping[str, Any]]) -> None:
         """Take what one chunk brought."""
         for piece in pieces:
             last = self._whole[-1] if self._whole else None
-            if last is not None and _continues(last, piece):
-                _grow(last, piece)
+            if last is not None and last.is_continued_by(piece):
+                last.grow(piece)
             else:
-                self._whole.append(dict(piece))
+                self._whole.append(_Detail(piece))
 
     def taken(self) -> str | None:
         """All of them as a JSON text, to be kept as a signature; None if there are none."""
-        whole, self._whole = self._whole, []
+        whole, self._whole = [detail.joined() for detail in self._whole], []
         return json.dumps(whole, ensure_ascii=False) if whole else None
 
 
@@ -46,20 +76,3 @@ def details_of(signature: str | None) -> list[Mapping[str, Any]]:
         return as_objects(json.loads(signature))
     except (ValueError, RecursionError):
         return []
-
-
-def _continues(whole: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
-    # Encrypted ones come whole, and several may stand in a row.
-    if piece.get("type") != whole.get("type") or "data" in piece:
-        return False
-    same_id = piece.get("id") is None or piece.get("id") == whole.get("id")
-    return piece.get("index") == whole.get("index") and same_id and not whole.get("signature")
-
-
-def _grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    for name, value in piece.items():
-        before = whole.get(name)
-        if name in _GROWING and isinstance(before, str) and isinstance(value, str):
-            whole[name] = before + value
-        elif value is not None or name not in whole:
-            whole[name] = value

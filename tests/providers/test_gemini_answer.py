@@ -188,7 +188,8 @@ PARTIAL = [
     {
         "name": "write",
         "partialArgs": [
-            {"jsonPath": "$.edits[0].text", "stringValue": "b"},
+            {"jsonPath": "$.edits[0].text", "stringValue": "b", "willContinue": True},
+            {"jsonPath": "$.edits[0].text"},
             {"jsonPath": "$.edits[1]['line']", "numberValue": 3},
             {"jsonPath": "$.force", "boolValue": True},
             {"jsonPath": "$.note", "nullValue": "NULL_VALUE"},
