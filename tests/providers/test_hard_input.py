@@ -85,6 +85,7 @@ async def _heard(client, what):
 
 _READS_AND_DROPS = """
 import asyncio, json, resource, sys
+from pathlib import Path
 from dirge_py.abort import AbortSignal
 from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings
@@ -102,12 +103,19 @@ async def read(http, kind, url):
         chars += len(event.text) if isinstance(event, TextDelta | ThinkingDelta) else 0
     return chars
 
+def most_kb():
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # Not ru_maxrss, which begins with what the parent had.
+    status = Path("/proc/self/status").read_text().split("\\n")
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
 async def main(urls):
     http = HttpClient()
     small = [await read(http, kind, url) for kind, url in urls.items()]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = most_kb()
     large = [await read(http, kind, url) for kind, url in urls.items()]
-    grown_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    grown_kb = most_kb() - before
     await http.aclose()
     print(json.dumps([small, large, grown_kb]))
 
