@@ -59,3 +59,21 @@ def test_an_endless_event_is_given_up():
 @given(st.binary(max_size=300))
 def test_any_bytes_are_decoded_without_an_exception(noise):
     decoded([noise[:100], noise[100:]])
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [b"data: {}", b"data:x", b"data: ", b"data", b"event: x", b"event:y", b"event: ", b"id: 1"]
+    ),
+    max_size=4,
+)
+
+
+@given(LINES, st.sampled_from([b"", b"\n"]))
+def test_a_comment_among_its_lines_changes_no_event(lines, end):
+    """The usual forms are read in a way of their own, and come to the same."""
+    plain = b"\n".join(lines)
+    with_comment = b"\n".join([b": a comment", *lines])
+
+    assert decoded([plain + end]) == decoded([with_comment + end])
+    assert decoded([plain + b"\n\n"]) == decoded([with_comment + b"\n\n"])
