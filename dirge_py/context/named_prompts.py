@@ -1,8 +1,8 @@
 """Prompts kept in files, `prompts/<name>.md`: what the model is told in addition, by name.
 
-A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools that
-may not be called while the prompt is in use, whatever else would allow them, and `chunk_s`, seconds
-that a service may be silent within an answer.
+A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools
+that may not be called while the prompt is in use, whatever else would allow them, and `chunk_s`,
+seconds that a service may be silent within an answer.
 """
 
 import math

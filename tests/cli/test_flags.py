@@ -12,7 +12,8 @@ from tests.providers.server import Say
 
 BUILT = set(
     """
-    -p --print --output-format --input-format --event-format --include-partial-messages -o --json-schema
+    -p --print --output-format --input-format --event-format --include-partial-messages -o
+    --json-schema
     -c --continue -r --resume --session --fork-session --no-session
     -m --model --provider --base-url --thinking --api-key-file --api-key-stdin
     --permission-mode --yolo --accept-all --restrictive

@@ -155,7 +155,14 @@ def failing(kind: ErrorKind) -> StreamError:
 
 @pytest.mark.parametrize(
     "kind",
-    [*sorted(OUT_OF_REACH_KINDS), "context_length", "invalid_request", "refused", "aborted", "other"],
+    [
+        *sorted(OUT_OF_REACH_KINDS),
+        "context_length",
+        "invalid_request",
+        "refused",
+        "aborted",
+        "other",
+    ],
 )
 async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKind) -> None:
     model = ScriptedModel().will_stream(failing(kind)).will_stream(TextDelta("a"), StreamDone())
