@@ -106,6 +106,11 @@ class Conversation(Choices):
         return self._ledger.cost_usd
 
     @property
+    def least_usd(self) -> float:
+        """What is known of the cost where a part of it is unknown."""
+        return self._ledger.least_usd
+
+    @property
     def reported(self) -> Sequence[UsageReported]:
         """What every model call since the start used, oldest first."""
         return self._ledger.reported

@@ -17,7 +17,8 @@ from dirge_py.runs import Run
 class Ledger:
     """Kept up by events, of runs and from outside of them.
 
-    `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low.
+    `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low;
+    `least_usd` is the sum of those that are known, as far as they were told.
     `context_tokens` is the size of the last model call; `idle_requests` are the answers that came
     while nothing was asked for: there should be none. `reported` is every report since the start.
     """
@@ -26,6 +27,7 @@ class Ledger:
         self.messages: list[Message] = list(messages)
         self.usage = usage
         self.cost_usd = cost_usd
+        self.least_usd = cost_usd or 0.0
         self.context_tokens = _last_context_tokens(messages)
         self.idle_requests = 0
         self.reported: list[UsageReported] = []
@@ -44,6 +46,7 @@ class Ledger:
                 self.reported.append(event)
                 self.usage += usage
                 self.cost_usd = _sum(self.cost_usd, cost_usd)
+                self.least_usd += cost_usd or 0.0
                 self.idle_requests += is_idle
                 if run is not None:
                     run.usage += usage

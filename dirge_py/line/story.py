@@ -25,7 +25,7 @@ from dirge_py.events import (
     UsageReported,
 )
 from dirge_py.ledger import Ledger
-from dirge_py.lib.figures import thousands
+from dirge_py.lib.figures import thousands, told_cost
 from dirge_py.line.paper import Paper
 from dirge_py.line.phases import PhaseLines
 from dirge_py.messages import (
@@ -220,7 +220,7 @@ class Story:
         if usage:
             parts.append(f"{thousands(usage.total)} tokens")
         if usage and self._spent.cost_usd is None:
-            parts.append("cost unknown")
+            parts.append(told_cost(None, self._spent.least_usd))
         elif self._spent.cost_usd:
             parts.append(f"${self._spent.cost_usd:.4f}")
         self._paper.line(f"({', '.join(parts)})")

@@ -44,7 +44,7 @@ class Tape:
         return ProviderError(
             f"The recording holds {self.total} answers of models and was asked for one more.",
             kind="invalid_request",
-            hint="The run goes another way than the one that was recorded.",
+            hint="It was recorded no further, or this run goes another way.",
         )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from dirge_py.contributions import Command
+from dirge_py.lib.figures import dollars
 from dirge_py.lib.text_width import cell_width
 from dirge_py.messages import Usage
 from dirge_py.slash.account import MAIN, Asked, requests_of
@@ -28,6 +29,11 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
         lines = [("", "requests", "input", "output", "cached", "cost"), *_by_model(asked)]
         lines.append(_row("together", asked, conversation.usage, conversation.cost_usd))
         lines += [*_latest(asked), *_by_role(asked)]
+        if any(one.cost_usd is None for one in asked) and any(one.cost_usd for one in asked):
+            lines += [
+                "",
+                "A + says that the cost of some requests is unknown.",
+            ]
     lines += ["", f"Requests while idle: {conversation.idle_requests}", *_budgets(front)]
     front.show("\n".join(_aligned(lines)))
 
@@ -51,6 +57,9 @@ async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     for number, one in enumerate(turns[first:], first + 1):
         before = turns[number - 2] if number > 1 else None
         usage = one.usage
+        if not usage:
+            lines.append(f"  {number:>7}  {'not told':>10}")
+            continue
         row = (
             f"  {number:>7}  {usage.input:>10,}  {usage.cache_read:>10,}  {one.cached_share:>4.0%}"
         )
@@ -105,7 +114,8 @@ def _by_role(asked: Sequence[Asked]) -> list[_Line]:
 
 def _row(name: str, asked: Sequence[Asked], usage: Usage, price: float | None) -> _Row:
     counts = (len(asked), usage.input, usage.output, usage.cache_read)
-    return (name, *(f"{count:,}" for count in counts), dollars(price))
+    least = sum(one.cost_usd or 0.0 for one in asked)
+    return (name, *(f"{count:,}" for count in counts), dollars(price, least))
 
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:
@@ -121,11 +131,6 @@ def _aligned(lines: Sequence[_Line]) -> list[str]:
         numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         told.append("  " + name + " " * (name_width - cell_width(name)) + "".join(numbers))
     return told
-
-
-def dollars(price: float | None) -> str:
-    """A price for people."""
-    return "unknown" if price is None else f"${price:.4f}"
 
 
 def _budgets(front: FrontEnd) -> list[str]:

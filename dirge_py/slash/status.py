@@ -9,8 +9,8 @@ from dirge_py.contributions import Command
 from dirge_py.errors import DirgeError
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import visible
+from dirge_py.lib.figures import dollars
 from dirge_py.slash.base import FrontEnd, KnowsSettings
-from dirge_py.slash.cost import dollars
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
@@ -53,7 +53,8 @@ def _model(conversation: "Conversation") -> Iterator[tuple[str, str]]:
     used, window = conversation.context_tokens, conversation.window_tokens
     share = f" ({used / window:.0%})" if window else ""
     yield "context", f"{used:,} of {window:,} tokens{share}"
-    yield "cost", f"{dollars(conversation.cost_usd)}, {conversation.usage.total:,} tokens"
+    cost = dollars(conversation.cost_usd, conversation.least_usd)
+    yield "cost", f"{cost}, {conversation.usage.total:,} tokens"
 
 
 def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:

@@ -81,9 +81,11 @@ def says(text: str) -> list[LoopEvent]:
     return [MessageUpdate(phase="text_delta", index=0, delta=text)]
 
 
-def answer(text: str = "", *more: object, stop: str = "stop") -> MessageEnd:
+def answer(
+    text: str = "", *more: object, stop: str = "stop", usage: Usage | None = None
+) -> MessageEnd:
     content = (TextBlock(text), *more) if text else more
-    return MessageEnd(AssistantMessage(content=content, stop_reason=stop))  # type: ignore[arg-type]
+    return MessageEnd(AssistantMessage(content=content, stop_reason=stop, usage=usage))  # type: ignore[arg-type]
 
 
 def called(name: str, args: object, text: str, **details: object) -> list[LoopEvent]:
@@ -334,14 +336,23 @@ def test_calls_and_broken_answers_are_not_called_silent() -> None:
 
 
 def test_a_run_of_several_turns_ends_with_what_it_came_to() -> None:
-    told = Told(START, answer("one"))
-    told.hear(UsageReported(usage=Usage(input=10_000, cache_read=8_000, output=200), cost_usd=0.01))
-    told.hear(UsageReported(usage=Usage(input=2_300, output=1_000), cost_usd=0.0023), answer("two"))
+    one, two = Usage(input=10_000, cache_read=8_000, output=200), Usage(input=2_300, output=1_000)
+    told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
+    told.hear(answer("two", usage=two), UsageReported(usage=two, cost_usd=0.0023))
     told.now = 74.2
 
     assert told.hear(DONE).endswith(
         "\n\n2 turns · 12.3k in (65% cached) · 1.2k out · $0.0123 · 1 min 14 s"
     )
+
+
+def test_what_an_interrupted_answer_cost_is_not_left_out() -> None:
+    one = Usage(input=1000, output=20)
+    told = Told(START, answer("one", usage=one), UsageReported(usage=one, cost_usd=0.01))
+
+    end = told.hear(answer("tw", stop="aborted"), DONE)
+
+    assert "1.0k in · 20 out · $0.0100+" in end, "at least that"
 
 
 def test_a_short_talk_stays_quiet_and_an_unknown_price_is_told() -> None:

@@ -65,6 +65,7 @@ def test_a_budget_stands_behind_what_was_spent():
     line = shown(cost_usd=0.0123, most_cost_usd=1.0, tokens=12_000, most_tokens=50_000)
     assert "│ $0.0123/$1.00 │ 12k/50k tokens │" in line
     assert "│ cost unknown/$1.00 │" in shown(cost_usd=None, most_cost_usd=1.0)
+    assert "│ $0.0123+ │" in shown(cost_usd=None, least_usd=0.0123), "at least"
 
 
 @given(

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands
+from dirge_py.lib.figures import thousands, told_cost
 from dirge_py.messages import Usage
 from dirge_py.plan_events import PhaseName
 from dirge_py.ui.bounds import Bounds
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What the status line tells. `cost_usd` is None while a price is unknown.
+    """What the status line tells. `cost_usd` is None while a price is unknown, and `least_usd` is
+    what is known all the same.
 
     `prompt` is the one in use, `shells` counts commands that run in the background, `asides` the
     questions on the side that are being answered. Where a run may cost or use no more than
@@ -43,6 +44,7 @@ class Standing:
     context_tokens: int = 0
     window_tokens: int = 0
     cost_usd: float | None = 0.0
+    least_usd: float = 0.0
     queued: int = 0
     thinking: str = "off"
     shells: int = 0
@@ -85,6 +87,7 @@ def standing_of(
         context_tokens=conversation.context_tokens,
         window_tokens=min(conversation.window_tokens, bounds.target_tokens),
         cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
+        least_usd=0.0 if is_capped else conversation.least_usd,
         queued=len(talk.waiting),
         thinking=conversation.thinking,
         shells=running_shells(conversation),
@@ -200,7 +203,8 @@ def _cost(standing: Standing) -> str:
     """As `$0.0123`, with what it may be at most if that is bound."""
     most = standing.most_cost_usd
     if standing.cost_usd is None:
-        return "cost unknown" if most is None else f"cost unknown/${most:.2f}"
+        known = told_cost(None, standing.least_usd)
+        return known if most is None else f"{known}/${most:.2f}"
     if most is not None:
         return f"${standing.cost_usd:.4f}/${most:.2f}"
     return f"${standing.cost_usd:.4f}" if standing.cost_usd > 0 else ""

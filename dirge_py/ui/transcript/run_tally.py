@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from textual.strip import Strip
 
 from dirge_py.events import AgentStart, LoopEvent, MessageEnd, UsageReported
+from dirge_py.lib.figures import told_cost
 from dirge_py.messages import AssistantMessage, Usage
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase
@@ -28,15 +29,20 @@ class RunTally:
         self._turns = 0
         self._usage = Usage()
         self._cost_usd: float | None = 0.0
+        self._least_usd = 0.0
 
     def hear(self, event: LoopEvent) -> None:
         match event:
             case AgentStart():
                 self._begin()
-            case MessageEnd(message=AssistantMessage(origin="model")):
+            case MessageEnd(message=AssistantMessage(origin="model") as answer):
                 self._turns += 1
+                if answer.content and not answer.usage:
+                    # It was paid for, and nobody said how much.
+                    self._cost_usd = None
             case UsageReported(usage=usage, cost_usd=cost_usd):
                 self._usage += usage
+                self._least_usd += cost_usd or 0.0
                 if self._cost_usd is not None:
                     self._cost_usd = None if cost_usd is None else self._cost_usd + cost_usd
 
@@ -50,7 +56,7 @@ class RunTally:
         if self._turns < _TOLD_FROM_TURNS and took_s < _TOLD_FROM_S:
             return ""
         turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
-        parts = (turns, *spent(self._usage, self._cost_usd), told_duration(took_s))
+        parts = (turns, *spent(self._usage, self._cost_usd, self._least_usd), told_duration(took_s))
         return " · ".join(part for part in parts if part)
 
 
@@ -72,7 +78,7 @@ class TallyBlock(BlockBase):
         return 1
 
 
-def spent(usage: Usage, cost_usd: float | None) -> Sequence[str]:
+def spent(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> Sequence[str]:
     """Tokens and cost, as far as they are not nothing; a price that nobody knows is told."""
     parts = []
     if usage.input:
@@ -82,7 +88,7 @@ def spent(usage: Usage, cost_usd: float | None) -> Sequence[str]:
     if usage.output:
         parts.append(f"{_tokens(usage.output)} out")
     if cost_usd is None and parts:
-        parts.append("cost unknown")
+        parts.append(told_cost(None, least_usd))
     elif cost_usd:
         parts.append(f"${cost_usd:.4f}")
     return parts
