@@ -20,7 +20,7 @@ from dirge_py.messages import (
 )
 from dirge_py.providers.anthropic_cache import Blocks, mark
 from dirge_py.providers.anthropic_schema import closed
-from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.assets import Asset, Assets, assets_for, kind_of
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
 from dirge_py.providers.thinking import budget, effort
@@ -75,7 +75,7 @@ def messages_request(
     system = _system(context)
     if system:
         body["system"] = system
-    assets = Assets(folder=context.asset_dir, reads_documents=card.images)
+    assets = assets_for(card, context.asset_dir)
     thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
     written = _Messages(assets, with_thinking=thinks)
     body["messages"] = written.of(history)

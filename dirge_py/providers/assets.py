@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import DocumentBlock, ImageBlock
+from dirge_py.providers.catalog import ModelCard
 
 _ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -18,9 +19,13 @@ Asset: TypeAlias = ImageBlock | DocumentBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assets:
-    """The assets in `folder` (None: there are none), for a model that reads documents, or not."""
+    """The assets in `folder` (None: there are none), for a model that sees and reads them, or not.
+
+    A model that sees no pictures refuses the whole request for one that another was shown.
+    """
 
     folder: str | None
+    sees_pictures: bool
     reads_documents: bool
 
     def encoded(self, asset: Asset) -> str | None:
@@ -44,7 +49,8 @@ class Assets:
     def missing(self, asset: Asset) -> str:
         """What a model reads in place of something that cannot be sent."""
         if isinstance(asset, ImageBlock):
-            return f"[A picture ({asset.media_type}) was here; it can no longer be read.]"
+            why = "it can no longer be read" if self.sees_pictures else "you cannot see pictures"
+            return f"[A picture ({asset.media_type}) was here; {why}.]"
         named = f"{asset.name}, {asset.media_type}" if asset.name else asset.media_type
         if self._is_sendable(asset):
             return f"[A document ({named}) was here; it can no longer be read.]"
@@ -52,8 +58,18 @@ class Assets:
 
     def _is_sendable(self, asset: Asset) -> bool:
         if isinstance(asset, ImageBlock):
-            return asset.media_type in _PICTURES
+            return self.sees_pictures and asset.media_type in _PICTURES
         return self.reads_documents and asset.media_type in _DOCUMENTS
+
+
+def assets_for(card: ModelCard, folder: str | None) -> Assets:
+    """The assets as a model with `card` takes them. Whoever sees pictures reads documents, too."""
+    return Assets(
+        folder=folder,
+        # One that nobody told of is left to say so itself.
+        sees_pictures=card.sees_pictures is not False,
+        reads_documents=bool(card.images),
+    )
 
 
 def kind_of(asset: Asset) -> str:

@@ -38,13 +38,20 @@ class ModelCard:
     price_cache_write: float | None = None
     priced_to_tokens: int | None = None
     thinking: bool = False
-    images: bool = False
+    images: bool | None = None
     adaptive_thinking: bool = False
     thinks_always: bool = False
     binds_thinking: bool = False
     effort_with_tools: bool = True
     efforts: tuple[str, ...] | None = None
     structured: bool = False
+
+    @property
+    def sees_pictures(self) -> bool | None:
+        """Whether it can look at pictures; a row that tells its limits would tell that, too."""
+        if self.images is None and self.max_output_tokens is not None:
+            return False
+        return self.images
 
 
 def lookup(provider_type: str, model_id: str) -> ModelCard:

@@ -1,6 +1,7 @@
 """A generateContent request: roles that alternate, signatures where they were, Gemini's schemas."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dirge_py.messages import (
@@ -13,7 +14,7 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.assets import Asset, assets_for, kind_of
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_signatures import SKIP, Seal, unsealed
 from dirge_py.providers.gemini_thinking import Family, family_of, thinking_config
@@ -91,9 +92,8 @@ class _Contents:
         family = family_of(call.model)
         self._family: Family | str = family or call.model
         self._wants_signatures = family is not None and family.has_levels
-        self._assets = Assets(
-            folder=call.context.asset_dir, reads_documents=call.card.images or family is not None
-        )
+        assets = assets_for(call.card, call.context.asset_dir)
+        self._assets = assets if family is None else replace(assets, reads_documents=True)
         self._contents: list[dict[str, Any]] = []
         self._named: set[str] = set()
         """The ids of calls that the service gave: only these it wants back."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dirge_py.messages import (
@@ -14,7 +15,7 @@ from dirge_py.messages import (
     joined_text,
 )
 from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.assets import Asset, Assets, assets_for, kind_of
 from dirge_py.providers.history import Sendable, own, sendable
 from dirge_py.providers.thinking import effort
 from dirge_py.streams import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
@@ -30,7 +31,7 @@ def chat_request(call: Call) -> dict[str, Any]:
     these two members read over them.
     """
     options = call.options
-    assets = Assets(folder=call.context.asset_dir, reads_documents=False)
+    assets = replace(assets_for(call.card, call.context.asset_dir), reads_documents=False)
     body: dict[str, Any] = {"model": call.model, "messages": _messages(call, assets)}
     tools = _offered(call.context.tools, options)
     if tools:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.providers.assets import Assets
+from dirge_py.providers.assets import assets_for
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.dialect import Dialect, merged
 from dirge_py.providers.memory import Memory
@@ -117,7 +117,7 @@ def _messages(
     writer = ChatMessages(
         alias=alias,
         dialect=dialect,
-        assets=Assets(folder=context.asset_dir, reads_documents=card.images),
+        assets=assets_for(card, context.asset_dir),
         memory=memory,
     )
     default = "developer" if official and card.thinking else "system"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Assets
+from dirge_py.providers.assets import assets_for
 from dirge_py.providers.openai_request import is_openai
 from dirge_py.providers.responses_input import InputItems
 from dirge_py.providers.strict_schema import fits_strict
@@ -34,7 +34,7 @@ def responses_request(call: Call, refused: Refused) -> dict[str, Any]:
     context, options, card = call.context, call.options, call.card
     items = InputItems(
         alias=call.settings.alias,
-        assets=Assets(folder=context.asset_dir, reads_documents=card.images),
+        assets=assets_for(card, context.asset_dir),
         memory=call.memory,
         unreadable=refused.seals,
         with_thoughts=card.thinking or not is_openai(call.base_url),

@@ -48,8 +48,7 @@ class OwnModels:
         return False
 
     def sees_pictures(self, model: str) -> bool | None:
-        card = self._card(model)
-        return card.images if card.images or card.max_output_tokens is not None else None
+        return self._card(model).sees_pictures
 
     def _card(self, model: str) -> ModelCard:
         provider, _, model_id = model.partition("/")

@@ -93,11 +93,7 @@ class ModelDirectory:
         return self.card(model).structured
 
     def sees_pictures(self, model: str) -> bool | None:
-        card, id_alone = self.card(model), model.partition("/")[2]
-        entries = (self._config.models.get(name) for name in (id_alone, model))
-        is_said = any(entry is not None and entry.images is not None for entry in entries)
-        is_known = is_said or card.images or card.max_output_tokens is not None
-        return card.images if is_known else None
+        return self.card(model).sees_pictures
 
     def card(self, model: str) -> ModelCard:
         alias, _, model_id = model.partition("/")

@@ -1,0 +1,40 @@
+"""Pictures go only to models that see them; in their place the others read that there was one."""
+
+import json
+
+import pytest
+
+from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock, UserMessage
+from dirge_py.providers.catalog import ModelCard
+from tests.providers.asking import KINDS, Client
+from tests.providers.server import Say
+
+SEEN = UserMessage(
+    content=(
+        TextBlock("What is this?"),
+        ImageBlock(asset_id="pic", media_type="image/png"),
+        DocumentBlock(asset_id="pic", media_type="application/pdf"),
+    )
+)
+BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("card", "is_sent"),
+    [
+        (ModelCard(images=True, max_output_tokens=9000), True),
+        (ModelCard(), True),
+        (ModelCard(max_output_tokens=9000), False),
+        (ModelCard(images=False), False),
+    ],
+)
+async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, card, is_sent):
+    (tmp_path / "pic").write_bytes(b"looks like a picture")
+    client = Client(http, kind, serve(Say(text="x")))
+    body = await client.sent(
+        messages=(SEEN,), asset_dir=str(tmp_path), card_of=lambda model: card, system=""
+    )
+    sent = json.dumps(body)
+
+    assert ("bG9va3MgbGlrZSBhIHBpY3R1cmU=" in sent, BLIND in sent) == (is_sent, not is_sent)
