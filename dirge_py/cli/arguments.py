@@ -26,7 +26,7 @@ subcommands:
   dirge config init|check|show|path|prompt
   dirge sessions [list|show|search|export|repair|delete|import]
                                     what is stored, and taking care of it
-  dirge doctor [--json]             what does not work well here, and its fix
+  dirge doctor [--json] [--offline] what does not work well here, and its fix
   dirge trust [--show|--accept HASH|--forget]
                                     what a project's .dirge may bring along
   dirge turn --session ID [PROMPT]  take one turn; exit 10 while the model wants another
@@ -265,9 +265,9 @@ def _permission_flags(group: Any) -> None:
 
 def _limit_flags(group: Any) -> None:
     add = group.add_argument
-    add("--max-turns", metavar="N", type=_positive_int, help="model calls in one run")
+    add("--max-turns", metavar="N", type=positive_int, help="model calls in one run")
     add("--max-cost", metavar="USD", type=_positive, help="money, where prices are known")
-    add("--max-tokens", metavar="N", type=_positive_int, help="tokens, in and out")
+    add("--max-tokens", metavar="N", type=positive_int, help="tokens, in and out")
     add("--timeout", metavar="S", type=_positive, help="seconds")
 
 
@@ -278,7 +278,7 @@ def _hidden_aliases(parser: Parser) -> None:
     add("--session-id", dest="session", type=_session_id, help=hide)
     add("--effort", dest="thinking", choices=LEVELS, help=hide)
     add("--max-budget-usd", dest="max_cost", type=_positive, help=hide)
-    add("--max-agent-turns", dest="max_turns", type=_positive_int, help=hide)
+    add("--max-agent-turns", dest="max_turns", type=positive_int, help=hide)
     add("--dangerously-skip-permissions", dest="yolo", action="store_true", help=hide)
 
 
@@ -325,7 +325,8 @@ def _positive(text: str) -> float:
     return value
 
 
-def _positive_int(text: str) -> int:
+def positive_int(text: str) -> int:
+    """A flag's number. Raises argparse.ArgumentTypeError."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)

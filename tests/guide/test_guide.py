@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import yaml
 
 from tests.guide.page import FOLDER, Block, Command, as_pattern, blocks, commands, mismatch
 from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import ROOT
+from tests.ui.on_a_pty import ROOT, until
 from tests.ui.on_tmux import NEEDED, Tmux
 
 MODELS = Path(__file__).parent / "models"
@@ -29,9 +28,11 @@ provider = "rehearsal"
 type = "scripted"
 script = "model.toml"
 
-[session]
-snapshots = true
+[ui]
+reduced_motion = true
 """
+_PAUSE_S = 0.15
+"""Each look at the screen is a program of its own, and takes what dirge wants."""
 _KEYS = {"Esc": "Escape", "Shift+Tab": "BTab", "Ctrl+D": "C-d", "Ctrl+C": "C-c", "Ctrl+O": "C-o"}
 
 
@@ -145,18 +146,21 @@ def walk(desk: Desk, tmux: Tmux, block: Block, place: str) -> None:
     for line in block.text.splitlines():
         if line.startswith("$ "):
             tmux.enter(f'clear; env -i TERM="$TERM" {settings} {line[2:]}')
-            tmux.sees("ready")
+            wait_for(tmux, "ready", place)
         elif line.startswith("› "):
             tmux.enter(line[2:])
         elif key := re.fullmatch(r"\[(.+)\]", line.strip()):
             tmux.press(_KEYS.get(key[1], key[1]))
         elif line.strip() not in ("", "…"):
-            shows = partial(_shows, tmux, re.compile(as_pattern(line.strip())))
-            tmux.until(shows, f"{place}: {line}")
+            wait_for(tmux, line.strip(), place)
 
 
-def _shows(tmux: Tmux, what: re.Pattern[str]) -> bool:
-    return what.search(tmux.screen) is not None
+def wait_for(tmux: Tmux, line: str, place: str) -> None:
+    what = re.compile(as_pattern(line))
+    try:
+        until(lambda: what.search(tmux.screen), pause_s=_PAUSE_S)
+    except AssertionError:
+        pytest.fail(f"{place}: never saw {line!r}; on the screen:\n{tmux.screen}")
 
 
 def steps(workflow: str) -> Iterator[str]:
