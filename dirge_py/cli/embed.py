@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dirge_py.cli.arguments import Parser, parse_words
+from dirge_py.cli.arguments import Parser, parse_words, positive_int
 from dirge_py.errors import ProviderError, UsageError
 from dirge_py.lib.clean import clean
 
@@ -32,18 +32,16 @@ def build_embed_parser() -> Parser:
     add = parser.add_argument
     add("words", nargs="*", metavar="TEXT", help="what to embed; absent: the lines on stdin")
     add("--provider", metavar="ALIAS", help="whom to ask; absent: the provider that does the work")
-    add("-m", "--model", metavar="ID", default="", help="absent: the service's usual one")
-    add("--dimensions", metavar="N", type=_positive, help="how long the vectors are to be")
+    add(
+        *("-m", "--model"),
+        metavar="[ALIAS/]ID",
+        default="",
+        help="absent: the service's usual one",
+    )
+    add("--dimensions", metavar="N", type=positive_int, help="how long the vectors are to be")
     add("--base-url", metavar="URL", help="where the provider is")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
     return parser
-
-
-def _positive(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise ValueError(word)
-    return number
 
 
 def embed_fits(rest: Sequence[str]) -> bool:
@@ -96,18 +94,20 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     from dirge_py.config.sources import Overrides
     from dirge_py.providers.client import HttpClient
     from dirge_py.providers.embeddings import EmbeddingRequest
-    from dirge_py.wiring.embedding import embedding_provider, patiently
+    from dirge_py.wiring.embedding import embedding_provider, named_provider, patiently
 
-    config = load(
-        Overrides(provider=flags.provider, base_url=flags.base_url),
-        path=Path(flags.config) if flags.config else None,
-    )
+    path = Path(flags.config) if flags.config else None
+    alias, model = flags.provider, flags.model
+    config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
+    if alias is None:
+        alias, model = named_provider(config, model)
+        config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     http = HttpClient()
     try:
         each = partial(patiently, notice=_tell)
-        provider = embedding_provider(config, http, alias=flags.provider, each=each)
+        provider = embedding_provider(config, http, alias=alias, each=each)
         found = await provider.embed(
-            EmbeddingRequest(input=texts, model=flags.model, dimensions=flags.dimensions)
+            EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
         )
     finally:
         await http.aclose()

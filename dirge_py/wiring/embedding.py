@@ -40,9 +40,18 @@ def embedding_provider(
             f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings.",
             hint=f"Ask one with `--provider`: {', '.join(able)}."
             if able
-            else f"Configure one that speaks {' or '.join(EMBEDDING_WIRES)}.",
+            else f"Configure one that speaks {', '.join(EMBEDDING_WIRES)}.",
         )
     return embedder(wire, _settings(config, chosen), http, each=each)
+
+
+def named_provider(config: Config, model: str) -> tuple[str | None, str]:
+    """`alias/id` as the two of them, where there is such a provider; else no alias, and the id."""
+    alias, _, model_id = model.partition("/")
+    is_known = alias in config.providers or (
+        alias in all_entries(config) and has_access(config, alias)
+    )
+    return (alias, model_id) if model_id and is_known else (None, model)
 
 
 def _able(config: Config) -> list[str]:

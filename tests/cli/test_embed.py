@@ -119,6 +119,23 @@ def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Pro
     assert product.run("embed", "--provider", "other", "x").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"), [("fake/big", "big"), ("some/big", "some/big"), ("fake/a/b", "a/b")]
+)
+def test_a_model_may_be_named_with_its_provider(product: Product, given: str, asked: str) -> None:
+    product.will(vectors([1]))
+
+    ran = product.run("embed", "-m", given, "--", "x")
+
+    assert (ran.exit_code, product.service.requests[0].json["model"]) == (0, asked)
+
+
+def test_a_length_that_is_none_is_told(product: Product) -> None:
+    ran = product.run("embed", "--dimensions", "0", "--", "x")
+
+    assert ran.exit_code == 2 and "'0' is no whole number above 0" in ran.stderr
+
+
 def test_a_provider_that_does_not_exist_is_told(product: Product) -> None:
     ran = product.run("embed", "--provider", "nobody", "x")
 
