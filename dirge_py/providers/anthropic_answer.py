@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
-from dirge_py.errors import ProviderError
 from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.call_ids import CallIds
+from dirge_py.providers.failures import declined
 from dirge_py.providers.translator import (
     ServiceError,
     as_count,
@@ -53,8 +53,7 @@ class MessagesAnswer:
     """
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
-        self._taken = set(taken)
-        self._new_ids = (f"toolu_{new_id}{n or ''}" for n in count())
+        self._ids = CallIds(taken, f"toolu_{new_id}")
         self.is_done = False
         self.is_settled = False
         self.has_content = False
@@ -119,7 +118,7 @@ class MessagesAnswer:
         self.is_done = True
         ends = [event for index in list(self._blocks) for event in self._closed(index)]
         if self._stop == "refusal":
-            return [*ends, StreamError(_refused(as_text(self._stop_details.get("explanation"))))]
+            return [*ends, StreamError(declined(as_text(self._stop_details.get("explanation"))))]
         reason = _STOP_REASONS.get(self._stop, "stop")
         if self._has_calls and reason == "stop":
             reason = "toolUse"
@@ -141,14 +140,9 @@ class MessagesAnswer:
             case "tool_use":
                 self.has_content = self._has_calls = True
                 block.input = raw.get("input")
-                call_id, name = self._free(as_text(raw.get("id"))), as_text(raw.get("name"))
+                call_id, name = self._ids.free(as_text(raw.get("id"))), as_text(raw.get("name"))
                 return [ToolCallDelta(key=str(index), id=call_id, name=name)]
         return ()
-
-    def _free(self, given_id: str) -> str:
-        free = given_id if given_id and given_id not in self._taken else next(self._new_ids)
-        self._taken.add(free)
-        return free
 
     def _grown(self, index: Any, delta: Mapping[str, Any]) -> Sequence[StreamEvent]:
         match delta.get("type"):
@@ -230,12 +224,3 @@ def _fold_in(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block[name] = before + value
         elif name != "type":
             block[name] = value
-
-
-def _refused(why: str) -> ProviderError:
-    return ProviderError(
-        f"The model declined to answer: {why}" if why else "The model declined to answer.",
-        kind="refused",
-        hint="Ask differently, or choose another model with `dirge --model`.",
-        phase="stream",
-    )

@@ -19,6 +19,8 @@ from dirge_py.providers.retry_after import retry_after_s
 
 Phase = Literal["establish", "stream"]
 
+ASK_DIFFERENTLY = "Ask differently, or choose another model with `dirge --model`."
+
 LONGEST_WAIT_S = 300.0
 """A limit that asks for a longer wait than this is a cap: nobody waits an hour for a retry."""
 
@@ -134,6 +136,16 @@ def unreadable(endpoint: Endpoint, why: str, raw: str, phase: Phase) -> Provider
         raw=endpoint.told(raw),
         hint="Does `type` of the provider fit the service at `base_url`?",
         phase=phase,
+    )
+
+
+def declined(why: str) -> ProviderError:
+    """The model, or a filter behind it, said no; `why` in its own words, if it gave any."""
+    return ProviderError(
+        f"The model declined to answer: {why.strip() or 'the service filtered its answer'}",
+        kind="refused",
+        hint=ASK_DIFFERENTLY,
+        phase="stream",
     )
 
 

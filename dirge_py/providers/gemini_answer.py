@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Literal
 
 from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.gemini_partial import PartialArguments
 from dirge_py.providers.gemini_refusals import blocked, broken_off
 from dirge_py.providers.gemini_request import MADE_UP
@@ -58,8 +58,7 @@ class ContentAnswer:
     def __init__(self, taken: frozenset[str], new_id: str) -> None:
         self.is_done = False
         self.has_content = False
-        self._taken = set(taken)
-        self._new_ids = (f"{MADE_UP}{new_id}{n or ''}" for n in count())
+        self._ids = CallIds(taken, f"{MADE_UP}{new_id}")
         self._is_started = False
         self._finish = ""
         self._finish_words = ""
@@ -201,10 +200,7 @@ class ContentAnswer:
         return name in ("", call.name) and given_id in ("", call.id)
 
     def _new_call(self, name: str, given_id: str, whole: Mapping[str, Any]) -> _Call:
-        is_free = given_id and given_id not in self._taken
-        call_id = given_id if is_free else next(self._new_ids)
-        self._taken.add(call_id)
-        call = _Call(str(self._calls), call_id, name, PartialArguments(whole))
+        call = _Call(str(self._calls), self._ids.free(given_id), name, PartialArguments(whole))
         self._calls += 1
         return call
 

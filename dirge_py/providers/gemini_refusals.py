@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from dirge_py.errors import ErrorKind, ProviderError
-from dirge_py.providers.failures import Phase
+from dirge_py.providers.failures import ASK_DIFFERENTLY, Phase, declined
 
-_ELSEWHERE = "Ask differently, or choose another model with `dirge --model`."
 _MAX_WORDS = 500
 
 _REFUSED: Mapping[str, str] = {
@@ -42,7 +41,7 @@ def blocked(reason: str, words: str) -> ProviderError:
     return ProviderError(
         f"The service did not let the prompt through to the model: {_told(why, words)}.",
         kind="refused",
-        hint=_ELSEWHERE,
+        hint=ASK_DIFFERENTLY,
         phase="establish",
     )
 
@@ -50,12 +49,7 @@ def blocked(reason: str, words: str) -> ProviderError:
 def broken_off(reason: str, words: str, phase: Phase) -> ProviderError | None:
     """The error that a `finishReason` is; None for one that is no error."""
     if reason in _REFUSED:
-        return ProviderError(
-            f"The model declined to answer: {_told(_REFUSED[reason], words)}.",
-            kind="refused",
-            hint=_ELSEWHERE,
-            phase="stream",
-        )
+        return declined(f"{_told(_REFUSED[reason], words)}.")
     if reason not in _BROKEN:
         return None
     kind, what = _BROKEN[reason]

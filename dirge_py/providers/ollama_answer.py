@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 from dirge_py.errors import ProviderError
 from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.translator import (
     ServiceError,
     as_count,
@@ -37,8 +37,7 @@ class OllamaAnswer:
     def __init__(self, taken: frozenset[str], new_id: str) -> None:
         self.is_done = False
         self.has_content = False
-        self._taken = set(taken)
-        self._new_ids = (f"call_{new_id}{n or ''}" for n in count())
+        self._ids = CallIds(taken, f"call_{new_id}")
         self._is_started = False
         self._is_thinking = False
         self._finish = ""
@@ -113,17 +112,9 @@ class OllamaAnswer:
         key = str(len(self._calls))
         self._calls.append(written)
         self.has_content = True
-        call_id = self._free(given_id)
+        call_id = self._ids.free(given_id)
         events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
         events.append(ToolCallEnd(key=key, id=call_id))
-
-    def _free(self, given_id: str) -> str:
-        """The server's own id, or a new one where it gave none or one that history has."""
-        free = given_id
-        while not free or free in self._taken:
-            free = next(self._new_ids)
-        self._taken.add(free)
-        return free
 
 
 def _written(arguments: Any) -> str:

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from dirge_py.errors import ProviderError
 from dirge_py.messages import StopReason, Usage
+from dirge_py.providers.call_ids import CallIds
+from dirge_py.providers.failures import declined
 from dirge_py.providers.openai_reasoning import Details, words_of
 from dirge_py.providers.translator import (
     ServiceError,
@@ -61,8 +62,7 @@ class ChatAnswer:
     def __init__(self, taken: frozenset[str], new_id: str, *, keeps_details: bool = False) -> None:
         self.is_done = False
         self.has_content = False
-        self._taken = set(taken)
-        self._new_ids = (f"call_{new_id}{n or ''}" for n in count())
+        self._ids = CallIds(taken, f"call_{new_id}")
         self._is_started = False
         self._is_thinking = False
         self._details = Details() if keeps_details else None
@@ -113,7 +113,7 @@ class ChatAnswer:
             return ()
         self.is_done = True
         if self._finish in _REFUSED or self._refusal:
-            return [StreamError(_refused(self._refusal))]
+            return [StreamError(declined(self._refusal))]
         if self._finish in _FAILED:
             return [StreamError(_stopped_with_an_error())]
         ends: list[StreamEvent] = []
@@ -219,10 +219,7 @@ class ChatAnswer:
         return None
 
     def _new_call(self, index: Any, given_id: str) -> _Call:
-        is_free = given_id and given_id not in self._taken
-        call_id = given_id if is_free else next(self._new_ids)
-        self._taken.add(call_id)
-        call = _Call(key=str(len(self._calls)), id=call_id, given_id=given_id)
+        call = _Call(str(len(self._calls)), self._ids.free(given_id), given_id)
         self._calls.append(call)
         self._at_index[index] = call
         self.has_content = True
@@ -249,15 +246,6 @@ def _is_whole(call: _Call) -> bool:
 
 def _ended(call: _Call) -> ToolCallEnd:
     return ToolCallEnd(key=call.key, id=call.id, arguments=call.whole)
-
-
-def _refused(words: str) -> ProviderError:
-    return ProviderError(
-        f"The model declined to answer: {words.strip() or 'the service filtered its answer'}",
-        kind="refused",
-        hint="Ask differently, or choose another model with `dirge --model`.",
-        phase="stream",
-    )
 
 
 def _stopped_with_an_error() -> ProviderError:

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, TypeAlias
 
 from dirge_py.messages import StopReason, Usage
-from dirge_py.providers.responses_failures import declined, failure, is_policy
+from dirge_py.providers.call_ids import CallIds
+from dirge_py.providers.failures import declined
+from dirge_py.providers.responses_failures import failure, is_policy
 from dirge_py.providers.responses_seal import message_seal, reasoning_seal
 from dirge_py.providers.translator import (
     ServiceError,
@@ -71,8 +72,7 @@ class ResponsesAnswer:
     def __init__(self, taken: frozenset[str], new_id: str) -> None:
         self.is_done = False
         self.has_content = False
-        self._taken = set(taken)
-        self._new_ids = (f"call_{new_id}{n or ''}" for n in count())
+        self._ids = CallIds(taken, f"call_{new_id}")
         self._is_started = False
         self._items: list[_Item] = []
         self._at_index: dict[int | str, _Item] = {}
@@ -199,9 +199,7 @@ class ResponsesAnswer:
         name = as_text(item.raw.get("name"))
         if item.kind != "function_call" or item.call_id or not name:
             return
-        given = as_text(item.raw.get("call_id"))
-        item.call_id = given if given and given not in self._taken else next(self._new_ids)
-        self._taken.add(item.call_id)
+        item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
         self.has_content = True
         held = item.said(("arguments", 0))
         events.append(ToolCallDelta(key=item.key, id=item.call_id, name=name, arguments=held))

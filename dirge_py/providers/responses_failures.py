@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dirge_py.errors import ProviderError
 from dirge_py.providers.translator import as_text
 
 _POLICY = frozenset(
@@ -28,13 +27,3 @@ def failure(error: Mapping[str, Any]) -> Mapping[str, Any]:
     elif code.startswith("invalid_") or "image" in code or code == "data_residency_mismatch":
         told["type"] = "invalid_request_error"
     return {"error": told}
-
-
-def declined(words: str) -> ProviderError:
-    """The model, or a filter behind it, said no."""
-    return ProviderError(
-        f"The model declined to answer: {words.strip() or 'the service filtered its answer'}",
-        kind="refused",
-        hint="Ask differently, or choose another model with `dirge --model`.",
-        phase="stream",
-    )
