@@ -114,9 +114,7 @@ def _failed(config: Config, alias: str, where: str, error: ProviderError) -> Fin
         return well(_name(alias), f"{where}: answers, and lists no models ({error.status})")
     is_passing = error.kind in ("rate_limit", "usage_cap", "server")
     tell = wrong if _is_main(config, alias) and not is_passing else warn
-    # The limits of the settings are those of answers, not of this look.
-    fix = "look whether it runs" if "[timeouts]" in error.hint else error.hint
-    return tell(_name(alias), f"{where}: {error.message}", fix or "dirge config check")
+    return tell(_name(alias), f"{where}: {error.message}", error.hint or "dirge config check")
 
 
 def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[Finding]:

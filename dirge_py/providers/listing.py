@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.answers import Fetched, TransportFailed
 from dirge_py.providers.base import ProviderSettings, check_base_url
@@ -13,7 +14,6 @@ from dirge_py.providers.endpoint import Endpoint, endpoint
 from dirge_py.providers.failures import (
     from_status,
     from_transport,
-    timed_out,
     unreadable,
     web_page,
 )
@@ -62,7 +62,11 @@ async def list_models(
     except TransportFailed as failed:
         raise from_transport(at, failed.trouble, failed.detail) from failed
     except TimeoutError:
-        raise timed_out(at, f"no list of models within {limit_s:g} s", "establish") from None
+        raise ProviderError(
+            f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",
+            kind="network",
+            hint="Look whether it runs, and whether the address is right.",
+        ) from None
     return _read(at, got, wire)
 
 

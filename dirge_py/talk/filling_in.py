@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.base_url import base_url_problem, is_loopback
@@ -19,6 +19,9 @@ _NONE = "\n none"
 
 _REQUEST_PATHS = re.compile(r"/(chat/completions|responses|models|completions)?/*$")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+_Step = Literal["address", "key", "model", "leave"]
 
 
 class Say(Protocol):
@@ -39,16 +42,31 @@ class Desk(Protocol):
 async def fill_in(desk: Desk, say: Say, service: SetupService, offer: Offer) -> Draft | None:
     """What the person says of `offer`; None if they would rather not. Its name is open still."""
     draft: Draft | None = Draft(type=offer.type, alias=offer.type, base_url=offer.base_url)
-    models: Sequence[str] | None = offer.models
+    models = offer.models
     if draft and offer.standing != "found":
-        draft = await _with_address(desk, say, offer, draft)
-        models = None
-    while draft and models is None:
-        draft = await _with_key(desk, offer, draft)
-        if draft:
-            models = await _listed(desk, say, service, draft, can_retype=_asks_for_key(offer))
-    model = await _model(desk, offer, models or ()) if draft else None
+        draft, models = await _reached(desk, say, service, offer, draft)
+    model = await _model(desk, offer, models) if draft else None
     return replace(draft, model=model) if draft and model else None
+
+
+async def _reached(
+    desk: Desk, say: Say, service: SetupService, offer: Offer, draft: Draft
+) -> tuple[Draft | None, tuple[str, ...]]:
+    """With the address and the key that are to be used, and the models that it lists."""
+    step: _Step = "address"
+    while step != "model":
+        at: Draft | None = draft
+        if step == "address":
+            at = await _with_address(desk, say, offer, draft)
+        if at and _asks_for_key(offer):
+            at = await _with_key(desk, offer, at)
+        if at is None:
+            return None, ()
+        draft = at
+        models, step = await _listed(desk, say, service, offer, draft)
+        if step == "leave":
+            return None, ()
+    return draft, models
 
 
 def set_key(offer: Offer) -> str | None:
@@ -62,22 +80,24 @@ def told(error: DirgeError) -> str:
 
 
 async def _with_address(desk: Desk, say: Say, offer: Offer, draft: Draft) -> Draft | None:
-    typed = offer.base_url
+    typed = f"{draft.base_url}/v1" if _is_bare(offer, draft) else draft.base_url
     while True:
         title = "Base URL, as in https://llm.example.com/v1" if offer.is_own else "Base URL"
         given = await desk.ask_line(title, value=typed)
         if given is None:
             return None
         typed = tidy_url(given)
+        alias = usual_name(typed) if offer.is_own else draft.alias
+        draft = replace(draft, alias=alias, base_url=typed, allow_insecure=False)
         if (problem := base_url_problem(typed)) is None:
-            return replace(draft, base_url=typed)
+            return draft
         if base_url_problem(typed, allow_insecure=True) is not None:
             if typed:
                 say(f"{typed}: {problem}.", tone="error")
             continue
         answer = await _unencrypted(desk, urlsplit(typed).hostname or "")
         if answer == "use":
-            return replace(draft, base_url=typed, allow_insecure=True)
+            return replace(draft, allow_insecure=True)
         if answer is None:
             return None
 
@@ -129,25 +149,38 @@ async def _with_key(desk: Desk, offer: Offer, draft: Draft) -> Draft | None:
 
 
 async def _listed(
-    desk: Desk, say: Say, service: SetupService, draft: Draft, *, can_retype: bool
-) -> Sequence[str] | None:
-    """What the service lists; nothing where it does not, which is no reason to give up.
-
-    None: the key is to be asked for again.
-    """
+    desk: Desk, say: Say, service: SetupService, offer: Offer, draft: Draft
+) -> tuple[tuple[str, ...], _Step]:
+    """What the service lists, and what comes next. No list is no reason to give up."""
+    say("Asking for its models …")
     try:
-        return await service.models(draft)
+        return tuple(await service.models(draft)), "model"
     except DirgeError as error:
         say(f"No list of models: {told(error)}", tone="error")
-        is_key = isinstance(error, ProviderError) and error.kind == "auth" and error.status == 401
-        if not (can_retype and is_key):
-            return ()
-    choices = [
-        Choice(id="again", label="another key"),
-        Choice(id="on", label="go on with this one", detail="it may be good for the model alone"),
-    ]
-    answer = await desk.pick("The key was refused.", choices, "again")
-    return () if answer == "on" else None
+        failure = error
+    title, other = _way_out(offer, draft, failure)
+    if other is None:
+        return (), "model"
+    on = Choice(id="model", label="go on with this one", detail="the model's id is typed")
+    answer = await desk.pick(title, [other, on], other.id)
+    return (), next((step for step in get_args(_Step) if step == answer), "leave")
+
+
+def _way_out(offer: Offer, draft: Draft, error: DirgeError) -> tuple[str, Choice | None]:
+    """What can be mended before a model is asked for, as a question; None: nothing."""
+    if not isinstance(error, ProviderError):
+        return "", None
+    if error.status == 401 and _asks_for_key(offer):
+        return "The key was refused.", Choice(id="key", label="another key")
+    if error.kind in ("network", "proxy_page") or (error.status == 404 and _is_bare(offer, draft)):
+        title = "Nobody answered." if error.kind == "network" else "That is no address of models."
+        return title, Choice(id="address", label="another address")
+    return "", None
+
+
+def _is_bare(offer: Offer, draft: Draft) -> bool:
+    """Whether the version may have been forgotten, with which most such addresses end."""
+    return offer.is_own and bool(draft.base_url) and not urlsplit(draft.base_url).path
 
 
 async def _model(desk: Desk, offer: Offer, models: Sequence[str]) -> str | None:
@@ -167,7 +200,7 @@ async def _model(desk: Desk, offer: Offer, models: Sequence[str]) -> str | None:
 async def with_name(desk: Desk, say: Say, draft: Draft) -> Draft | None:
     """The same, called as the person wants it; None if they would rather not."""
     title = f"A name for it, as in NAME/{draft.model}"
-    while (name := await desk.ask_line(title, value=usual_name(draft.base_url))) is not None:
+    while (name := await desk.ask_line(title, value=draft.alias)) is not None:
         if _NAME.fullmatch(name.strip()):
             return replace(draft, alias=name.strip())
         say("A name is of letters, digits, `-` and `_`.", tone="error")

@@ -50,7 +50,8 @@ async def set_up(
 async def _working(desk: Desk, say: Say, service: SetupService, offer: Offer) -> Draft | None:
     """One that answered, or is kept all the same; None if the person would rather not."""
     while (draft := await fill_in(desk, say, service, offer)) is not None:
-        say(f"One test request to {offer.label}, model {draft.model} …")
+        whom = draft.alias if offer.is_own else offer.label
+        say(f"One test request to {whom}, model {draft.model} …")
         try:
             say(await service.try_out(draft), tone="good")
         except DirgeError as error:

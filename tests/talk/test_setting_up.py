@@ -107,6 +107,34 @@ async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) 
     assert (file.parent / "keys" / "mistral").read_text() == "sk-right\n"
 
 
+async def test_where_nobody_answers_or_only_a_website_does_another_address_is_asked_for(
+    file: Path,
+) -> None:
+    page = Raw(body="<!doctype html><p>Log in", headers={"content-type": "text/html"})
+    with FakeService([page, Raw(status=404), LISTED, Say(text="ok")]) as service:
+        person = Answers(
+            OWN,
+            ("Base URL", "https://nobody.invalid/v1"),
+            ("Where is the key", "type it"),
+            ("Key", "sk"),
+            ("Nobody answered", "another address"),
+            ("Base URL", f"http://127.0.0.1:{service.port}"),
+            ("Where is the key", "wants none"),
+            ("no address of models", "another address"),
+            ("Base URL", f"http://127.0.0.1:{service.port}"),
+            ("Where is the key", "wants none"),
+            ("no address of models", "another address"),
+            ("Base URL", ""),
+            ("Where is the key", "wants none"),
+            ("Which model", ""),
+            ("A name for it", ""),
+        )
+        assert await person.set_up(file) == "stored"
+        asked = [(seen.path, seen.headers.get("authorization")) for seen in service.requests]
+    assert asked[:3] == [("/models", None), ("/models", None), ("/v1/models", None)]
+    assert f'base_url = "{service.openai_url}"' in file.read_text()
+
+
 async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> None:
     with FakeService([REFUSED, Say(text="ok")]) as service:
         person = Answers(
@@ -190,6 +218,7 @@ async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that
         ("Which provider", "Ollama"),
         ("Base URL", "http://ollama.invalid:11434"),
         ("between here and ollama.invalid can read", "all the same"),
+        ("Nobody answered", "go on"),
         ("Model id", "qwen3"),
         ("test request did not work", "keep"),
     )
