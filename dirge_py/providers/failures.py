@@ -19,8 +19,10 @@ from dirge_py.providers.retry_after import retry_after_s
 
 Phase = Literal["establish", "stream"]
 
-ASK_DIFFERENTLY = "Ask differently, or choose another model with `dirge --model`."
+ANOTHER_MODEL = "choose another model with `/model` or `--model`"
+ASK_DIFFERENTLY = f"Ask differently, or {ANOTHER_MODEL}."
 
+_HALF_A_DAY_S = 12 * 3600.0
 LONGEST_WAIT_S = 300.0
 """A limit that asks for a longer wait than this is a cap: nobody waits an hour for a retry."""
 
@@ -200,13 +202,13 @@ def _said(
     headline, hint = _HEADLINES[kind](endpoint, wait_s)
     if no_credit:
         headline = f"The account at {endpoint.alias} has no credit left"
-        hint = "Add credit there, or choose another model with `dirge --model`."
+        hint = f"Add credit there, or {ANOTHER_MODEL}."
     elif status == 403:
         headline = f"{endpoint.alias} does not allow this request"
         hint = f"The key may lack a right, or a proxy is in between. {endpoint.key_hint}"
     elif status == 404:
         headline = f"{endpoint.alias} knows no model {endpoint.model!r} at {endpoint.url}"
-        hint = "Choose one with `dirge --model`, or check `base_url`."
+        hint = f"Check `base_url`, or {ANOTHER_MODEL}."
     elif location:
         headline = f"{endpoint.url} has moved to {endpoint.in_a_line(location)}"
         hint = "Set `base_url` to the new place; the key is not sent there unasked."
@@ -227,7 +229,11 @@ _Headline = Callable[[Endpoint, float | None], tuple[str, str]]
 
 _HEADLINES: Mapping[ErrorKind, _Headline] = {
     "auth": lambda at, _: (f"{at.alias} refused the API key", at.key_hint),
-    "usage_cap": lambda at, wait: (f"The usage limit at {at.alias} is reached", _resets(wait)),
+    "usage_cap": lambda at, wait: (
+        f"The usage limit at {at.alias} is reached",
+        # Google names the seconds to the next try also where the day's quota is gone.
+        _resets(wait if (wait or 0.0) > LONGEST_WAIT_S else None),
+    ),
     "rate_limit": lambda at, wait: (f"{at.alias} asks for a pause", _resets(wait)),
     "server": lambda at, _: (f"{at.alias} has a problem of its own", "Try again later."),
     "context_length": lambda at, _: (
@@ -248,7 +254,8 @@ _HEADLINES: Mapping[ErrorKind, _Headline] = {
 
 def _resets(wait_s: float | None) -> str:
     if wait_s is None:
-        return "Wait, or choose another model with `dirge --model`."
-    when = time.strftime("%H:%M", time.localtime(min(time.time() + wait_s, 4e9)))
+        return f"Wait, or {ANOTHER_MODEL}."
+    shape = "%H:%M" if wait_s < _HALF_A_DAY_S else "%Y-%m-%d %H:%M"
+    when = time.strftime(shape, time.localtime(min(time.time() + wait_s, 4e9)))
     wait = f"{wait_s:.0f} s" if wait_s < 120 else f"{min(wait_s, 1e9) / 60:.0f} min"
     return f"It asks to wait {wait} (until {when})."

@@ -16,7 +16,7 @@ def _case(words: str, kind: ErrorKind | None, hint: Callable[[str], str] | str) 
 _NO_MODEL = _case(
     r"model\b.{0,200}\bnot found",
     "invalid_request",
-    lambda model: f"`ollama pull {model}` fetches it; `dirge --model` chooses another.",
+    lambda model: f"`ollama pull {model}` fetches it; `/model` or `--model` chooses another.",
 )
 _CASES: tuple[_Case, ...] = (
     _NO_MODEL,

@@ -1,5 +1,6 @@
 """Every way an exchange can break, in every wire format."""
 
+import re
 import socket
 from dataclasses import replace
 
@@ -90,6 +91,17 @@ async def test_a_limit_says_how_long_it_lasts(either, headers, kind, wait_s):
     assert (error.kind, error.retry_after_s) == (kind, wait_s)
 
 
+async def test_seconds_are_not_what_a_used_up_day_waits_for(either):
+    day = await either(refusal(429, "daily limit reached", {**JSON, "retry-after": "41"})).error()
+    week = await either(refusal(429, headers={**JSON, "retry-after": "600000"})).error()
+
+    assert (day.kind, day.hint) == (
+        "usage_cap",
+        "Wait, or choose another model with `/model` or `--model`.",
+    )
+    assert re.search(r"until \d{4}-\d\d-\d\d \d\d:\d\d", week.hint), "the hour is not enough"
+
+
 async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
     client = either(refusal(401, f"bad key {KEY}", headers={**JSON, "request-id": "req_7"}))
     error = await client.error()
@@ -109,7 +121,7 @@ async def test_an_unknown_model_is_named(either):
     error = await either(refusal(404)).error(model="work/nonesuch")
 
     assert "nonesuch" in error.message
-    assert "dirge --model" in error.hint
+    assert "`/model` or `--model`" in error.hint
 
 
 async def test_a_long_refusal_is_shortened(either):

@@ -98,7 +98,7 @@ async def test_a_refusal_keeps_its_text_and_says_why(gemini, finish):
     assert text_of(events) == "so far"
     assert (events[-1].error.kind, events[-1].error.is_retryable) == ("refused", False)
     assert "(Because of the rules)" in events[-1].error.message
-    assert "dirge --model" in events[-1].error.hint
+    assert "`--model`" in events[-1].error.hint
 
 
 async def test_a_prompt_that_is_blocked_is_a_refusal(gemini):

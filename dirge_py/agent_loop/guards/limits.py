@@ -194,7 +194,11 @@ class Meter:
             self._cost_usd += cost
         elif not self._is_price_unknown:
             self._is_price_unknown = True
-            info.emit(SystemNotice(f"The price of {model} is unknown: not counted."))
+            info.emit(
+                SystemNotice(
+                    f"The price of {model} is unknown: the limit of cost does not count it."
+                )
+            )
 
 
 def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:

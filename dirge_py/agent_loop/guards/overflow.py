@@ -10,7 +10,7 @@ from dirge_py.outcomes import Failed
 Shrink: TypeAlias = Callable[[], Awaitable[bool]]
 """Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
 
-_HINT = "Try `/compact`, begin anew with `/clear`, or take a model with a larger window."
+_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
 
 
 def overflow(shrink: Shrink) -> Bundle:
@@ -38,6 +38,6 @@ def overflow(shrink: Shrink) -> Bundle:
 
 
 def _too_large(why: str, message: AssistantMessage) -> Failed:
-    told = f" ({message.error_message})" if message.error_message else ""
-    text = f"The conversation does not fit into the model's window. {why}{told}."
+    told = f" {message.error_message}" if message.error_message else ""
+    text = f"The conversation does not fit into the model's window. {why}.{told}"
     return Failed(kind="context_length", message=text, hint=_HINT)

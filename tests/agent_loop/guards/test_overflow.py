@@ -72,7 +72,7 @@ async def test_t21_a_shrink_without_progress_ends_the_run_with_words() -> None:
     assert run.outcome.kind == "context_length"
     assert "nothing left to compact" in run.outcome.message
     assert TOO_LONG in run.outcome.message
-    assert "/compact" in run.outcome.hint
+    assert "`/clear`" in run.outcome.hint and "/compact" not in run.outcome.hint
 
 
 async def test_s19_it_is_tried_once_for_each_turn() -> None:
