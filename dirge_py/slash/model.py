@@ -99,7 +99,7 @@ COMMANDS = (
         summary="show or set how long the model thinks",
         usage="[off|minimal|low|medium|high|xhigh]",
         run=effort,
-        aliases=("thinking",),
+        aliases=("thinking", "think"),
         complete=levels,
         headless=True,
     ),
