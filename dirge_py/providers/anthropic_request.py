@@ -20,9 +20,10 @@ from dirge_py.messages import (
 )
 from dirge_py.providers.anthropic_cache import Blocks, mark
 from dirge_py.providers.anthropic_schema import closed
-from dirge_py.providers.assets import Asset, Assets, assets_for, kind_of
+from dirge_py.providers.assets import Asset, Assets, assets_for
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.history import Sendable, sendable
+from dirge_py.providers.shown import Entry, Shown, result_texts, with_shown
 from dirge_py.providers.thinking import budget, effort
 from dirge_py.streams import (
     LlmContext,
@@ -198,17 +199,11 @@ class _Messages:
     def of(self, history: Sequence[Sendable]) -> list[dict[str, Any]]:
         """The messages of a request."""
         last = _last_stable(history)
-        shown_later: list[Asset] = []
-        for position, message in enumerate(history):
-            if shown_later and not isinstance(message, ToolResultMessage):
-                self._append("user", _parts(shown_later, self._assets), is_stable=True)
-                shown_later = []
-            if isinstance(message, ToolResultMessage):
-                shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-            role = "assistant" if isinstance(message, AssistantMessage) else "user"
-            self._append(role, self._content(message), is_stable=position <= last)
-        if shown_later:
-            self._append("user", _parts(shown_later, self._assets), is_stable=True)
+        stable = {id(message) for message in history[: last + 1]}
+        for entry in with_shown(history):
+            role = "assistant" if isinstance(entry, AssistantMessage) else "user"
+            is_stable = isinstance(entry, Shown) or id(entry) in stable
+            self._append(role, self._content(entry), is_stable=is_stable)
         if self._written and self._written[0]["role"] == "assistant":
             beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
             self._written.insert(0, beginning)
@@ -224,16 +219,18 @@ class _Messages:
                 self.stable.append([])
             self.stable[-1] += content
 
-    def _content(self, message: Sendable) -> Blocks:
-        match message:
+    def _content(self, entry: Entry) -> Blocks:
+        match entry:
             case UserMessage():
-                return _parts(message.content, self._assets)
+                return _parts(entry.content, self._assets)
+            case Shown():
+                return _parts(entry.assets, self._assets)
             case ToolResultMessage():
-                return [_result(message)]
+                return [_result(entry)]
             case AssistantMessage():
                 return [
                     _block(block)
-                    for block in message.content
+                    for block in entry.content
                     if self._with_thinking or not isinstance(block, ThinkingBlock)
                 ]
 
@@ -254,14 +251,10 @@ def _is_harness(message: Sendable) -> bool:
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:
-    texts = [
-        b.text if isinstance(b, TextBlock) else f"[The {kind_of(b)} follows the results.]"
-        for b in message.content
-    ]
     result: dict[str, Any] = {
         "type": "tool_result",
         "tool_use_id": message.tool_call_id,
-        "content": [_text(text) for text in texts if text.strip()] or [_text("(no output)")],
+        "content": [_text(text) for text in result_texts(message)],
     }
     if message.is_error:
         result["is_error"] = True

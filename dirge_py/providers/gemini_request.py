@@ -14,11 +14,12 @@ from dirge_py.messages import (
     UserMessage,
 )
 from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, assets_for, kind_of
+from dirge_py.providers.assets import Asset, assets_for
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_signatures import SKIP, Seal, unsealed
 from dirge_py.providers.gemini_thinking import Family, family_of, thinking_config
 from dirge_py.providers.history import own, sendable
+from dirge_py.providers.shown import Shown, result_texts, with_shown
 from dirge_py.streams import NamedTool, ToolChoice, ToolSpec
 
 MADE_UP = "unnamed_"
@@ -103,21 +104,16 @@ class _Contents:
 
         What results show stands behind the last of them: the service counts results to calls.
         """
-        shown_later: list[Asset] = []
-        for message in self._history:
-            if shown_later and not isinstance(message, ToolResultMessage):
-                self._append("user", [self._shown(asset) for asset in shown_later])
-                shown_later = []
-            match message:
+        for entry in with_shown(self._history):
+            match entry:
                 case UserMessage():
-                    self._append("user", self._said(message))
+                    self._append("user", self._said(entry))
                 case ToolResultMessage():
-                    shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-                    self._append("user", [self._result(message)])
+                    self._append("user", [self._result(entry)])
+                case Shown():
+                    self._append("user", [self._shown(asset) for asset in entry.assets])
                 case AssistantMessage():
-                    self._append("model", self._answered(message))
-        if shown_later:
-            self._append("user", [self._shown(asset) for asset in shown_later])
+                    self._append("model", self._answered(entry))
         if self._contents and self._contents[0]["role"] == "model":
             beginning = {"role": "user", "parts": [{"text": "[The beginning is left out.]"}]}
             self._contents.insert(0, beginning)
@@ -147,11 +143,7 @@ class _Contents:
         return {"inlineData": {"mimeType": asset.media_type, "data": encoded}}
 
     def _result(self, message: ToolResultMessage) -> Part:
-        texts = [
-            b.text if isinstance(b, TextBlock) else f"[The {kind_of(b)} follows the results.]"
-            for b in message.content
-        ]
-        words = "\n".join(text for text in texts if text.strip()) or "(no output)"
+        words = "\n".join(result_texts(message))
         response: Part = {"name": message.tool_name}
         if message.tool_call_id in self._named:
             response["id"] = message.tool_call_id

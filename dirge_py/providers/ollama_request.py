@@ -15,8 +15,9 @@ from dirge_py.messages import (
     joined_text,
 )
 from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, Assets, assets_for, kind_of
+from dirge_py.providers.assets import Asset, Assets, assets_for
 from dirge_py.providers.history import Sendable, own, sendable
+from dirge_py.providers.shown import Shown, result_texts, with_shown
 from dirge_py.providers.thinking import effort
 from dirge_py.streams import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
 
@@ -103,23 +104,18 @@ def _messages(call: Call, assets: Assets) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     if call.context.system_prompt.strip():
         messages.append({"role": "system", "content": call.context.system_prompt})
-    shown_later: list[Asset] = []
     history = own(call.context.messages, call.settings.alias)
-    for message in sendable(history, unsigned=True):
-        if isinstance(message, AssistantMessage) and not (message.text or message.calls):
-            continue  # nothing but what another service folded
-        if shown_later and not isinstance(message, ToolResultMessage):
-            messages.append(_shown(shown_later, assets))
-            shown_later = []
-        if isinstance(message, ToolResultMessage):
-            shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-        if isinstance(message, UserMessage) and not _is_text(message):
-            # Read anew: an asset's file may be gone by now, and is too large to keep.
-            messages.append(_with_pictures(message.content, assets))
-        else:
-            messages.append(call.memory.of(message, _message))
-    if shown_later:
-        messages.append(_shown(shown_later, assets))
+    for entry in with_shown(sendable(history, unsigned=True)):
+        match entry:
+            case AssistantMessage() if not (entry.text or entry.calls):
+                pass  # nothing but what another service folded
+            case Shown():
+                messages.append(_with_pictures([entry.title, *entry.assets], assets))
+            case UserMessage() if not _is_text(entry):
+                # Read anew: an asset's file may be gone by now, and is too large to keep.
+                messages.append(_with_pictures(entry.content, assets))
+            case _:
+                messages.append(call.memory.of(entry, _message))
     return messages
 
 
@@ -134,18 +130,13 @@ def _message(message: Sendable) -> dict[str, Any]:
         case AssistantMessage():
             return _assistant(message)
         case ToolResultMessage():
-            # What else there is comes behind the turn's last result: not every model looks here.
-            texts = [b.text if isinstance(b, TextBlock) else _see_below(b) for b in message.content]
+            # Pictures come behind the turn's last result: not every model looks here.
             return {
                 "role": "tool",
                 "tool_name": message.tool_name,
                 "tool_call_id": message.tool_call_id,
-                "content": "\n".join(text for text in texts if text) or "(no output)",
+                "content": "\n".join(result_texts(message)),
             }
-
-
-def _see_below(asset: Asset) -> str:
-    return f"[The {kind_of(asset)} follows in the next message.]"
 
 
 def _assistant(message: AssistantMessage) -> dict[str, Any]:
@@ -162,12 +153,6 @@ def _assistant(message: AssistantMessage) -> dict[str, Any]:
 def _call(call: ToolCallBlock) -> dict[str, Any]:
     arguments = call.arguments if isinstance(call.arguments, dict) else {"unparsed": call.arguments}
     return {"id": call.id, "function": {"name": call.name, "arguments": arguments}}
-
-
-def _shown(shown: Sequence[Asset], assets: Assets) -> dict[str, Any]:
-    kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, shown)))
-    title = TextBlock(f"The {kinds} of the tool results above:")
-    return _with_pictures([title, *shown], assets)
 
 
 def _with_pictures(blocks: Sequence[TextBlock | Asset], assets: Assets) -> dict[str, Any]:

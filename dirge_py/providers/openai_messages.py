@@ -15,11 +15,12 @@ from dirge_py.messages import (
     UserMessage,
     joined_text,
 )
-from dirge_py.providers.assets import Asset, Assets, kind_of
+from dirge_py.providers.assets import Asset, Assets
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.history import Sendable, own, sendable
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.openai_reasoning import details_of
+from dirge_py.providers.shown import Shown, result_texts, with_shown
 from dirge_py.streams import LlmContext
 
 
@@ -37,24 +38,22 @@ class ChatMessages:
         messages: list[dict[str, Any]] = []
         if context.system_prompt.strip():
             messages.append({"role": system_role, "content": context.system_prompt})
-        shown_later: list[Asset] = []
-        for message in self._history(context):
-            if isinstance(message, AssistantMessage) and not (message.text or message.calls):
-                continue  # nothing but what another service folded
-            if shown_later and not isinstance(message, ToolResultMessage):
-                messages.append(_shown(shown_later, self.assets))
-                shown_later = []
-            if isinstance(message, ToolResultMessage):
-                shown_later += [b for b in message.content if not isinstance(b, TextBlock)]
-            if isinstance(message, UserMessage) and not _is_text(message):
-                # Read anew: an asset's file may be gone by now, and is too large to keep.
-                parts = _parts(message.content, self.assets)
-                messages.append({"role": "user", "content": parts})
-            else:
-                messages.append(self.memory.of(message, self._message))
-        if shown_later:
-            messages.append(_shown(shown_later, self.assets))
+        for entry in with_shown(self._history(context)):
+            match entry:
+                case AssistantMessage() if not (entry.text or entry.calls):
+                    pass  # nothing but what another service folded
+                case Shown():
+                    messages.append(self._seen([entry.title, *entry.assets]))
+                case UserMessage() if not _is_text(entry):
+                    # Read anew: an asset's file may be gone by now, and is too large to keep.
+                    messages.append(self._seen(entry.content))
+                case _:
+                    messages.append(self.memory.of(entry, self._message))
         return messages
+
+    def _seen(self, blocks: Sequence[TextBlock | Asset]) -> dict[str, Any]:
+        parts = [_part(b, self.assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
+        return {"role": "user", "content": parts}
 
     def _history(self, context: LlmContext) -> list[Sendable]:
         back = self.dialect.thinking_back
@@ -71,14 +70,10 @@ class ChatMessages:
             case AssistantMessage():
                 return self._assistant(message)
             case ToolResultMessage():
-                # Only text is allowed here; what else there is comes behind the last result.
-                texts = [
-                    b.text if isinstance(b, TextBlock) else _see_below(b) for b in message.content
-                ]
                 return {
                     "role": "tool",
                     "tool_call_id": message.tool_call_id,
-                    "content": "\n".join(text for text in texts if text) or "(no output)",
+                    "content": "\n".join(result_texts(message)),
                 }
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
@@ -105,10 +100,6 @@ def _is_text(message: UserMessage) -> bool:
     return all(isinstance(block, TextBlock) for block in message.content)
 
 
-def _see_below(asset: Asset) -> str:
-    return f"[The {kind_of(asset)} follows in the next message.]"
-
-
 def _call(call: ToolCallBlock) -> dict[str, Any]:
     arguments = call.arguments
     if not isinstance(arguments, dict):
@@ -119,16 +110,6 @@ def _call(call: ToolCallBlock) -> dict[str, Any]:
         "type": "function",
         "function": {"name": call.name, "arguments": json.dumps(arguments, ensure_ascii=False)},
     }
-
-
-def _shown(assets: Sequence[Asset], kept: Assets) -> dict[str, Any]:
-    kinds = " and ".join(f"{kind}s" for kind in dict.fromkeys(map(kind_of, assets)))
-    title = TextBlock(f"The {kinds} of the tool results above:")
-    return {"role": "user", "content": _parts([title, *assets], kept)}
-
-
-def _parts(blocks: Sequence[TextBlock | Asset], assets: Assets) -> list[dict[str, Any]]:
-    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
 
 
 def _part(block: TextBlock | Asset, assets: Assets) -> dict[str, Any]:

@@ -343,7 +343,7 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         {
             "role": "tool",
             "tool_call_id": "c1",
-            "content": "r\n[The picture follows in the next message.]",
+            "content": "r\n[The picture follows the results.]",
         },
         {
             "role": "user",
