@@ -84,6 +84,14 @@ def model_ids(body: bytes, *, wire: str) -> Sequence[str]:
 
 def _read(at: Endpoint, got: Fetched, wire: str) -> Sequence[str]:
     text = got.body.decode("utf-8", errors="replace")
+    if got.status in (404, 405):
+        raise ProviderError(
+            f"{at.alias} has no list of models at {at.url} ({got.status}).",
+            kind="invalid_request",
+            status=got.status,
+            raw=at.told(text),
+            hint="Look whether `base_url` is right.",
+        )
     if got.status != 200:
         raise from_status(at, got.status, got.headers, text)
     try:

@@ -131,6 +131,7 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
         )
         assert await person.set_up(file) == "stored"
         asked = [(seen.path, seen.headers.get("authorization")) for seen in service.requests]
+    assert "has no list of models at" in "".join(person.told)
     assert asked[:3] == [("/models", None), ("/models", None), ("/v1/models", None)]
     assert f'base_url = "{service.openai_url}"' in file.read_text()
 
