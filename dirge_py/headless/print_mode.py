@@ -24,7 +24,7 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     text = prompt.typed
     typed = printer.commands.read(text)
     if typed is not None and typed.command is not None:
-        if printer.options.answer is not None:
+        if printer.options.answer is not None and typed.command.name != "continue":
             raise UsageError(
                 f"--json-schema goes with a prompt, not with the command /{typed.name}.",
                 hint="`//` begins a prompt with a slash.",

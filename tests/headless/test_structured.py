@@ -264,6 +264,17 @@ def test_a_run_that_waited_still_ends_with_the_result(by_tool: Product) -> None:
     assert (ran.exit_code, ran.json["structured_output"]) == (0, {"bugs": 5})
 
 
+def test_what_stopped_at_a_limit_is_carried_on_with_it(by_tool: Product) -> None:
+    by_tool.will(Say(text="Many."), submit(bugs=4))
+    schema = ("--json-schema", json.dumps(BUGS))
+    stopped = by_tool.ask("--max-turns", "1", *schema, "count")
+
+    ran = by_tool.ask("-c", *schema, "/continue")
+
+    assert (stopped.exit_code, ran.exit_code) == (53, 0), ran.stderr
+    assert ran.json["structured_output"] == {"bugs": 4}
+
+
 # -- wrong usage
 
 
