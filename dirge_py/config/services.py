@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import field
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -40,7 +40,7 @@ class Service:
 
 
 def _read() -> tuple[Service, ...]:
-    rows = tomllib.loads(files("dirge_py.config").joinpath("services.toml").read_text("utf-8"))
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     return tuple(_service(name, row) for name, row in rows.items())
 
 

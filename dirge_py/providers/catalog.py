@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -152,7 +152,7 @@ def _cards(provider_type: str) -> _Cards:
 @cache
 def _tables() -> Mapping[str, str]:
     """The rows of each provider type as text: a start reads those of one, not of all."""
-    text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_suffix(".toml").read_text("utf-8")
     _, *parts = re.split(r"^\[(\S+)\]$", text, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

@@ -6,7 +6,7 @@ Services with members of their own for it have them in their dialect (config/ser
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from dirge_py.streams import ThinkingBudgets, ThinkingLevel
@@ -43,4 +43,4 @@ def effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | 
 
 @cache
 def _table() -> Mapping[str, Mapping[str, Any]]:
-    return tomllib.loads(files("dirge_py.providers").joinpath("thinking.toml").read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
