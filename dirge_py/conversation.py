@@ -68,8 +68,7 @@ class Conversation(Choices):
         )
         self._sinks: list[Sink] = [*parts.sinks]
         self._task: asyncio.Task[None] | None = None
-        self._is_compacting = False
-        self._closed = False
+        self._is_compacting = self._closed = False
         self._is_gone = asyncio.Event()
         self.run: Run | None = None
         self.timeline = Timeline(
@@ -107,7 +106,6 @@ class Conversation(Choices):
 
     @property
     def least_usd(self) -> float:
-        """What is known of the cost where a part of it is unknown."""
         return self._ledger.least_usd
 
     @property
