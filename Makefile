@@ -16,7 +16,7 @@ run: $(VENV)/.installed
 	elif $(BIN)/dirge config check >/dev/null 2>&1; then \
 		exec $(BIN)/dirge $(ARGS); \
 	else \
-		echo "No provider is set up (export OPENAI_API_KEY or ANTHROPIC_API_KEY, or run dirge config init): playing dirge demo."; \
+		echo "No provider is set up (export OPENAI_API_KEY or ANTHROPIC_API_KEY, or run $(BIN)/dirge config init): playing dirge demo."; \
 		exec $(BIN)/dirge demo $(ARGS); \
 	fi
 
