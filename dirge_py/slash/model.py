@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
 from dirge_py.errors import UsageError
+from dirge_py.lib.figures import thousands
 from dirge_py.slash.base import Choice, FrontEnd
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _alias(choice: "ModelChoice") -> str:
 
 
 def _detail(window_tokens: int, price: str) -> str:
-    window = f"{window_tokens // 1000}k tokens" if window_tokens else ""
+    window = f"{thousands(window_tokens)} tokens" if window_tokens else ""
     return "  ".join(part for part in (window, price) if part)
 
 
