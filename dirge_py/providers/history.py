@@ -36,21 +36,22 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def own(messages: Sequence[Message], alias: str) -> list[Message]:
+def own(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
     """`messages` without the sealed blocks that another service made; the same objects otherwise.
 
     A signature, hidden thinking and a fold of history mean something only to the service that wrote
     them; any other refuses the whole request. `AssistantMessage.model` (`alias/id`) tells who that
-    was; where it is empty, nobody else is known to have been.
+    was; where it is empty, nobody else is known to have been. With `model`, the id of one, what
+    other models of the service sealed stays away, too: behind a router each is somebody else's.
     """
-    return [_own(message, alias) for message in messages]
+    return [_own(message, alias, model) for message in messages]
 
 
-def _own(message: Message, alias: str) -> Message:
+def _own(message: Message, alias: str, model: str) -> Message:
     if not isinstance(message, AssistantMessage):
         return message
-    whose, is_told, _ = message.model.partition("/")
-    if not is_told or whose == alias:
+    whose, is_told, made_by = message.model.partition("/")
+    if not is_told or (whose == alias and model in ("", made_by)):
         return message
     content = tuple(
         block for block in message.content if not isinstance(block, ThinkingBlock | CompactionBlock)

@@ -26,9 +26,10 @@ from dirge_py.streams import LlmContext
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessages:
-    """Writes history for the service `alias`, which speaks `dialect`."""
+    """Writes history for `model` of the service `alias`, which speaks `dialect`."""
 
     alias: str
+    model: str
     dialect: Dialect
     assets: Assets
     memory: Memory
@@ -57,8 +58,10 @@ class ChatMessages:
 
     def _history(self, context: LlmContext) -> list[Sendable]:
         back = self.dialect.thinking_back
+        # Details are sealed by whoever made the model.
+        model = self.model if back == "reasoning_details" else ""
         return sendable(
-            own(context.messages, self.alias) if back else context.messages,
+            own(context.messages, self.alias, model) if back else context.messages,
             unsigned=back in {"reasoning_content", "reasoning"},
             call_id_chars=self.dialect.call_id_chars,
         )

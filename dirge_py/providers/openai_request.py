@@ -53,10 +53,18 @@ def chat_request(
     """
     dialect = dialect or Dialect()
     level = _level(options, dialect)
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": _messages(context, options, card, dialect, memory, alias, official=official),
-    }
+    default_role = "developer" if official and card.thinking else "system"
+    writer = ChatMessages(
+        alias=alias,
+        model=model,
+        dialect=dialect,
+        assets=assets_for(card, context.asset_dir),
+        memory=memory,
+    )
+    messages = writer.written(context, dialect.system_role or default_role)
+    if options.response_schema is not None:
+        messages += _in_words(options.response_schema, dialect)
+    body: dict[str, Any] = {"model": model, "messages": messages}
     if context.tools:
         body["tools"] = [_tool(tool) for tool in context.tools]
         body |= _choice(options.tool_choice)
@@ -104,31 +112,13 @@ def _with_room(tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, card
     return min(with_thinking, max(tokens, card.max_output_tokens or with_thinking))
 
 
-def _messages(
-    context: LlmContext,
-    options: StreamOptions,
-    card: ModelCard,
-    dialect: Dialect,
-    memory: Memory,
-    alias: str,
-    *,
-    official: bool,
-) -> list[dict[str, Any]]:
-    writer = ChatMessages(
-        alias=alias,
-        dialect=dialect,
-        assets=assets_for(card, context.asset_dir),
-        memory=memory,
-    )
-    default = "developer" if official and card.thinking else "system"
-    messages = writer.written(context, dialect.system_role or default)
-    wanted = options.response_schema
-    if wanted is not None and (dialect.structured or "json_schema") != "json_schema":
-        # Behind history: in the system prompt it would cost what is cached.
-        words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
-        schema = json.dumps(wanted.schema, ensure_ascii=False)
-        messages.append({"role": "user", "content": f"{words}\n{schema}"})
-    return messages
+def _in_words(wanted: ResponseSchema, dialect: Dialect) -> list[dict[str, Any]]:
+    """The schema for a service that takes none: behind history, where it costs no cache."""
+    if dialect.structured in (None, "json_schema"):
+        return []
+    words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
+    schema = json.dumps(wanted.schema, ensure_ascii=False)
+    return [{"role": "user", "content": f"{words}\n{schema}"}]
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

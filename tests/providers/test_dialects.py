@@ -369,6 +369,15 @@ def test_a_signature_of_another_make_is_no_detail(signature):
     assert "reasoning_details" not in written
 
 
+def test_details_go_back_to_the_model_that_thought_them_alone():
+    thought = ThinkingBlock(text="hm", signature='[{"type": "reasoning.text", "text": "hm"}]')
+    asked = (user_text("a"), answer(thought, CALL, model="work/maker/m"), RESULT)
+    same, other = (sent("openrouter", *asked, model=m)["messages"][2] for m in ("maker/m", "b/m"))
+
+    assert "reasoning_details" in same
+    assert "reasoning_details" not in other
+
+
 async def test_mistrals_parts_are_told_apart(openai):
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
     text = {"type": "text", "text": "hi"}
