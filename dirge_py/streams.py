@@ -86,13 +86,13 @@ class StreamOptions:
     """
 
     model: str = ""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     thinking_level: ThinkingLevel = "off"
     thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
     max_output_tokens: int | None = None
     tool_choice: ToolChoice = "auto"
     response_schema: ResponseSchema | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     request_timeout_s: float | None = None
     chunk_timeout_s: float | None = None

@@ -91,7 +91,7 @@ async def _options(run: Run) -> StreamOptions:
         thinking_level=run.thinking_level,
         thinking_budgets=config.thinking_budgets,
         max_output_tokens=config.max_output_tokens,
-        headers=config.headers,
+        headers=config.headers if is_at_home else {},
         metadata=config.metadata,
         request_timeout_s=config.request_timeout_s,
         chunk_timeout_s=config.chunk_timeout_s,

@@ -613,6 +613,23 @@ async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, use
     assert (providers, keys) == (["work"], [used])
 
 
+async def test_key_and_headers_of_one_provider_do_not_go_to_another() -> None:
+    given: list[Any] = []
+    model = ScriptedModel().will_call("echo").will_say("x")
+
+    def stream(context: Any, options: Any, signal: Any) -> Any:
+        given.append((options.model, options.api_key, options.headers))
+        return model.stream_fn(context, options, signal)
+
+    config = compose(
+        bundle("b", "prepare_next_turn", lambda _: TurnUpdate(model="other/m")),
+        config=LoopConfig(model="work/m", api_key="static", headers={"x-key": "1"}),
+    )
+    await ran(stream, "go", context=Context(tools=[Tool()]), config=config)
+
+    assert given == [("work/m", "static", {"x-key": "1"}), ("other/m", None, {})]
+
+
 async def test_the_first_key_that_is_found_is_used() -> None:
     asked: list[str] = []
     config = compose(

@@ -4,6 +4,7 @@ from dirge_py.errors import ConfigError
 from dirge_py.providers.base import Provider, ProviderSettings, check_base_url, model_id
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import names, provider
+from dirge_py.streams import StreamOptions
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,9 @@ def test_a_bad_address_is_refused_before_any_call(name):
     settings = ProviderSettings(alias="a", type=name, base_url="http://example.com")
     with pytest.raises(ConfigError):
         provider(name).make(settings, HttpClient())
+
+
+def test_no_repr_of_a_call_s_options_shows_its_key():
+    options = StreamOptions(model="a/m", api_key="sk-secret", headers={"x-key": "also secret"})
+
+    assert "secret" not in repr(options)
