@@ -173,7 +173,7 @@ def _nothing(config: Config) -> NoProvider:
     lacks = [f"no provider has its key ({', '.join(places[:_MOST_NAMED])}{more})"]
     if not places:
         lacks = ["no provider is configured"]
-    lacks.append("no key such as OPENAI_API_KEY is set")
+    lacks.append("no key such as OPENAI_API_KEY or ANTHROPIC_API_KEY is set")
     if config.origin.found is not None:
         lacks.append("no model server answers on this machine")
     hint = "`dirge config init` sets one up. `dirge demo` needs none."
