@@ -12,9 +12,9 @@ class Dialect:
     """The rows of known services hold these; None and empty: as the format's own service does.
 
     `thinking` gives members of the request's body by thinking level, `off` among them; a level that
-    is missing adds nothing. `body` are members of every request, `body_of` of those to models whose
-    id begins as it says. `thinking_back`: the name under
-    which the model's thinking is sent back to it with its calls, where the service wants it.
+    is missing adds nothing. `body_of` are members of requests to models whose id begins as it says.
+    `thinking_back`: the name under which the model's thinking is sent back to it with its calls,
+    where the service wants it.
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
     `structured`: how an answer after a schema is asked for; "none": in words only.
     `thinks_when_forced`: False where a model cannot think in a turn in which it must call a tool.
@@ -24,7 +24,6 @@ class Dialect:
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     stream_usage: bool = True
     thinking: Mapping[str, Mapping[str, Any]] | None = None
-    body: Mapping[str, Any] = field(default_factory=dict)
     body_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
     call_id_chars: int | None = None

@@ -82,7 +82,7 @@ def chat_request(
     for start, members in dialect.body_of.items():
         if model.startswith(start):
             body = merged(body, members)
-    return merged(body, dialect.body)
+    return body
 
 
 def _level(options: StreamOptions, dialect: Dialect) -> ThinkingLevel:
