@@ -256,11 +256,6 @@ def test_a_limit_leaves_room_for_thinking():
     assert sent("deepseek", card=card, max_output_tokens=1000)["max_tokens"] == 1000
 
 
-def test_counts_are_asked_for_where_they_do_not_come_unasked():
-    assert sent("groq")["stream_options"] == {"include_usage": True}
-    assert "stream_options" not in sent("mistral")
-
-
 def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
     told = Dialect(
         system_role="user",
