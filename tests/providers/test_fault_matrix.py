@@ -6,7 +6,8 @@ import pytest
 
 from dirge_py.errors import RETRYABLE_KINDS
 from tests.providers.asking import KINDS
-from tests.providers.fault_matrix import FAULTS, Fault, Outcome, all_tried
+from tests.providers.fault_matrix import Outcome, all_tried
+from tests.providers.faults import FAULTS, Fault
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 

@@ -406,7 +406,7 @@ async def test_without_a_provider_one_is_set_up_and_the_conversation_opens(room:
             await d.until(lambda: "A name for it, as in NAME/usual" in d.screen)
             await d.pilot.press("enter")
             await d.until(lambda: d.app.talk.conversation)
-            await d.until(lambda: f"Stored in {home / 'config.toml'}" in d.text)
+            await d.until(lambda: f"Stored in {home / 'config.toml'}" in " ".join(d.text.split()))
         assert [seen.headers["authorization"] for seen in service.requests] == ["Bearer sk-1"] * 4
         assert [seen.json["model"] for seen in service.requests if seen.body] == ["usual"] * 2
     written = (home / "config.toml").read_text()
