@@ -110,12 +110,12 @@ def told_in_the_middle(words: str, code: str) -> Make:
 
 
 def bomb(kind: str) -> Raw:
-    """Forty megabytes of blanks in a few kilobytes: more than one event may hold."""
+    """Thirty-four megabytes of blanks in a few kilobytes: more than one event may hold."""
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
     return Raw(body=_BOMB, headers=headers)
 
 
-_BLANKS = b"data: " + b" " * 40_000_000
+_BLANKS = b"data: " + b" " * 34_000_000
 _BOMB = gzip.compress(_BLANKS, compresslevel=1)
 _NOISE = bytes(range(128, 256)) * 40 + b"\n"
 _TALK = Say(text=TEXT, delta_chars=5)

@@ -272,7 +272,7 @@ def test_wrong_types_break_neither_the_stream_nor_history(kind):
     with asyncio.Runner() as runner, FakeService() as service:
         http = HttpClient()
 
-        @settings(max_examples=size(40, 3_000))
+        @settings(max_examples=size(15, 3_000))
         @given(changes)
         def tried(wrong):
             changed = json.loads(json.dumps(payloads))

@@ -436,7 +436,7 @@ def strange(draw):
     return {**event, "type": draw(st.sampled_from(KINDS_OF_EVENT))}
 
 
-@settings(max_examples=size(100, 600))
+@settings(max_examples=size(40, 600))
 @given(st.lists(strange(), max_size=6))
 def test_no_event_of_a_stranger_breaks_the_reader(told):
     answer = ResponsesAnswer(frozenset(), "x")
