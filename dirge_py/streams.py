@@ -5,6 +5,7 @@ with exactly one `StreamDone` or `StreamError`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
@@ -195,3 +196,14 @@ StreamEvent: TypeAlias = (
 )
 
 StreamFn: TypeAlias = Callable[[LlmContext, StreamOptions, AbortSignal], AsyncIterator[StreamEvent]]
+
+
+@asynccontextmanager
+async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+    """`events`, closed on every way out if they can be."""
+    try:
+        yield events
+    finally:
+        close = getattr(events, "aclose", None)
+        if close is not None:
+            await close()

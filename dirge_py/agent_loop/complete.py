@@ -21,6 +21,7 @@ from dirge_py.streams import (
     StreamOptions,
     StreamRetry,
     StreamStart,
+    closing,
 )
 
 _EVENTS_PER_BREATH = 256
@@ -61,13 +62,8 @@ async def complete(
 async def _folded(
     stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AssistantMessage:
-    stream = stream_fn(context, options, signal)
-    try:
+    async with closing(stream_fn(context, options, signal)) as stream:
         return await _whole(stream, options.model)
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
 
 
 async def _whole(stream: AsyncIterator[StreamEvent], model: str) -> AssistantMessage:

@@ -22,6 +22,7 @@ from dirge_py.streams import (
     ThinkingDelta,
     ToolCallDelta,
     ToolCallEnd,
+    closing,
 )
 
 Commitment = Literal["text", "thinking", "toolcall"]
@@ -105,16 +106,13 @@ def retrying_stream_fn(
                 yield _aborted()
                 return
             error, is_committed = None, False
-            events = inner(context, options, signal)
-            try:
+            async with closing(inner(context, options, signal)) as events:
                 async for event in events:
                     if isinstance(event, StreamError):
                         error = rules.judged(event.error)
                         break
                     is_committed = is_committed or rules.commits(event)
                     yield event
-            finally:
-                await _close(events)
             if error is None:
                 return
             if is_committed or not error.is_retryable or attempt == rules.max_retries:
@@ -151,9 +149,3 @@ def _aborted() -> StreamError:
 
 async def _slept(sleep: Callable[[float], Awaitable[object]], delay_s: float) -> None:
     await sleep(delay_s)
-
-
-async def _close(events: AsyncIterator[StreamEvent]) -> None:
-    close = getattr(events, "aclose", None)
-    if close is not None:
-        await close()

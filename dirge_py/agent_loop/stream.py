@@ -24,6 +24,7 @@ from dirge_py.streams import (
     StreamRetry,
     StreamStart,
     ToolSpec,
+    closing,
 )
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ class _Answer:
 
     async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
         heard = 0
-        try:
-            async for event in stream:
+        async with closing(stream) as events:
+            async for event in events:
                 if self._is_over or self._run.signal.aborted:
                     return
                 self._take(event)
@@ -147,10 +148,6 @@ class _Answer:
                 if heard % _EVENTS_PER_BREATH == 0:
                     # A burst that never waits would keep the event loop from the keyboard.
                     await asyncio.sleep(0)
-        finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
 
     def _take(self, event: StreamEvent) -> None:
         match event:

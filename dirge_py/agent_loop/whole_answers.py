@@ -1,7 +1,6 @@
 """A look at every whole answer of a model, before the loop acts on it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from dirge_py.abort import AbortSignal
@@ -16,6 +15,7 @@ from dirge_py.streams import (
     StreamOptions,
     StreamRetry,
     StreamStart,
+    closing,
 )
 
 Look: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
@@ -54,17 +54,6 @@ def at_whole_answer(inner: StreamFn, look: Look) -> StreamFn:
         yield end
 
     return stream
-
-
-@asynccontextmanager
-async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIterator[StreamEvent]]:
-    """`events`, closed on every way out if they can be."""
-    try:
-        yield events
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()
 
 
 def _answer(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:

@@ -10,7 +10,7 @@ from dirge_py.durable.activity import Sleep, run_activity
 from dirge_py.durable.base import UNBOUNDED, ActivityOptions, LlmRequest, Replay, StartStream
 from dirge_py.durable.signals import Signal, SignalBox
 from dirge_py.errors import RETRYABLE_KINDS, ProviderError
-from dirge_py.streams import StreamError, StreamEvent
+from dirge_py.streams import StreamError, StreamEvent, closing
 
 _LOOK_EVERY_S = 0.2
 
@@ -154,7 +154,7 @@ async def _within(
     loop = asyncio.get_running_loop()
     whole = options.start_to_close_s
     ends_at = None if whole is None else loop.time() + whole
-    try:
+    async with closing(events):
         while True:
             limits = [limit for limit in (options.heartbeat_s,) if limit is not None]
             if ends_at is not None:
@@ -168,7 +168,3 @@ async def _within(
                 yield StreamError(ProviderError("The answer took too long.", kind="network"))
                 return
             yield event
-    finally:
-        close = getattr(events, "aclose", None)
-        if close is not None:
-            await close()

@@ -36,6 +36,7 @@ def merged(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     both = dict(body)
     for name, value in more.items():
         here = both.get(name)
-        is_table = isinstance(here, Mapping) and isinstance(value, Mapping)
-        both[name] = merged(here, value) if is_table else value  # type: ignore[arg-type]
+        if isinstance(here, Mapping) and isinstance(value, Mapping):
+            value = merged(here, value)
+        both[name] = value
     return both

@@ -20,6 +20,7 @@ from dirge_py.streams import (
     TextDelta,
     ThinkingDelta,
     ThinkingLevel,
+    closing,
 )
 
 _SAID = (TextDelta, ThinkingDelta, CompactionDone)
@@ -127,7 +128,7 @@ class _Attempt:
 
     async def hear(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
         """The events but for an error, which is kept instead."""
-        try:
+        async with closing(events):
             async for event in events:
                 match event:
                     case StreamError(error):
@@ -143,10 +144,6 @@ class _Attempt:
                         self.has_begun = True
                         self.has_said = self.has_said or isinstance(event, _SAID)
                 yield event
-        finally:
-            close = getattr(events, "aclose", None)
-            if close is not None:
-                await close()
 
 
 def _together(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:

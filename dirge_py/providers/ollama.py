@@ -2,18 +2,19 @@
 
 import secrets
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
 from dataclasses import replace
 
 from dirge_py.abort import AbortSignal
+from dirge_py.errors import ProviderError
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.coping import asked_again
 from dirge_py.providers.headers import bearer
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.ollama_failures import explained, refuses_thinking
 from dirge_py.providers.ollama_request import chat_request
-from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions, closing
 
 BASE_URL = "http://127.0.0.1:11434"
 KEY_ENV = ("OLLAMA_API_KEY",)
@@ -41,36 +42,42 @@ _WIRE = Wire(
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
     at = settings if settings.base_url else replace(settings, base_url=BASE_URL)
-    return _coping(stream_fn(_WIRE, at, http), is_at_home=at.base_url.rstrip("/") == BASE_URL)
+    made = stream_fn(_WIRE, at, http)
+    return _explaining(_thinking_if_it_can(made), at_home=at.base_url.rstrip("/") == BASE_URL)
 
 
-def _coping(inner: StreamFn, *, is_at_home: bool) -> StreamFn:
-    """`inner` for models of which nothing is known, with errors that say what to do.
-
-    A model that refuses to think is asked again without, and from then on.
-    """
+def _thinking_if_it_can(inner: StreamFn) -> StreamFn:
+    """`inner` for models of which nothing is known: one that refuses to think is not asked to."""
     unthinking: set[str] = set()
 
-    async def stream(
+    def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         if options.model in unthinking:
             options = replace(options, thinking_level="off")
-        async with aclosing(inner(context, options, signal)) as events:  # type: ignore[type-var]
+        return inner(context, options, signal)
+
+    def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
+        is_refused = options.thinking_level != "off" and refuses_thinking(error)
+        if is_refused:
+            unthinking.add(options.model)
+        return is_refused
+
+    return asked_again(stream, learns)
+
+
+def _explaining(inner: StreamFn, *, at_home: bool) -> StreamFn:
+    """`inner` with errors that say what to do."""
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        model = model_id(options.model)
+        async with closing(inner(context, options, signal)) as events:
             async for event in events:
-                if not isinstance(event, StreamError):
-                    yield event
-                    continue
-                if options.thinking_level != "off" and refuses_thinking(event.error):
-                    unthinking.add(options.model)
-                    break
-                model = model_id(options.model)
-                yield StreamError(explained(event.error, model=model, is_at_home=is_at_home))
-                return
-            else:
-                return
-        async for event in stream(context, options, signal):
-            yield event
+                if isinstance(event, StreamError):
+                    event = StreamError(explained(event.error, model=model, is_at_home=at_home))
+                yield event
 
     return stream
 

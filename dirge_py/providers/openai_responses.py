@@ -2,20 +2,18 @@
 
 import re
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from functools import partial
 
-from dirge_py.abort import AbortSignal
 from dirge_py.errors import ProviderError
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.coping import Learns, asked_again
 from dirge_py.providers.headers import bearer
 from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.responses_input import seals_of
 from dirge_py.providers.responses_request import Refused, responses_request
-from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.streams import LlmContext, StreamFn, StreamOptions
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_ENV = ("OPENAI_API_KEY",)
@@ -43,31 +41,17 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         body=partial(responses_request, refused=refused),
         translator=_answer,
     )
-    return _coping(stream_fn(wire, settings, http), settings.alias, refused)
+    return asked_again(stream_fn(wire, settings, http), _learning(settings.alias, refused))
 
 
-def _coping(inner: StreamFn, alias: str, refused: Refused) -> StreamFn:
-    """`inner`, asked once more without what it refused: now, and from then on.
+def _learning(alias: str, refused: Refused) -> Learns:
+    """Notes in `refused` what a service did not take, so that no session ends at it.
 
     Accounts that did not prove who they are get no summaries of thoughts, and what one account's
-    models thought cannot be read under the key of another. Neither has to end a session.
+    models thought cannot be read under the key of another.
     """
 
-    async def stream(
-        context: LlmContext, options: StreamOptions, signal: AbortSignal
-    ) -> AsyncIterator[StreamEvent]:
-        async with aclosing(inner(context, options, signal)) as events:  # type: ignore[type-var]
-            async for event in events:
-                if isinstance(event, StreamError) and _learns(event.error, context, options):
-                    break
-                yield event
-            else:
-                return
-        async for event in stream(context, options, signal):
-            yield event
-
-    def _learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
-        """Whether `error` names something that was sent and need not be."""
+    def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
         if error.kind != "invalid_request" or error.phase != "establish":
             return False
         told = f"{error.message} {error.raw}"
@@ -78,7 +62,7 @@ def _coping(inner: StreamFn, alias: str, refused: Refused) -> StreamFn:
             refused.seals.update(seals_of(context.messages, alias))
         return len(refused.summaries) + len(refused.seals) > before
 
-    return stream
+    return learns
 
 
 PROVIDER = Provider(

@@ -1,6 +1,6 @@
 """Models by name: which provider serves one, what it costs, and a stream function that routes."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import cast, get_args
 
@@ -33,6 +33,7 @@ from dirge_py.streams import (
     StreamFn,
     StreamOptions,
     ThinkingLevel,
+    closing,
 )
 
 
@@ -116,13 +117,9 @@ class ModelDirectory:
         if options.response_schema is not None and not self.holds_schema(options.model):
             # It stands in for one whose service can; whoever asked checks the answer anyway.
             options = replace(options, response_schema=None)
-        events = stream_fn(context, options, signal)
-        try:
+        async with closing(stream_fn(context, options, signal)) as events:
             async for event in events:
                 yield event
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
 
     def _stream_of(self, alias: str) -> StreamFn:
         if alias not in self._streams:

@@ -7,13 +7,13 @@ from typing import ClassVar, TypeAlias
 
 from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.hooks import Answer, Bundle, StopRun, TurnInfo
-from dirge_py.agent_loop.whole_answers import at_whole_answer, closing
+from dirge_py.agent_loop.whole_answers import at_whole_answer
 from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.events import LoopEvent, Sink, SystemNotice
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage
 from dirge_py.outcomes import HookTerminated
-from dirge_py.streams import LlmContext, StreamDone, StreamEvent, StreamFn, StreamOptions
+from dirge_py.streams import LlmContext, StreamDone, StreamEvent, StreamFn, StreamOptions, closing
 
 _logger = logging.getLogger(__name__)
 

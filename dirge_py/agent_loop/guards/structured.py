@@ -4,7 +4,7 @@ Which of them is decided with each model call, so that another model may take ov
 is checked here, and the model is asked again with what is wrong, a few times at most.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from dirge_py.abort import AbortSignal
@@ -27,6 +27,7 @@ from dirge_py.streams import (
     StreamOptions,
     StreamRetry,
     StreamStart,
+    closing,
 )
 
 MOST_ASKED_AGAIN = 3
@@ -84,26 +85,22 @@ class StructuredAnswer:
         ) -> AsyncIterator[StreamEvent]:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
             if not self._by_tool:
-                events = stream_fn(self._for_answer(context), self._held(options), signal)
+                asked = stream_fn(self._for_answer(context), self._held(options), signal)
                 refusal, has_spoken = None, False
-                try:
+                async with closing(asked) as events:
                     async for event in events:
                         refusal = None if has_spoken else _refusal(event)
                         if refusal is not None:
                             break
                         has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
                         yield event
-                finally:
-                    await _close(events)
                 if refusal is None:
                     return
                 self._fall_back(options.model, refusal)
-            events = stream_fn(_with_words(context, _BY_TOOL), options, signal)
-            try:
+            asked = stream_fn(_with_words(context, _BY_TOOL), options, signal)
+            async with closing(asked) as events:
                 async for event in events:
                     yield event
-            finally:
-                await _close(events)
 
         return stream
 
@@ -226,8 +223,3 @@ def _refusal(event: StreamEvent) -> ProviderError | None:
     if isinstance(event, StreamError) and event.error.kind == "invalid_request":
         return event.error
     return None
-
-
-async def _close(events: AsyncIterator[StreamEvent]) -> None:
-    if isinstance(events, AsyncGenerator):
-        await events.aclose()
