@@ -83,12 +83,16 @@ ResultBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model call. `input` includes `cache_read` and `cache_write`."""
+    """Tokens of one model call. `input` includes `cache_read` and `cache_write`.
+
+    `charged_usd` is what the service itself says that the call cost; a sum of calls has none.
+    """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    charged_usd: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(

@@ -112,6 +112,8 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
     }
     for name, place in places.items():
         patch.setenv(name, str(place))
+    # No test looks for the model servers of this machine at their usual ports.
+    patch.setenv("DIRGE_LOCAL_SERVERS", "")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -257,6 +257,9 @@ def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None
 
 
 def _unknown(config: Config, alias: str) -> ConfigError:
+    if alias in OFFLINE:
+        entry = f'[providers.NAME] with `type = "{alias}"` and `script = "FILE"`'
+        return ConfigError(f"There is no provider `{alias}`.", hint=f"Set one up: {entry}.")
     known = list(all_entries(config))
     close = difflib.get_close_matches(alias, known, 1)
     hint = f"Did you mean `{close[0]}`?" if close else f"There are: {', '.join(known)}."

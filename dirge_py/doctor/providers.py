@@ -5,6 +5,7 @@ One GET for a list of models goes to each, with the key, to where its requests w
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 
 from dirge_py.config.access import Access, has_access, key_place, provider_access
@@ -41,7 +42,7 @@ def look_at_providers(
     if is_offline:
         return [*(_standing(config, alias) for alias in _aliases(config)), *roles]
     told, found = asyncio.run(_ask(config, environment, limit_s))
-    return [*told, *roles, *_local(found)]
+    return [*told, *roles, *_local(found, _addresses(config))]
 
 
 async def _ask(
@@ -161,10 +162,23 @@ def _roles(config: Config) -> Iterator[Finding]:
             yield warn(f"role {role}", words, error.hint or "edit [roles]")
 
 
-def _local(found: Sequence[Found]) -> Iterator[Finding]:
+def _addresses(config: Config) -> Collection[str]:
+    """Where the providers are that were asked."""
+    addresses: set[str] = set()
+    for alias in _aliases(config):
+        with suppress(ConfigError):
+            access = provider_access(config, alias, is_main=_is_main(config, alias))
+            addresses.add(_settings(config, access).base_url)
+    return addresses
+
+
+def _local(found: Sequence[Found], told: Collection[str]) -> Iterator[Finding]:
+    """The servers of this machine, but those with models that were told of as providers."""
     if not found:
         yield skipped("local servers", "none answers on its usual port")
     for each in found:
+        if each.models and each.base_url in told:
+            continue
         label = SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-like server"
         if each.models:
             more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""

@@ -112,7 +112,12 @@ def kept_an_hour(card: ModelCard) -> ModelCard:
 
 
 def cost_usd(card: ModelCard, usage: Usage) -> float | None:
-    """What one call cost, None when any price it needs is unknown."""
+    """What one call cost, None when any price it needs is unknown.
+
+    What the service itself told counts before any price.
+    """
+    if usage.charged_usd is not None:
+        return usage.charged_usd
     if card.priced_to_tokens is not None and usage.input > card.priced_to_tokens:
         return None
     counted = (

@@ -18,6 +18,8 @@ class Dialect:
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
     `structured`: how an answer after a schema is asked for; "none": in words only.
     `thinks_when_forced`: False where a model cannot think in a turn in which it must call a tool.
+    `cache_key`: requests with the same beginning say so, so that they find the same cache.
+    `tells_cost`: its usage has a `cost` in US dollars.
     """
 
     system_role: Literal["system", "developer", "user"] | None = None
@@ -29,6 +31,8 @@ class Dialect:
     call_id_chars: int | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None
     thinks_when_forced: bool = True
+    cache_key: bool | None = None
+    tells_cost: bool = False
 
 
 def merged(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,8 +31,13 @@ def _body(call: Call) -> Mapping[str, Any]:
 
 
 def _answer(call: Call) -> ChatAnswer:
-    keeps_details = call.settings.dialect.thinking_back == "reasoning_details"
-    return ChatAnswer(call.used_ids(), secrets.token_hex(6), keeps_details=keeps_details)
+    dialect = call.settings.dialect
+    return ChatAnswer(
+        call.used_ids(),
+        secrets.token_hex(6),
+        keeps_details=dialect.thinking_back == "reasoning_details",
+        tells_cost=dialect.tells_cost,
+    )
 
 
 _WIRE = Wire(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dirge_py.errors import ProviderError
@@ -12,6 +12,7 @@ from dirge_py.providers.failures import declined
 from dirge_py.providers.openai_reasoning import Details, words_of
 from dirge_py.providers.translator import (
     ServiceError,
+    as_amount,
     as_count,
     as_object,
     as_objects,
@@ -57,15 +58,24 @@ class ChatAnswer:
     """A `Translator`. `taken` are call ids of history: a service that reuses one gets a new one.
 
     `keeps_details`: the `reasoning_details` of the answer are kept as signatures of its thinking.
+    `tells_cost`: as in `Dialect`.
     """
 
-    def __init__(self, taken: frozenset[str], new_id: str, *, keeps_details: bool = False) -> None:
+    def __init__(
+        self,
+        taken: frozenset[str],
+        new_id: str,
+        *,
+        keeps_details: bool = False,
+        tells_cost: bool = False,
+    ) -> None:
         self.is_done = False
         self.has_content = False
         self._ids = CallIds(taken, f"call_{new_id}")
         self._is_started = False
         self._is_thinking = False
         self._details = Details() if keeps_details else None
+        self._tells_cost = tells_cost
         self._finish = ""
         self._refusal = ""
         self._usage: Usage | None = None
@@ -91,7 +101,8 @@ class ChatAnswer:
         choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
         usage = _told_usage(payload, choice)
         if usage:
-            self._usage = _usage(usage)
+            charged_usd = _charged_usd(usage) if self._tells_cost else None
+            self._usage = replace(_usage(usage), charged_usd=charged_usd)
         if choice:
             if choice.get("error"):
                 raise ServiceError(choice)
@@ -272,3 +283,12 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         or as_count(usage.get("prompt_cache_hit_tokens")),
         cache_write=as_count(details.get("cache_write_tokens")),
     )
+
+
+def _charged_usd(usage: Mapping[str, Any]) -> float | None:
+    """What the call cost. With a key of one's own the bill comes from the model's maker as well."""
+    charged = as_amount(usage.get("cost"))
+    if charged is None or usage.get("is_byok") is not True:
+        return charged
+    made = as_amount(as_object(usage.get("cost_details")).get("upstream_inference_cost"))
+    return None if made is None else charged + made

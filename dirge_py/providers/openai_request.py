@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dirge_py.providers.assets import assets_for
+from dirge_py.providers.cache_key import cache_key
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.dialect import Dialect, merged
 from dirge_py.providers.memory import Memory
@@ -69,6 +70,8 @@ def chat_request(
         body["tools"] = [_tool(tool) for tool in context.tools]
         body |= _choice(options.tool_choice)
     body["stream"] = True
+    if official if dialect.cache_key is None else dialect.cache_key:
+        body["prompt_cache_key"] = cache_key(context)
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}
     if max_output_tokens is not None:

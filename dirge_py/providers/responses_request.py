@@ -7,6 +7,7 @@ from typing import Any
 
 from dirge_py.providers.adapter import Call
 from dirge_py.providers.assets import assets_for
+from dirge_py.providers.cache_key import cache_key
 from dirge_py.providers.openai_request import is_openai
 from dirge_py.providers.responses_input import InputItems
 from dirge_py.providers.strict_schema import fits_strict
@@ -56,6 +57,9 @@ def responses_request(call: Call, refused: Refused) -> dict[str, Any]:
         body["max_output_tokens"] = _with_room(call, call.max_output_tokens)
     if options.response_schema is not None:
         body["text"] = {"format": _format(options.response_schema)}
+    dialect = call.settings.dialect
+    if is_openai(call.base_url) if dialect.cache_key is None else dialect.cache_key:
+        body["prompt_cache_key"] = cache_key(context)
     return body | {"store": False, "stream": True}
 
 

@@ -1,6 +1,7 @@
 """The half of a provider that reads: one service's answer into stream events."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, Protocol
 
 from dirge_py.streams import StreamEvent
@@ -60,6 +61,17 @@ def as_count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return max(0, int(value))
+
+
+def as_amount(value: Any) -> float | None:
+    """`value` if it is an amount of money, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        amount = float(value)
+    except OverflowError:
+        return None
+    return amount if isfinite(amount) and amount >= 0 else None
 
 
 def as_object(value: Any) -> Mapping[str, Any]:

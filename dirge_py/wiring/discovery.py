@@ -23,6 +23,9 @@ PLACES_VARIABLE = "DIRGE_LOCAL_SERVERS"
 """Addresses to ask instead of the usual ones, blanks between them; empty: none is asked."""
 
 LIMIT_S = 0.3
+NAMED_LIMIT_S = 3.0
+"""Where a person named the addresses: something is there, if slow."""
+
 _MOST_BYTES = 1024 * 1024
 _OTHER = "openai"
 
@@ -40,14 +43,18 @@ def usual_places(environment: Mapping[str, str]) -> Sequence[str]:
 
 
 async def local_servers(
-    environment: Mapping[str, str], client: HttpClient, *, limit_s: float = LIMIT_S
+    environment: Mapping[str, str], client: HttpClient, *, limit_s: float | None = None
 ) -> Sequence[Found]:
     """The model servers that answer within `limit_s` seconds, all asked at once.
+
+    By default that is `LIMIT_S`, or `NAMED_LIMIT_S` where `DIRGE_LOCAL_SERVERS` names them.
 
     Told apart by what they say: whatever else listens at such an address is none of them. One that
     only speaks like OpenAI is of the type `openai`.
     """
     await client.warm_up()
+    if limit_s is None:
+        limit_s = NAMED_LIMIT_S if environment.get(PLACES_VARIABLE) else LIMIT_S
     asked = [_look(client, place, limit_s) for place in usual_places(environment)]
     return [found for found in await asyncio.gather(*asked) if found is not None]
 
@@ -56,7 +63,7 @@ def look_around(config: Config, known: Mapping[str, Found] | None = None) -> Con
     """The settings, with the local servers where a model is needed that only they could have.
 
     Asks them, or takes those that are `known`. May be called inside an event loop, which stands
-    still meanwhile: a third of a second at most.
+    still meanwhile.
     """
     types = local_types(config)
     if not types:

@@ -78,8 +78,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, mark: str) -> None:
         answer(terminal, "Base URL [", "")
         answer(terminal, "narrow [2]: ", "2")
     terminal.read_until(mark)
-    terminal.press("\x03")
-    assert terminal.finish() == 128 + signal.SIGINT
+    assert terminal.interrupt() == 128 + signal.SIGINT
     assert not (tmp_path / "config").exists()
 
 

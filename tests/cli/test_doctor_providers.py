@@ -184,8 +184,13 @@ def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
     tags = Raw(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
     with FakeService([tags] * 8) as service:
         told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
+    where = f"{service.url('ollama')}, no key needed"
+    assert told["provider ollama"].words == f"{where}: answers, lists 1 model"
+    assert "local servers" not in told
+    with FakeService([tags] * 8) as service:
+        elsewhere = entry("http://127.0.0.1:9", alias="ollama", kind="ollama")
+        told = found(tmp_path, elsewhere, DIRGE_LOCAL_SERVERS=service.url("ollama"))
     assert told["local servers"].words == f"Ollama at {service.url('ollama')}: qwen3"
-    assert told["provider ollama"].state == "ok"
     with FakeService([Raw(body='{"models": []}')] * 4) as service:
         told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
     assert told["local servers"].fix == "ollama pull qwen3"

@@ -156,6 +156,14 @@ def test_an_unknown_provider_is_refused(configured):
         main_model(configured(TWO, provider="lokal"))
 
 
+@pytest.mark.parametrize("alias", ["replay", "scripted"])
+def test_of_what_plays_a_file_it_is_told_how_it_is_set_up(configured, alias):
+    with pytest.raises(ConfigError) as caught:
+        main_model(configured(TWO, provider=alias))
+
+    assert f'`type = "{alias}"` and `script = "FILE"`' in caught.value.hint
+
+
 def test_behind_a_router_a_service_name_is_part_of_the_id(configured):
     text = (
         'provider = "router"\n[providers.router]\ntype = "openai"\napi_key_env = "R"\n'

@@ -18,7 +18,8 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.providers.catalog import lookup
+from dirge_py.providers.cache_key import cache_key
+from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.openai_request import chat_request
@@ -28,6 +29,7 @@ from dirge_py.streams import (
     NamedTool,
     ResponseSchema,
     StreamOptions,
+    SystemText,
     ThinkingEnd,
 )
 from dirge_py.wiring.models import ModelDirectory
@@ -274,6 +276,67 @@ def test_openrouter_is_asked_to_cache_what_is_not_cached_unasked():
 
     assert asked["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in sent("openrouter", model="deepseek/deepseek-v4-flash")
+
+
+def test_requests_with_the_same_beginning_have_one_key_for_the_cache():
+    def key(*messages, **more):
+        return sent("mistral", *messages, **more)["prompt_cache_key"]
+
+    said = user_text("a"), answer(TextBlock("b")), user_text("c")
+    assert key(*said) == key(*said[:1]) == key(*said, model="m2", tools=())
+    assert key(*said) != key(*said[2:])
+    assert "prompt_cache_key" not in sent("groq", *said)
+
+
+def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_not():
+    asked = LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),))
+    bodies = [
+        chat_request(
+            asked,
+            StreamOptions(),
+            model="m",
+            card=ModelCard(),
+            official=official,
+            max_output_tokens=None,
+            memory=Memory(),
+        )
+        for official in (True, False)
+    ]
+    assert ["prompt_cache_key" in body for body in bodies] == [True, False]
+
+
+def test_what_changes_every_day_is_not_in_the_key():
+    asked = [
+        LlmContext(system_prompt=SystemText(f"Be brief. It is {day}.", 9), messages=(), tools=())
+        for day in ("Monday", "Tuesday")
+    ]
+    assert cache_key(asked[0]) == cache_key(asked[1])
+
+
+@pytest.mark.parametrize(
+    ("told", "charged_usd"),
+    [
+        ({"cost": 0.0125}, 0.0125),
+        ({"cost": 0}, 0.0),
+        ({"cost": 0.01, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.2}}, 0.01),
+        ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": 0.01, "is_byok": True}, None),
+        ({}, None),
+        ({"cost": "0.1"}, None),
+        ({"cost": True}, None),
+        ({"cost": -1}, None),
+        ({"cost": 10**400}, None),
+    ],
+)
+async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, told, charged_usd):
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    answered = chunks({**last, "usage": {**COUNTS, **told}})
+    usage = done_of(await openai(answered).ask(dialect=DIALECTS["openrouter"])).usage
+    assert usage.charged_usd == (None if charged_usd is None else pytest.approx(charged_usd))
+    if charged_usd is not None:
+        assert cost_usd(ModelCard(), usage) == usage.charged_usd
+    others = done_of(await openai(answered).ask()).usage
+    assert others.charged_usd is None
 
 
 async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve):

@@ -72,6 +72,9 @@ def test_what_looks_like_a_credential_is_taken_out(secret):
         ("Authorization: Bearer abc123def456ghi789jkl", "Authorization: Bearer [redacted]"),
         ("export MY_API_KEY=0123456789abcdefghij", "export MY_API_KEY=[redacted]"),
         ('"DB_PASSWORD": "a1b2c3d4e5f6g7h8i9j0",', '"DB_PASSWORD": "[redacted]",'),
+        ("postgres://app:a1b2c3d4e5f6g7@db:5432/x", "postgres://app:[redacted]@db:5432/x"),
+        ("redis://:a1b2c3d4e5f6g7@cache", "redis://:[redacted]@cache"),
+        ("GET /v1?alt=sse&key=a1b2c3d4e5f6g7h8 x", "GET /v1?alt=sse&key=[redacted] x"),
     ],
 )
 def test_what_introduces_a_secret_stays(text, redacted):
@@ -96,6 +99,8 @@ def test_a_private_key_cut_off_or_with_line_numbers_is_taken_out():
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
         'if "-----BEGIN PRIVATE KEY-----" in text: raise ValueError(text)',
         "sha512-abcdefghijklmnopqrstuvwxyz0123456789== integrity",
+        "postgres://app:password@db http://[::1]:8080/a1b2c3d4e5f6g7@b mongodb://u:${PASSWORD_1}@h",
+        "https://maps.example/?key=your-api-key-goes-here&token=${CI_JOB_TOKEN}",
     ],
     ids=lambda text: text[:20],
 )
@@ -116,7 +121,20 @@ def test_everything_inside_plain_values_is_redacted():
 
 @pytest.mark.parametrize(
     "piece",
-    ["sk-", "eyJ", "_TOKEN=", "Bearer ", "-----BEGIN PRIVATE KEY-----\n", "A", "eyJa.", "k"],
+    [
+        "sk-",
+        "eyJ",
+        "_TOKEN=",
+        "Bearer ",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "A",
+        "eyJa.",
+        "k",
+        "://",
+        "://u:",
+        "://u:p:",
+        "&key=",
+    ],
 )
 def test_time_is_linear_in_hostile_text(piece):
     redactor = Redactor(["k" * 20])

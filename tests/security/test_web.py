@@ -7,6 +7,7 @@ addresses, so nothing leaves the machine.
 
 import asyncio
 import contextlib
+import fcntl
 import gzip
 import ipaddress
 import random
@@ -125,25 +126,36 @@ def witness() -> Iterator[Witness]:
 
 @contextlib.asynccontextmanager
 async def traps() -> AsyncIterator[list[str]]:
-    """Listens on every address of this machine, on the ports that are allowed; yields who came."""
+    """Listens on every address of this machine, on the ports that are allowed; yields who came.
+
+    Tests that run beside this one wait for their turn: nobody walks into another's trap.
+    """
     caught: list[str] = []
 
     def came(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         caught.append(str(writer.get_extra_info("sockname")))
         writer.close()
 
-    servers = []
-    for port in sorted(PORTS):
-        for host in ("0.0.0.0", "::"):
-            # Some may be taken, or not ours to take.
-            with contextlib.suppress(OSError):
-                servers.append(await asyncio.start_server(came, host, port))
-    assert servers, "no trap could be set"
-    try:
-        yield caught
-    finally:
-        for server in servers:
-            server.close()
+    with _turn():
+        servers = []
+        for port in sorted(PORTS):
+            for host in ("0.0.0.0", "::"):
+                # Some may be taken, or not ours to take.
+                with contextlib.suppress(OSError):
+                    servers.append(await asyncio.start_server(came, host, port))
+        assert servers, "no trap could be set"
+        try:
+            yield caught
+        finally:
+            for server in servers:
+                server.close()
+
+
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    with open(__file__) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 async def leads_home(host: str, port: int) -> Sequence[str]:

@@ -89,6 +89,20 @@ class Terminal:
     def press(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
+    def interrupt(self) -> int:
+        """Press Ctrl+C until the program ends, as a person would; returns the exit code.
+
+        A line that is read by the standard library hears of a Ctrl+C pressed just before it was
+        read only with the next one.
+        """
+        until(self._is_interrupted, pause_s=0.2)
+        return self.finish()
+
+    def _is_interrupted(self) -> bool:
+        if self.child.poll() is None:
+            self.press("\x03")
+        return self.child.poll() is not None
+
     def finish(self) -> int:
         """Read all there is to come; returns the exit code."""
         while self._read():
