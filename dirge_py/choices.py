@@ -73,6 +73,14 @@ class Choices(Fittings):
     def models(self) -> Sequence[ModelChoice]:
         return self._parts.models.choices()
 
+    def services(self) -> Sequence[str]:
+        """The aliases of those that can be asked for all their models."""
+        return self._parts.models.services()
+
+    async def models_of(self, alias: str) -> Sequence[ModelChoice]:
+        """All that the service lists. Raises ConfigError and ProviderError: it cannot be asked."""
+        return await self._parts.models.listed(alias)
+
     @property
     def mode(self) -> Mode:
         return self._gate.mode

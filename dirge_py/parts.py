@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """A model that could be switched to. `price` is for people, and empty where unknown."""
+    """A model that could be switched to. `price` is for people.
+
+    Where nobody knows, `window_tokens` is 0 and `price` empty.
+    """
 
     spec: str
     window_tokens: int
@@ -52,6 +55,17 @@ class Models(Protocol):
         """The model and the thinking level it asks for. Raises ConfigError for an unknown alias."""
 
     def choices(self) -> Sequence[ModelChoice]: ...
+    def services(self) -> Sequence[str]:
+        """The aliases of those that can be asked for all their models."""
+
+    async def listed(self, alias: str) -> Sequence[ModelChoice]:
+        """All models that the service of `alias` says it has, the known ones first.
+
+        Raises:
+            ConfigError: there is no such service, or it cannot be used.
+            ProviderError: it could not be reached, refused, or lists none.
+        """
+
     def window_tokens(self, model: str) -> int: ...
     def cost_usd(self, model: str, usage: Usage) -> float | None: ...
     def holds_schema(self, model: str) -> bool:

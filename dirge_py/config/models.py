@@ -109,6 +109,12 @@ def offered_models(config: Config) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def usable_services(config: Config) -> list[str]:
+    """The aliases of all that can be used now and lists models; those of files do not."""
+    entries = all_entries(config).items()
+    return [a for a, entry in entries if entry.type not in OFFLINE and has_access(config, a)]
+
+
 def local_types(config: Config) -> tuple[str, ...]:
     """The local services that have to be asked before there is a model to begin with.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dirge_py.config.model_spec import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin
+from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
@@ -36,6 +37,12 @@ class OwnModels:
 
     def choices(self) -> Sequence[ModelChoice]:
         return [ModelChoice(spec=self.first, window_tokens=self.window_tokens(self.first))]
+
+    def services(self) -> Sequence[str]:
+        return ()
+
+    async def listed(self, alias: str) -> Sequence[ModelChoice]:
+        raise ConfigError(f"Whoever answers for {alias} has no list of models.")
 
     def window_tokens(self, model: str) -> int:
         return self._card(model).window_tokens or ASSUMED_WINDOW_TOKENS

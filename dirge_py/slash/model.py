@@ -26,27 +26,42 @@ _LEVELS: "dict[ThinkingLevel, str]" = {
 
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    spec: str | None = args
-    if not args:
-        choices = [
-            Choice(
-                id=choice.spec,
-                label=choice.spec,
-                detail=_detail(choice.window_tokens, choice.price),
-            )
-            for choice in _by_provider(conversation.models())
-        ]
-        if choices and conversation.model not in [choice.id for choice in choices]:
-            choices.insert(0, Choice(id=conversation.model, label=conversation.model))
-        if not choices:
-            front.show(f"The model is {conversation.model}; no other is configured.")
-            return
-        spec = await front.pick("Model", choices, current=conversation.model)
+    """A name that ends in `/` is that of a service: all its models are asked for, and shown."""
+    spec: str | None = args or await _of_the_usual(conversation, front)
+    if spec is not None and spec.endswith("/"):
+        spec = await _of_all(spec.rstrip("/"), conversation, front)
     if spec is not None:
         before, now = conversation.thinking, conversation.set_model(spec)
         level = conversation.thinking
         thinking = f", thinking {level}," if level != before else ""
         front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
+
+
+async def _of_the_usual(conversation: "Conversation", front: FrontEnd) -> str | None:
+    choices = [_choice(each) for each in _by_provider(conversation.models())]
+    if choices and conversation.model not in [choice.id for choice in choices]:
+        choices.insert(0, Choice(id=conversation.model, label=conversation.model))
+    choices += [
+        Choice(id=f"{alias}/", label=f"{alias}/…", detail="all that it lists")
+        for alias in conversation.services()
+    ]
+    if not choices:
+        front.show(f"The model is {conversation.model}; no other is configured.")
+        return None
+    return await front.pick("Model", choices, current=conversation.model)
+
+
+async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> str | None:
+    front.show(f"Asking {alias} for its models.")  # it may take seconds to answer
+    choices = [_choice(each) for each in await conversation.models_of(alias)]
+    if not choices:
+        raise UsageError(f"{alias} lists no models.", hint=f"Name one: /model {alias}/ID")
+    return await front.pick(f"Models of {alias}", choices, current=conversation.model)
+
+
+def _choice(choice: "ModelChoice") -> Choice:
+    detail = _detail(choice.window_tokens, choice.price)
+    return Choice(id=choice.spec, label=choice.spec, detail=detail)
 
 
 async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -79,7 +94,8 @@ def _detail(window_tokens: int, price: str) -> str:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    return [choice.spec for choice in conversation.models()]
+    every = [f"{alias}/" for alias in conversation.services()]
+    return [*(choice.spec for choice in conversation.models()), *every]
 
 
 def levels(conversation: "Conversation") -> list[str]:
@@ -90,7 +106,7 @@ COMMANDS = (
     Command(
         name="model",
         summary="show or switch the model",
-        usage="[alias/]id[:level]",
+        usage="[alias/]id[:level] | alias/",
         run=model,
         headless=True,
         complete=known,

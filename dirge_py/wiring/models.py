@@ -2,15 +2,16 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from dirge_py.abort import AbortSignal
 from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
-from dirge_py.config.models import main_model, offered_models, resolve_model
+from dirge_py.config.models import main_model, offered_models, resolve_model, usable_services
 from dirge_py.config.schema import Config
-from dirge_py.config.services import wire_of
+from dirge_py.config.services import OFFLINE, wire_of
 from dirge_py.errors import ConfigError, ProviderError
+from dirge_py.lib.late import late
 from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.base import ProviderSettings, Timeouts
@@ -35,6 +36,13 @@ from dirge_py.streams import (
     ThinkingLevel,
     closing,
 )
+
+if TYPE_CHECKING:
+    from dirge_py.providers.listing import list_models
+else:
+    list_models = late("dirge_py.providers.listing", "list_models")
+
+_LISTING_S = 10.0
 
 
 class ModelDirectory:
@@ -79,10 +87,25 @@ class ModelDirectory:
 
     def choices(self) -> Sequence[ModelChoice]:
         names = dict.fromkeys([self.main.name, *offered_models(self._config)])
-        return [
-            ModelChoice(spec=name, window_tokens=self.window_tokens(name), price=self._price(name))
-            for name in names
-        ]
+        return [self._choice(name) for name in names]
+
+    def services(self) -> Sequence[str]:
+        return usable_services(self._config)
+
+    async def listed(self, alias: str) -> Sequence[ModelChoice]:
+        settings = self.settings(alias)
+        if settings.type in OFFLINE:
+            raise ConfigError(f"Provider `{alias}` has no list of models: it plays a file.")
+        wire = wire_of(settings.type)
+        client = self._client.of(settings, wire)
+        ids = await list_models(settings, client, wire=wire, limit_s=_LISTING_S)
+        names = [f"{alias}/{model_id}" for model_id in ids]
+        names.sort(key=lambda name: self.card(name).window_tokens is None)
+        return [self._choice(name) for name in names]
+
+    def _choice(self, name: str) -> ModelChoice:
+        known = self.card(name).window_tokens or 0
+        return ModelChoice(spec=name, window_tokens=known, price=self._price(name))
 
     def window_tokens(self, model: str) -> int:
         return self.card(model).window_tokens or ASSUMED_WINDOW_TOKENS

@@ -1,5 +1,6 @@
 """`/model`, as typed: what is listed, where a bare id goes, and why one is refused."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -9,11 +10,12 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.errors import ConfigError, NoProvider, ProviderError
 from dirge_py.testing import ScriptedModel
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 from tests.conversation.room import NO_SNAPSHOTS, Person
+from tests.providers.server import FakeService, Raw
 from tests.slash.hand import typed
 
 CONFIG = """
@@ -64,14 +66,18 @@ async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talk
         "work/claude-sonnet-5",
         "local/qwen3",
         "mistral/devstral-medium-latest",
+        "local/…",
+        "work/…",
+        "mistral/…",
     ]
+    assert "local/qwen3 | " in screen.asked  # its window is unknown, and not shown as if it was not
 
 
 async def test_the_present_model_is_listed_also_where_no_entry_has_it(talking: Open) -> None:
     async with talking(**KEYS) as talk:
         talk.set_model("local/odd")
         screen = await typed("/model", talk, None)
-    assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 5
+    assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 8
 
 
 async def test_a_switch_tells_the_level_that_it_brings(talking: Open) -> None:
@@ -95,6 +101,45 @@ async def test_a_switch_goes_to_who_serves_the_model(talking: Open, spec: str, m
         screen = await typed(f"/model {spec}", talk)
         assert talk.model == model
     assert f"The model is {model}" in screen.text and "from the next turn on." in screen.text
+
+
+@pytest.mark.parametrize("way", [("/model local/", "fancy"), ("/model", "local/…", "fancy")])
+async def test_all_models_of_a_service_are_asked_for(
+    talking: Open, home: Path, way: tuple[str, ...]
+) -> None:
+    listed = {"data": [{"id": "fancy"}, {"id": "gpt-5.5"}, {"id": "qwen3"}]}
+    with FakeService([Raw(body=json.dumps(listed))]) as service:
+        config = home / "config.toml"
+        config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
+        async with talking(**KEYS) as talk:
+            screen = await typed(way[0], talk, *way[1:])
+            assert talk.model == "local/fancy"
+        assert [seen.path for seen in service.requests] == ["/v1/models"]
+    specs = [line.split(" | ")[0] for line in screen.asked]
+    # What is known of is first.
+    assert specs[-3:] == ["local/gpt-5.5", "local/fancy", "local/qwen3"]
+    assert "The model is local/fancy from the next turn on." in screen.text
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "reason"),
+    [
+        ("local/", ProviderError, "local"),
+        ("wrok/", ConfigError, "no provider `wrok`"),
+        ("gemini/", NoProvider, "GEMINI_API_KEY"),
+        ("film/", ConfigError, "plays a file"),
+    ],
+)
+async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
+    talking: Open, home: Path, spec: str, error: Any, reason: str
+) -> None:
+    with (home / "config.toml").open("a") as config:
+        config.write('[providers.film]\ntype = "replay"\nscript = "x.jsonl"\n')
+    async with talking(**KEYS) as talk:
+        assert "film" not in talk.services()
+        with pytest.raises(error, match=reason):
+            await typed(f"/model {spec}", talk)
+        assert talk.model == "work/claude-opus-5"
 
 
 @pytest.mark.parametrize(
