@@ -94,8 +94,7 @@ def _detail(window_tokens: int, price: str) -> str:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    every = [f"{alias}/" for alias in conversation.services()]
-    return [*(choice.spec for choice in conversation.models()), *every]
+    return [choice.spec for choice in conversation.models()]
 
 
 def levels(conversation: "Conversation") -> list[str]:
