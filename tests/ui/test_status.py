@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.events import AppBlur, AppFocus
@@ -68,6 +68,7 @@ def test_a_budget_stands_behind_what_was_spent():
     assert "│ $0.0123+ │" in shown(cost_usd=None, least_usd=0.0123), "at least"
 
 
+@example(6, "", "\n")
 @given(
     st.integers(4, 220),
     st.text(alphabet="ab/日本\x1b[31m\u202e", max_size=40),

@@ -169,12 +169,12 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
         model += f":{standing.thinking}"
     parts = [
         _Part(standing.face, ink.accent, 6),
-        _Part(clean(standing.place), ink.dim, 4),
-        _Part(clean(model), ink.dim, 3),
+        _Part(_one_line(standing.place), ink.dim, 4),
+        _Part(_one_line(model), ink.dim, 3),
         _Part(standing.mode, mode_style.get(standing.mode, ink.dim), 1),
     ]
     if standing.prompt:
-        parts.append(_Part(clean(standing.prompt), ink.accent, 2))
+        parts.append(_Part(_one_line(standing.prompt), ink.accent, 2))
     if standing.is_sandboxed:
         parts.append(_Part("sandbox", ink.good, 3))
     if standing.context_tokens:
@@ -182,7 +182,7 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
         full = {"": ink.dim, "fold": ink.warning, "fold!": ink.error}[gauge.mark]
         parts.append(_Part(gauge.words, full, 2))
     parts += [_Part(_cost(standing), ink.dim, 5), _Part(_tokens(standing), ink.dim, 5)]
-    state = clean(standing.phase) or standing.state
+    state = _one_line(standing.phase) or standing.state
     parts.append(_Part(state, ink.accent if standing.state != "ready" else ink.dim, 0))
     if standing.asides:
         words = f"{standing.asides} aside{'s' * (standing.asides != 1)}"
@@ -193,6 +193,10 @@ def _parts(standing: Standing, ink: Ink) -> list[_Part]:
     if standing.queued:
         parts.append(_Part(f"q:{standing.queued}", ink.warning, 1))
     return [part for part in parts if part.text]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())
 
 
 def _width(parts: Sequence[_Part]) -> int:
