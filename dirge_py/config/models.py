@@ -262,6 +262,12 @@ def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None
         raise _unknown(config, front)
 
 
+def refuse_unknown(config: Config, alias: str) -> None:
+    """Raises ConfigError, which says what may have been meant: there is no provider `alias`."""
+    if alias not in all_entries(config):
+        raise _unknown(config, alias)
+
+
 def _unknown(config: Config, alias: str) -> ConfigError:
     if alias in OFFLINE:
         entry = f'[providers.NAME] with `type = "{alias}"` and `script = "FILE"`'

@@ -5,7 +5,6 @@ One GET for a list of models goes to each, with the key, to where its requests w
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from difflib import get_close_matches
 
 from dirge_py.config.access import Access, has_access, key_place, provider_access
@@ -41,20 +40,27 @@ def look_at_providers(
     roles = list(_roles(config))
     if is_offline:
         return [*(_standing(config, alias) for alias in _aliases(config)), *roles]
-    told, found = asyncio.run(_ask(config, environment, limit_s))
-    return [*told, *roles, *_local(found, _addresses(config))]
+    told, others = asyncio.run(_ask(config, environment, limit_s))
+    return [*told, *roles, *_local(others)]
 
 
 async def _ask(
     config: Config, environment: Mapping[str, str], limit_s: float
-) -> tuple[list[Finding], Sequence[Found]]:
+) -> tuple[list[Finding], Sequence[Found] | None]:
+    """What is told of providers, and the servers of this machine that are none of these.
+
+    None in their place: there is no server at all.
+    """
     client = HttpClient()
+    listed: set[str] = set()
     try:
         await client.warm_up()
-        asked = [_findings(config, alias, client, limit_s) for alias in _aliases(config)]
-        found = asyncio.ensure_future(local_servers(environment, client))
+        asked = [_findings(config, alias, client, limit_s, listed) for alias in _aliases(config)]
+        finding = asyncio.ensure_future(local_servers(environment, client))
         told = [each for several in await asyncio.gather(*asked) for each in several]
-        return told, await found
+        found = await finding
+        others = [each for each in found if not each.models or _place(each.base_url) not in listed]
+        return told, others if found else None
     finally:
         await client.aclose()
 
@@ -74,9 +80,12 @@ def _aliases(config: Config) -> Sequence[str]:
 
 
 async def _findings(
-    config: Config, alias: str, client: HttpClient, limit_s: float
+    config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
 ) -> Sequence[Finding]:
-    """What is said of one provider, and of models it was to have."""
+    """What is said of one provider, and of models it was to have.
+
+    Its place becomes one of `listed` when it lists its models.
+    """
     standing = _standing(config, alias)
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
         return [standing]
@@ -89,6 +98,7 @@ async def _findings(
         return [_failed(config, alias, where, error)]
     except ConfigError as error:
         return [wrong(_name(alias), error.message, error.hint or "edit `base_url`")]
+    listed.add(_place(settings.base_url))
     number = f"{len(models)} model{'' if len(models) == 1 else 's'}"
     told = well(_name(alias), f"{where}: answers, lists {number}")
     return [told, *_missing(config, alias, models)]
@@ -162,23 +172,15 @@ def _roles(config: Config) -> Iterator[Finding]:
             yield warn(f"role {role}", words, error.hint or "edit [roles]")
 
 
-def _addresses(config: Config) -> Collection[str]:
-    """Where the providers are that were asked."""
-    addresses: set[str] = set()
-    for alias in _aliases(config):
-        with suppress(ConfigError):
-            access = provider_access(config, alias, is_main=_is_main(config, alias))
-            addresses.add(_settings(config, access).base_url)
-    return addresses
+def _place(base_url: str) -> str:
+    """The same for addresses that only look different."""
+    return base_url.rstrip("/").replace("//localhost", "//127.0.0.1", 1)
 
 
-def _local(found: Sequence[Found], told: Collection[str]) -> Iterator[Finding]:
-    """The servers of this machine, but those with models that were told of as providers."""
-    if not found:
+def _local(found: Sequence[Found] | None) -> Iterator[Finding]:
+    if found is None:
         yield skipped("local servers", "none answers on its usual port")
-    for each in found:
-        if each.models and each.base_url in told:
-            continue
+    for each in found or ():
         label = SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-like server"
         if each.models:
             more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""

@@ -1,10 +1,11 @@
 """The half of a provider that reads: one service's answer into stream events."""
 
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from typing import Any, Protocol
 
 from dirge_py.streams import StreamEvent
+
+_MOST_AMOUNT = 1e6
 
 
 class Translator(Protocol):
@@ -64,14 +65,10 @@ def as_count(value: Any) -> int:
 
 
 def as_amount(value: Any) -> float | None:
-    """`value` if it is an amount of money, else None."""
+    """`value` if it is an amount of money that a call may cost, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
-        amount = float(value)
-    except OverflowError:
-        return None
-    return amount if isfinite(amount) and amount >= 0 else None
+    return float(value) if 0 <= value <= _MOST_AMOUNT else None
 
 
 def as_object(value: Any) -> Mapping[str, Any]:

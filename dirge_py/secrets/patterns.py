@@ -92,7 +92,6 @@ FORMS: tuple[SecretForm, ...] = (
     _after(r"Bearer[ \t]{1,4}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
     _after(r"bearer[ \t]{1,4}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
     _after(rf"_(?:{_NAMES}){_ASSIGNED}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
-    # Addresses with a password, and with a key in their query.
-    _after(r"://[^\s/@:\"']{0,64}:", r"[^\s/@\"']{12,256}+(?=@)"),
-    _after(r"[?&](?:api_key|api-key|apikey|key|access_token|token)=", r"[A-Za-z0-9._~+%-]{16,}+"),
+    # The password in an address; what stands before a digest is the tag of an image.
+    _after(r"://[^\s/@:\"',]{0,64}:", r"[^\s/@\"',]{12,256}+(?=@)(?!@sha256:)"),
 )

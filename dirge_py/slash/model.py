@@ -1,5 +1,6 @@
 """`/model`: which model answers, and switching it."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from dirge_py.contributions import Command
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from dirge_py.streams import ThinkingLevel
 
 
+_AT_ONCE_S = 1.0
+
 _LEVELS: "dict[ThinkingLevel, str]" = {
     "off": "answers at once, where the model can",
     "minimal": "hardly any",
@@ -27,7 +30,7 @@ _LEVELS: "dict[ThinkingLevel, str]" = {
 
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """A name that ends in `/` is that of a service: all its models are asked for, and shown."""
-    spec: str | None = args or await _of_the_usual(conversation, front)
+    spec: str | None = (args.strip("/") and args) or await _of_the_usual(conversation, front)
     if spec is not None and spec.endswith("/"):
         spec = await _of_all(spec.rstrip("/"), conversation, front)
     if spec is not None:
@@ -52,8 +55,13 @@ async def _of_the_usual(conversation: "Conversation", front: FrontEnd) -> str | 
 
 
 async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> str | None:
-    front.show(f"Asking {alias} for its models.")  # it may take seconds to answer
-    choices = [_choice(each) for each in await conversation.models_of(alias)]
+    asked = asyncio.ensure_future(conversation.models_of(alias))
+    try:
+        if not (await asyncio.wait({asked}, timeout=_AT_ONCE_S))[0]:
+            front.show(f"Asking {alias} for its models.")
+        choices = [_choice(each) for each in await asked]
+    finally:
+        asked.cancel()
     if not choices:
         raise UsageError(f"{alias} lists no models.", hint=f"Name one: /model {alias}/ID")
     return await front.pick(f"Models of {alias}", choices, current=conversation.model)

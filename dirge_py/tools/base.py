@@ -95,6 +95,9 @@ class Skills(Protocol):
 AskPerson: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[QuestionAnswer] | None]]
 """Puts questions to the person; None if they would rather not say. Absent: nobody is there."""
 
+Redact: TypeAlias = Callable[[str], str]
+"""Takes secrets out of what the model is shown, as `[redacted]`."""
+
 SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
 """`(path, before, after)`: what a change breaks in a file's syntax that was whole before, or ""."""
 
@@ -116,6 +119,7 @@ class Services:
     todo: "TodoList | None" = None
     web: "Web | LateWeb | None" = None
     syntax: SyntaxCheck | None = None
+    redact: Redact | None = None
     ask: AskPerson | None = None
     memory: Memory | None = None
     skills: Skills | None = None

@@ -134,11 +134,11 @@ class _Site:
             machine=self.machine,
             asker=asker,
             plugins=self.plugins,
+            redact=self.redactor.redact,
             memory=self.memory,
         )
-        edits = self.plugins.prompt_edits
         self.prompt = SystemPrompt(
-            config, options, self.cwd, edits, memory=self.memory, notify=notify
+            config, options, self.cwd, self.plugins.prompt_edits, memory=self.memory, notify=notify
         )
         self.store = open_store(config, self.cwd)
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, cast, get_args
 from dirge_py.abort import AbortSignal
 from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
-from dirge_py.config.models import main_model, offered_models, resolve_model, usable_services
+from dirge_py.config.models import (
+    main_model,
+    offered_models,
+    refuse_unknown,
+    resolve_model,
+    usable_services,
+)
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, wire_of
 from dirge_py.errors import ConfigError, ProviderError
@@ -56,6 +62,8 @@ class ModelDirectory:
         self._client = client
         self._redactor = redactor
         self._streams: dict[str, StreamFn] = {}
+        self._whole: set[str] = set()
+        """Names that services and sessions gave: what ends like a level is a part of the id."""
         self.notices: list[str] = []
         self.main = main_model(config)
         if not is_scripted:
@@ -69,6 +77,7 @@ class ModelDirectory:
         try:
             # Looked for first: a custom provider takes any id, also one that begins with an alias.
             entry_of(self._config, loaded.model.partition("/")[0])
+            self._whole.add(loaded.model)
             model, _ = self.resolve(loaded.model)
             if model != loaded.model:
                 raise ConfigError("its provider has no key.")
@@ -81,9 +90,10 @@ class ModelDirectory:
         return model, chosen.thinking or _level(loaded.thinking) or self.main.level
 
     def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
-        choice = resolve_model(self._config, spec)
+        is_odd = spec in self._whole and _level(spec.rpartition(":")[2]) is not None
+        choice = resolve_model(self._config, f"{spec}:off" if is_odd else spec)
         self.settings(choice.alias)
-        return choice.name, choice.level
+        return choice.name, None if is_odd else choice.level
 
     def choices(self) -> Sequence[ModelChoice]:
         names = dict.fromkeys([self.main.name, *offered_models(self._config)])
@@ -93,19 +103,20 @@ class ModelDirectory:
         return usable_services(self._config)
 
     async def listed(self, alias: str) -> Sequence[ModelChoice]:
+        refuse_unknown(self._config, alias)
         settings = self.settings(alias)
         if settings.type in OFFLINE:
             raise ConfigError(f"Provider `{alias}` has no list of models: it plays a file.")
         wire = wire_of(settings.type)
         client = self._client.of(settings, wire)
         ids = await list_models(settings, client, wire=wire, limit_s=_LISTING_S)
-        names = [f"{alias}/{model_id}" for model_id in ids]
-        names.sort(key=lambda name: self.card(name).window_tokens is None)
-        return [self._choice(name) for name in names]
+        choices = [self._choice(f"{alias}/{model_id}") for model_id in ids]
+        self._whole.update(choice.spec for choice in choices)
+        return sorted(choices, key=lambda choice: choice.window_tokens == 0)
 
     def _choice(self, name: str) -> ModelChoice:
-        known = self.card(name).window_tokens or 0
-        return ModelChoice(spec=name, window_tokens=known, price=self._price(name))
+        card = self.card(name)
+        return ModelChoice(spec=name, window_tokens=card.window_tokens or 0, price=_price(card))
 
     def window_tokens(self, model: str) -> int:
         return self.card(model).window_tokens or ASSUMED_WINDOW_TOKENS
@@ -180,11 +191,11 @@ class ModelDirectory:
             redact=self._redactor.redact,
         )
 
-    def _price(self, model: str) -> str:
-        card = self.card(model)
-        if card.price_in is None or card.price_out is None:
-            return ""
-        return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
+
+def _price(card: ModelCard) -> str:
+    if card.price_in is None or card.price_out is None:
+        return ""
+    return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
 
 
 def _as_known(card: ModelCard, config: Config, alias: str, model_id: str) -> ModelCard:

@@ -18,7 +18,7 @@ from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.questions import AnswersForms, Asker
-from dirge_py.tools.base import Services, Tool
+from dirge_py.tools.base import Redact, Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.plugins import Plugins, plugin_tools
@@ -80,6 +80,7 @@ class Workshop:
         machine: Workplace,
         asker: Asker,
         plugins: Plugins,
+        redact: Redact,
         memory: MemoryProvider | None = None,
     ) -> None:
         self._config = config
@@ -87,6 +88,7 @@ class Workshop:
         self._machine = machine
         self._asker = asker
         self._plugins = plugins
+        self._redact = redact
         self._memory = memory
 
     def moved(self, machine: Workplace, *, cwd: Path) -> "Workshop":
@@ -97,6 +99,7 @@ class Workshop:
             machine=machine,
             asker=self._asker,
             plugins=self._plugins,
+            redact=self._redact,
             memory=self._memory,
         )
 
@@ -124,6 +127,7 @@ class Workshop:
             assets=AssetStore(folders.assets),
             todo=todo,
             syntax=check_syntax,
+            redact=self._redact,
             memory=self._memory,
             ask=asker.question if isinstance(asker, AnswersForms) else None,
             command_timeout_s=config.timeouts.bash_s,

@@ -12,7 +12,7 @@ from dirge_py.config.load import load
 from dirge_py.doctor.findings import Finding
 from dirge_py.doctor.providers import LIMIT_S, look_at_providers
 from dirge_py.wiring.discovery import look_around
-from tests.headless.product import KEY, Product, Service
+from tests.headless.product import KEY, Product, Service, answering
 from tests.providers.server import FakeService, Hang, Raw
 
 LISTED = Raw(body=json.dumps({"data": [{"id": "gpt-4o-2026-01-01"}, {"id": "small"}]}))
@@ -187,10 +187,32 @@ def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
     where = f"{service.url('ollama')}, no key needed"
     assert told["provider ollama"].words == f"{where}: answers, lists 1 model"
     assert "local servers" not in told
-    with FakeService([tags] * 8) as service:
-        elsewhere = entry("http://127.0.0.1:9", alias="ollama", kind="ollama")
-        told = found(tmp_path, elsewhere, DIRGE_LOCAL_SERVERS=service.url("ollama"))
-    assert told["local servers"].words == f"Ollama at {service.url('ollama')}: qwen3"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "is_told"),
+    [
+        ("ollama", "", False),
+        ("ollama", "/", False),
+        ("openai", "/nothing", True),
+    ],
+)
+def test_a_server_of_this_machine_is_told_of_once(
+    tmp_path: Path, kind: str, path: str, is_told: bool
+) -> None:
+    pages = {"/api/tags": {"models": [{"name": "gpt-4o", "size": 1}]}}
+    with Service(answering(pages)) as service:
+        url = f"http://127.0.0.1:{service.port}"
+        text = entry(url.replace("127.0.0.1", "localhost") + path, kind=kind)
+        told = found(tmp_path, text, DIRGE_LOCAL_SERVERS=url)
+    assert ("local servers" in told) is is_told
+    if is_told:
+        # It answers, only not as what it was taken for.
+        assert told["provider mine"].state == "ok"
+        assert told["local servers"].words == f"Ollama at {url}: gpt-4o"
+
+
+def test_a_server_without_models_is_told_how_to_get_one(tmp_path: Path) -> None:
     with FakeService([Raw(body='{"models": []}')] * 4) as service:
         told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
     assert told["local servers"].fix == "ollama pull qwen3"

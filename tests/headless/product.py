@@ -16,7 +16,7 @@ import pytest
 
 from tests.apart import Piped, dirge, run_forked
 from tests.headless.in_process import run_here
-from tests.providers.server import FakeService, Raw, Say, Seen
+from tests.providers.server import FakeService, Hang, Raw, Say, Seen
 from tests.repository import new_repository
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +41,18 @@ class Answered:
     """An answer that depends on the request."""
 
     make: Callable[[Seen], Say]
+
+
+def answering(pages: Mapping[str, Any]) -> list[Any]:
+    """Replies that go by the path; what is not there is not found."""
+
+    def page(seen: Any) -> Any:
+        if seen.path not in pages:
+            return Raw(status=404, body="not here")
+        body = pages[seen.path]
+        return body if isinstance(body, Raw | Hang | Say) else Raw(body=json.dumps(body))
+
+    return [Answered(page)] * 8
 
 
 # Nothing that would be tried again: a test that asks too often fails at once.

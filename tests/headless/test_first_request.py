@@ -1,9 +1,11 @@
 """A request carried out, in both wire formats."""
 
+import json
+
 import pytest
 
 from tests.headless.product import KEY, Product, Wire
-from tests.providers.server import Say
+from tests.providers.server import Raw, Say
 
 EDIT = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
 MODELS: dict[Wire, str] = {"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}
@@ -91,3 +93,22 @@ def test_two_calls_of_one_turn_are_answered_in_their_order(product: Product) -> 
     assert [result["tool_call_id"] for result in results] == ["call_0", "call_1"]
     assert "alpha" in results[0]["content"]
     assert "beta" in results[1]["content"]
+
+
+def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
+    product: Product,
+) -> None:
+    product.configure(wire="openai", model="maker/unknown")
+    settings = product.config_dir / "config.toml"
+    settings.write_text(settings.read_text().replace('"openai"', '"openrouter"'))
+
+    def answer(cost: float) -> Raw:
+        done = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": cost}
+        return Raw(body=f"data: {json.dumps({**done, 'usage': usage})}\n\ndata: [DONE]\n\n")
+
+    product.will(answer(0.01), answer(0.5))
+
+    assert product.ask("a").json["total_cost_usd"] == 0.01
+    assert product.ask("-c", "b").json["total_cost_usd"] == 0.5
+    assert "0.5100" in product.run("-c", "-p", "/cost").stdout

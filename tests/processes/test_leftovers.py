@@ -1,11 +1,13 @@
 """Commands of a program that was killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -37,12 +39,23 @@ def commands(leftovers: list[Leftover]) -> list[str]:
     return sorted(one.command for one in leftovers if one.command.startswith("sleep"))
 
 
+def sleeping(folder: Path) -> list[str]:
+    """What sleeps in `folder`, once it does: a process is its shell's double at first."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (place / "cmdline").read_bytes().startswith(b"sleep\0"):
+                found += [place.name] if (place / "cwd").readlink() == folder else []
+    return found
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_outlives_a_killed_program_is_found_and_ended(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     program = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment)
     try:
         until((tmp_path / "started").exists)
+        until(lambda: len(sleeping(tmp_path)) == 2)
         assert leftovers_of(program.pid) == ()
     finally:
         program.send_signal(signal.SIGKILL)

@@ -326,6 +326,14 @@ def test_what_changes_every_day_is_not_in_the_key():
         ({"cost": True}, None),
         ({"cost": -1}, None),
         ({"cost": 10**400}, None),
+        (
+            {
+                "cost": 1.5e308,
+                "is_byok": True,
+                "cost_details": {"upstream_inference_cost": 1.5e308},
+            },
+            None,
+        ),
     ],
 )
 async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, told, charged_usd):

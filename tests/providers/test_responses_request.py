@@ -17,10 +17,13 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
+from dirge_py.providers.adapter import Call
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.catalog import lookup
 from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.memory import Memory
 from dirge_py.providers.registry import provider
+from dirge_py.providers.responses_request import Refused, responses_request
 from dirge_py.providers.responses_seal import sealed, unsealed
 from dirge_py.streams import LlmContext, NamedTool, ResponseSchema, StreamOptions
 from tests.providers.asking import KEY, READ, Client, text_of
@@ -407,3 +410,19 @@ async def test_a_longer_history_begins_like_the_shorter_one(responses):
     end = first.index('],"reasoning"')
     assert second.startswith(first[:end])
     assert second[end] == ","
+
+
+@pytest.mark.parametrize(
+    ("base_url", "is_openai"),
+    [("https://api.openai.com/v1", True), ("https://gateway.example/v1", False)],
+)
+def test_openai_itself_is_given_a_key_for_the_cache(base_url, is_openai):
+    call = Call(
+        context=LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),)),
+        options=StreamOptions(),
+        settings=ProviderSettings(alias="work", type="openai-responses", base_url=base_url),
+        base_url=base_url,
+        model="gpt-5.5",
+        memory=Memory(),
+    )
+    assert ("prompt_cache_key" in responses_request(call, Refused())) is is_openai

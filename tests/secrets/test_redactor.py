@@ -74,7 +74,6 @@ def test_what_looks_like_a_credential_is_taken_out(secret):
         ('"DB_PASSWORD": "a1b2c3d4e5f6g7h8i9j0",', '"DB_PASSWORD": "[redacted]",'),
         ("postgres://app:a1b2c3d4e5f6g7@db:5432/x", "postgres://app:[redacted]@db:5432/x"),
         ("redis://:a1b2c3d4e5f6g7@cache", "redis://:[redacted]@cache"),
-        ("GET /v1?alt=sse&key=a1b2c3d4e5f6g7h8 x", "GET /v1?alt=sse&key=[redacted] x"),
     ],
 )
 def test_what_introduces_a_secret_stays(text, redacted):
@@ -100,7 +99,8 @@ def test_a_private_key_cut_off_or_with_line_numbers_is_taken_out():
         'if "-----BEGIN PRIVATE KEY-----" in text: raise ValueError(text)',
         "sha512-abcdefghijklmnopqrstuvwxyz0123456789== integrity",
         "postgres://app:password@db http://[::1]:8080/a1b2c3d4e5f6g7@b mongodb://u:${PASSWORD_1}@h",
-        "https://maps.example/?key=your-api-key-goes-here&token=${CI_JOB_TOKEN}",
+        "https://files.example/a.png?alt=media&token=3f2b8c1e-77aa-4c09-9d1f-9f86d081884c",
+        "docker://registry:v1a2b3c4d5e6f7@sha256:0123456789abcdef proxy://p:8080,a1b2c3d4e5f6@x",
     ],
     ids=lambda text: text[:20],
 )
@@ -133,7 +133,6 @@ def test_everything_inside_plain_values_is_redacted():
         "://",
         "://u:",
         "://u:p:",
-        "&key=",
     ],
 )
 def test_time_is_linear_in_hostile_text(piece):

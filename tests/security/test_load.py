@@ -160,7 +160,8 @@ async def test_after_the_end_none_is_left_within_half_a_second(tmp_path: Path, k
     count("commands that leave something", 1, len(left), "left")
     assert (finished.exit_code, finished.output.head, left) == (0, b"done\n", [])
     assert finished.stopped >= 1
-    assert took < (0.5 if ASKED else 1.0)
+    # Beside other tests the machine may be busy; alone it has to be as fast as it says.
+    assert took < (0.5 if ASKED else 3.0)
 
 
 async def test_a_storm_of_forks_ends_at_once(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from tests.security.sizes import size
         ("a.ts", "const x: number = f(1;\n", "column 20: `(` is never closed"),
         ("a.tsx", "const x = <a>{f(}</a>;\n", "column 16: `(` is never closed"),
         ("a.json", '{"a": 1,\n "b": [1,2}\n', "line 2, column 7: `[` is never closed"),
-        ("a.json", '{"a": 1,}', "column 9: Expecting property name"),
+        ("a.json", '{"a": 1;}', "column 8: Expecting ',' delimiter"),
         ("tsconfig.json", '{"a": [1, // x\n}', "line 1, column 7: `[` is never closed"),
         ("a.go", "package a\nfunc x() {\n  if a {\n}\nfunc y() {}\n", "line 3, column 8: `{`"),
         ("a.rs", "fn main() {\n  let x = vec![1,2;\n}\n", "line 2, column 15: `[` is never"),

@@ -121,6 +121,32 @@ async def test_all_models_of_a_service_are_asked_for(
     assert "The model is local/fancy from the next turn on." in screen.text
 
 
+async def test_a_listed_id_that_ends_like_a_level_is_taken_as_it_stands(
+    talking: Open, home: Path
+) -> None:
+    with FakeService([Raw(body='{"data": [{"id": "phi3:medium"}, {"id": "phi3"}]}')]) as service:
+        config = home / "config.toml"
+        config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
+        async with talking(**KEYS) as talk:
+            await talk.send("hello")
+            await typed("/model local/", talk, "phi3:medium")
+            assert talk.model == "local/phi3:medium"
+            await talk.send("go on")
+        async with talking(**KEYS) as talk:
+            assert (talk.model, list(talk.notices)) == ("local/phi3:medium", [])
+            await typed("/model local/phi3:high", talk)
+            assert (talk.model, talk.thinking) == ("local/phi3", "high")
+
+
+async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(talking: Open) -> None:
+    async with talking(**KEYS) as talk:
+        with pytest.raises(ConfigError) as caught:
+            await typed("/model wrok/", talk)
+        assert caught.value.hint == "Did you mean `work`?"
+        screen = await typed("/model /", talk, None)
+        assert "work/claude-opus-5" in screen.asked[0]
+
+
 @pytest.mark.parametrize(
     ("spec", "error", "reason"),
     [

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -103,7 +104,7 @@ async def test_a_timeout_says_since_when_it_was_quiet(shell):
     result = await shell.run("echo a; sleep 30", timeout=1.1)
 
     assert result.text.startswith("a\nThe command timed out after 1.1 s")
-    assert "It wrote nothing in its last 1 s." in result.text
+    assert re.search(r"It wrote nothing in its last \d+ s\.", result.text)
 
 
 async def test_d51_a_long_output_shows_both_ends_and_where_all_of_it_is(shell):

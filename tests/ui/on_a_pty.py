@@ -90,18 +90,19 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def interrupt(self) -> int:
-        """Press Ctrl+C until the program ends, as a person would; returns the exit code.
+        """Press Ctrl+C, and once more if nothing comes of it; returns the exit code.
 
-        A line that is read by the standard library hears of a Ctrl+C pressed just before it was
-        read only with the next one.
+        Who reads a line as the standard library does hears of a Ctrl+C that came between the
+        question and the reading only with the next one.
         """
-        until(self._is_interrupted, pause_s=0.2)
-        return self.finish()
-
-    def _is_interrupted(self) -> bool:
-        if self.child.poll() is None:
+        for _ in range(2):
             self.press("\x03")
-        return self.child.poll() is not None
+            end = time.monotonic() + LIMIT_S / 4
+            while self.child.poll() is None and time.monotonic() < end:
+                select.select([], [], [], 0.01)
+            if self.child.poll() is not None:
+                break
+        return self.finish()
 
     def finish(self) -> int:
         """Read all there is to come; returns the exit code."""

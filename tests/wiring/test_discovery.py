@@ -1,7 +1,6 @@
 """Model servers of this machine: which are found, as what, and when they are asked."""
 
 import asyncio
-import json
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +19,8 @@ from dirge_py.wiring.discovery import (
     usual_places,
 )
 from dirge_py.wiring.options import SessionChoice
-from tests.headless.product import Answered, Product, Service
-from tests.providers.server import Hang, Raw, Say
+from tests.headless.product import Product, Service, answering
+from tests.providers.server import Raw, Say
 
 PATIENCE_S = 10.0
 TAGS = {"models": [{"name": n, "size": 1} for n in ("nomic-embed-text", "qwen3:8b", "gemma3:4b")]}
@@ -31,18 +30,6 @@ RUNNING = {"models": [{"name": "gemma3:4b"}]}
 def listed(owner: str, *ids: str) -> dict[str, Any]:
     rows = [{"id": each, "object": "model", "owned_by": owner} for each in ids]
     return {"object": "list", "data": rows}
-
-
-def answering(pages: Mapping[str, Any]) -> list[Any]:
-    """Replies that go by the path; what is not there is not found."""
-
-    def page(seen: Any) -> Any:
-        if seen.path not in pages:
-            return Raw(status=404, body="not here")
-        body = pages[seen.path]
-        return body if isinstance(body, Raw | Hang | Say) else Raw(body=json.dumps(body))
-
-    return [Answered(page)] * 8
 
 
 async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[Found]:
@@ -89,6 +76,25 @@ LM_STUDIO = {
 )
 async def test_servers_are_told_apart_by_what_they_say(pages: Any, found: Any) -> None:
     assert await taken_for(pages) == found
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_who_named_an_address_waits_longer_for_it(
+    monkeypatch: pytest.MonkeyPatch, is_named: bool
+) -> None:
+    limits: list[float] = []
+
+    class Looking(HttpClient):
+        async def warm_up(self) -> None:
+            pass
+
+        async def fetch(self, *_: Any, timeout_s: float, **__: Any) -> Any:
+            limits.append(timeout_s)
+            raise TimeoutError
+
+    environment = {PLACES_VARIABLE: "http://127.0.0.1:9/v1"} if is_named else {}
+    assert list(await local_servers(environment, Looking())) == []
+    assert set(limits) == {3.0 if is_named else 0.3}
 
 
 @pytest.mark.parametrize(

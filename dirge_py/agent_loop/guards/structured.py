@@ -27,6 +27,7 @@ from dirge_py.streams import (
     StreamOptions,
     StreamRetry,
     StreamStart,
+    SystemText,
     closing,
 )
 
@@ -215,7 +216,11 @@ def _listed(problems: Sequence[str]) -> str:
 
 
 def _with_words(context: LlmContext, words: str) -> LlmContext:
-    return replace(context, system_prompt=f"{context.system_prompt}\n\n{words}".lstrip())
+    prompt = context.system_prompt
+    more = f"{prompt}\n\n{words}" if prompt else words
+    if isinstance(prompt, SystemText):
+        more = SystemText(more, prompt.stable_chars)
+    return replace(context, system_prompt=more)
 
 
 def _refusal(event: StreamEvent) -> ProviderError | None:

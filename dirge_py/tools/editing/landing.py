@@ -11,6 +11,7 @@ from dirge_py.errors import ToolFailed
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles, Target
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.secrets.patterns import REDACTED
 from dirge_py.tools.base import ToolContext
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
 
@@ -86,10 +87,11 @@ def land(files: Sequence[Planned], ctx: ToolContext) -> Landed:
 
     Raises:
         FileError: it cannot be done; nothing was changed.
-        ToolFailed: it breaks a file's syntax, or the run was aborted; nothing was changed.
+        ToolFailed: it breaks a file's syntax, it would write over secrets, or the run was aborted;
+            nothing was changed.
     """
     wanted, notes = _as_chosen(files, ctx.files)
-    notes += _check_syntax(wanted, ctx)
+    notes += _check(wanted, ctx)
     ctx.stop_if_aborted()
     _write(wanted, ctx.files)
     for each in wanted:
@@ -152,34 +154,69 @@ def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
     return got - old <= new - old and old - got <= old - new
 
 
-def _check_syntax(files: Sequence[Planned], ctx: ToolContext) -> list[str]:
-    """Sentences about broken syntax that the model insists on; raises ToolFailed for the rest."""
-    check = ctx.services.syntax
-    if check is None:
-        return []
-    broken: list[tuple[Planned, str]] = []
-    for each in files:
-        if each.after is None or each.is_chosen:
-            continue
-        old = _source_of(each, files).old
-        words = check(each.path, _readable(old), _readable(each.after))
-        if words:
-            broken.append((each, words))
+def _check(files: Sequence[Planned], ctx: ToolContext) -> list[str]:
+    """Sentences about what is wrong and the model insists on; raises ToolFailed for the rest."""
+    written = [each for each in files if each.after is not None and not each.is_chosen]
+    broken = _broken(written, files, ctx)
+    lost = _losing_secrets(written, files, ctx)
     # Whatever knows a language can be wrong about it: who says the same twice is believed.
     insisted = [
         ctx.files.ledger.insists(
             ctx.files.locate(each.path).real, hashlib.sha256(each.after or b"").hexdigest()
         )
-        for each, _ in broken
+        for each in written
+        if each.path in broken or each in lost
     ]
-    said = [f"{each.shown}: {words}" for each, words in broken]
-    if not all(insisted):
-        raise ToolFailed(
-            f"This would break the syntax of {'; '.join(said)}. Nothing was written. Mend it; "
-            "only if the file is right this way, make the same call again.",
-            details={"syntax_error": broken[0][0].path},
+    wrong = [f"{each.shown}: {broken[each.path]}" for each in written if each.path in broken]
+    names = ", ".join(each.shown for each in lost)
+    if all(insisted):
+        notes = [f"Written as you insist, though the syntax looks broken: {one}." for one in wrong]
+        return notes + ([f"Written as you insist, with `{REDACTED}` in {names}."] if lost else [])
+    said: list[str] = []
+    if lost:
+        said.append(
+            f"This would put `{REDACTED}` into {names}, where the file has a secret that you were "
+            "not shown. Nothing was written. Change only the lines around it."
         )
-    return [f"Written as you insist, though the syntax looks broken: {each}." for each in said]
+    if wrong:
+        said.append(
+            f"This would break the syntax of {'; '.join(wrong)}. Nothing was written. Mend it."
+        )
+    raise ToolFailed(
+        " ".join([*said, "Only if it is right this way, make the same call again."]),
+        details={"syntax_error": next(iter(broken))} if broken else {},
+    )
+
+
+def _broken(
+    written: Sequence[Planned], files: Sequence[Planned], ctx: ToolContext
+) -> dict[str, str]:
+    """Path → what is broken by the change in its syntax."""
+    check = ctx.services.syntax
+    if check is None:
+        return {}
+    said = {
+        each.path: check(each.path, _readable(_source_of(each, files).old), _readable(each.after))
+        for each in written
+    }
+    return {path: words for path, words in said.items() if words}
+
+
+def _losing_secrets(
+    written: Sequence[Planned], files: Sequence[Planned], ctx: ToolContext
+) -> list[Planned]:
+    """The files in which the mark that stood for a secret would take the secret's place."""
+    redact = ctx.services.redact
+    if redact is None:
+        return []
+    losing = []
+    for each in written:
+        old, new = _readable(_source_of(each, files).old), _readable(each.after)
+        marks = old.count(REDACTED)
+        # Files that only speak of the mark may do so more often.
+        if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
+            losing.append(each)
+    return losing
 
 
 def _sha256(content: FileContent | None) -> str:

@@ -1,0 +1,87 @@
+"""What the model was shown as `[redacted]` is not written over with that word."""
+
+import contextlib
+
+import pytest
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.semantic.syntax import check_syntax
+from dirge_py.tools.base import Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+
+SECRET = "a1b2c3d4e5f6g7h8i9j0"
+CHANGED = f"-DB_PASSWORD={SECRET}\n+DB_PASSWORD=[redacted]\n"
+OLD = f"DB_PASSWORD={SECRET}\nDEBUG=0\n"
+SHOWN = OLD.replace(SECRET, "[redacted]")
+
+
+@pytest.fixture
+def scrubbed(bench):
+    """The tools of a program that takes secrets out of what they show."""
+    workspace = Workspace([bench.folder], bench.folder)
+    bench.workspace.close()
+    bench.workspace = workspace
+    services = Services(files=workspace, syntax=check_syntax, redact=Redactor().redact)
+    bench.toolbox = Toolbox(discover(), services, str(bench.folder))
+    with contextlib.closing(workspace):
+        yield bench
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("write", {"path": "a.env", "content": SHOWN.replace("0\n", "1\n")}),
+        ("edit", {"path": "a.env", "old_text": OLD, "new_text": SHOWN}),
+        (
+            "apply_patch",
+            {"patch": f"*** Update File: a.env\n@@\n{CHANGED}"},
+        ),
+    ],
+)
+async def test_the_mark_does_not_take_the_place_of_a_secret(scrubbed, tool, arguments):
+    file = scrubbed.put("a.env", OLD)
+    await scrubbed.text("read", path="a.env")
+
+    refused = await scrubbed.refusal(tool, **arguments)
+
+    assert "a secret that you were not shown" in refused and "a.env" in refused
+    assert file.read_text() == OLD
+    assert "as you insist" in await scrubbed.text(tool, **arguments)
+    assert "[redacted]" in file.read_text()
+
+
+async def test_both_a_secret_and_the_syntax_are_told_at_once(scrubbed):
+    file = scrubbed.put("a.py", f'MY_API_KEY = "{SECRET}"\n')
+    await scrubbed.text("read", path="a.py")
+
+    refused = await scrubbed.refusal("write", path="a.py", content='MY_API_KEY = "[redacted]\n')
+
+    assert "a secret that you were not shown" in refused and "break the syntax" in refused
+    assert SECRET in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("x = 1\n", 'x = "[redacted]"\n'),
+        (f"{OLD}# [redacted]\n", "# [redacted]\n"),
+        (OLD, OLD.replace("DEBUG=0", "DEBUG=1")),
+        (OLD, ""),
+    ],
+    ids=["no secret there", "the word was there", "around it", "removed"],
+)
+async def test_everything_else_is_written_as_ever(scrubbed, old, new):
+    file = scrubbed.put("a.env", old)
+    await scrubbed.text("read", path="a.env")
+
+    await scrubbed.text("write", path="a.env", content=new)
+
+    assert file.read_text() == new
+
+
+async def test_a_new_file_may_hold_the_mark(scrubbed):
+    await scrubbed.text("write", path="new.md", content="It shows as [redacted].\n")
+
+    assert (scrubbed.folder / "new.md").read_text() == "It shows as [redacted].\n"
