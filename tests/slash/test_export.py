@@ -86,7 +86,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     for name in ("no/such/folder.md", "~nobody-of-that-name/talk.md"):
         with pytest.raises(FileError, match="No such file"):
             await exported(f"/export {name}", tmp_path)
-    with pytest.raises(FileError, match="null (byte|character)"):
+    with pytest.raises(FileError, match=r"null (byte|character)"):
         await exported("/export a\0b.md", tmp_path)
 
     assert (tmp_path / "notes.md").read_text() == "mine"
