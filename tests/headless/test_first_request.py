@@ -112,3 +112,18 @@ def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
     assert product.ask("a").json["total_cost_usd"] == 0.01
     assert product.ask("-c", "b").json["total_cost_usd"] == 0.5
     assert "0.5100" in product.run("-c", "-p", "/cost").stdout
+
+
+def test_a_model_that_writes_back_what_it_read_takes_no_secret_out_of_the_file(
+    product: Product,
+) -> None:
+    secret = "DB_PASSWORD=a1b2c3d4e5f6g7h8i9j0\n"
+    file = product.file("a.env", secret)
+    shown = {"path": "a.env", "content": "DB_PASSWORD=[redacted]\n"}
+    product.will(Say(calls=[("read", {"path": "a.env"})]), Say(calls=[("write", shown)]), Say())
+
+    product.ask("--yolo", "tidy a.env")
+
+    sent = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert "DB_PASSWORD=[redacted]" in sent[0] and "secret that you were not shown" in sent[1]
+    assert file.read_text() == secret
