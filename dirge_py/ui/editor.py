@@ -86,4 +86,4 @@ async def hand_over(app: "DirgeApp", command: list[str]) -> int:
     except SuspendNotSupported as error:
         raise ProcessError("this terminal cannot be handed to another program.") from error
     finally:
-        app.is_handed_over = False
+        await app.take_back()

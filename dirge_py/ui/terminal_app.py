@@ -1,5 +1,6 @@
 """What our app does in the place of Textual: leaving, failing, the driver of the terminal."""
 
+import asyncio
 import signal
 from typing import ClassVar
 
@@ -10,6 +11,9 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from dirge_py.ui.terminal import TerminalDriver
+
+_TURNS_TO_HEAR = 3
+"""One until the loop looks for signals, one until it reads which, one until it has told us."""
 
 
 class _Screen(Screen[None], inherit_bindings=False):
@@ -78,6 +82,16 @@ class TerminalApp(App[int], inherit_bindings=False):
     def leave(self, code: int) -> None:
         """End the program; the terminal is restored first."""
         self.exit(code, return_code=code)
+
+    async def take_back(self) -> None:
+        """The screen is ours again; to be called once the terminal is.
+
+        The loop hears of a signal some turns after it came: a Ctrl+C pressed before that was
+        still meant for the other program.
+        """
+        for _ in range(_TURNS_TO_HEAR):
+            await asyncio.sleep(0)
+        self.is_handed_over = False
 
     def leave_by_signal(self, number: int) -> None:
         """What a signal asks for; Ctrl+C in an editor that has the screen is not for us."""

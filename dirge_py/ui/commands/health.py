@@ -76,14 +76,14 @@ async def _agrees(front: FrontEnd) -> bool:
 
 
 async def _examined(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[Finding]":
-    answers = _answers(app)
+    answers = await _answers(app)
     size = (app.size.width, app.size.height)
     options: dict[str, Any] = {"cwd": cwd, "size": size, "key_problems": key_problems}
     options["is_offline"] = is_offline
     return await asyncio.to_thread(lambda: examine(answers, **options))
 
 
-def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
+async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
     """Ask while the screen is handed over: its own reader would take the answers for keys."""
     app.is_handed_over = True
     try:
@@ -94,7 +94,7 @@ def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
     except (SuspendNotSupported, OSError):
         return None
     finally:
-        app.is_handed_over = False
+        await app.take_back()
 
 
 COMMANDS = (
