@@ -110,9 +110,12 @@ def offered_models(config: Config) -> list[str]:
 
 
 def usable_services(config: Config) -> list[str]:
-    """The aliases of all that can be used now and lists models; those of files do not."""
-    entries = all_entries(config).items()
-    return [a for a, entry in entries if entry.type not in OFFLINE and has_access(config, a)]
+    """The aliases of all that can be used now and list models; what plays a file does not."""
+    return [
+        alias
+        for alias, entry in all_entries(config).items()
+        if entry.type not in OFFLINE and has_access(config, alias)
+    ]
 
 
 def local_types(config: Config) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ class Dialect:
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
     `structured`: how an answer after a schema is asked for; "none": in words only.
     `thinks_when_forced`: False where a model cannot think in a turn in which it must call a tool.
-    `cache_key`: requests with the same beginning say so, so that they find the same cache.
+    `cache_key`: requests say which of them begin alike, as they do to OpenAI itself (cache_key.py).
     `tells_cost`: its usage has a `cost` in US dollars.
     """
 
@@ -31,7 +31,7 @@ class Dialect:
     call_id_chars: int | None = None
     structured: Literal["json_schema", "json_object", "none"] | None = None
     thinks_when_forced: bool = True
-    cache_key: bool | None = None
+    cache_key: bool = False
     tells_cost: bool = False
 
 

@@ -70,7 +70,7 @@ def chat_request(
         body["tools"] = [_tool(tool) for tool in context.tools]
         body |= _choice(options.tool_choice)
     body["stream"] = True
-    if official if dialect.cache_key is None else dialect.cache_key:
+    if official or dialect.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     if dialect.stream_usage:
         body["stream_options"] = {"include_usage": True}

@@ -57,8 +57,7 @@ def responses_request(call: Call, refused: Refused) -> dict[str, Any]:
         body["max_output_tokens"] = _with_room(call, call.max_output_tokens)
     if options.response_schema is not None:
         body["text"] = {"format": _format(options.response_schema)}
-    dialect = call.settings.dialect
-    if is_openai(call.base_url) if dialect.cache_key is None else dialect.cache_key:
+    if is_openai(call.base_url) or call.settings.dialect.cache_key:
         body["prompt_cache_key"] = cache_key(context)
     return body | {"store": False, "stream": True}
 
