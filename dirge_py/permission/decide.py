@@ -30,6 +30,7 @@ def decide(request: Request, policy: PolicySet) -> Decision:
     """
     claims: list[ClaimDecision] = []
     trace: list[TraceLine] = []
+    commands = [fact for fact in request.facts if isinstance(fact, CommandFact)]
     for fact in request.facts:
         votes = tuple(_votes(fact, policy))
         claims.append(_claim_decision(fact, votes, policy))
@@ -57,9 +58,8 @@ def decide(request: Request, policy: PolicySet) -> Decision:
         wanted=_wanted(request, claims, policy),
         plan=request.plan if is_automatic else None,
         only_looks=all(isinstance(f, CommandFact) and not f.refusal for f in request.facts),
-        changes_git=any(
-            isinstance(fact, CommandFact) and fact.changes_git for fact in request.facts
-        ),
+        is_read_only=bool(commands) and not any(fact.refusal for fact in commands),
+        changes_git=any(fact.changes_git for fact in commands),
     )
 
 

@@ -47,7 +47,8 @@ class Decision:
     `wanted` are the allow rules that would have allowed it; empty = none could. `plan` is there
     when a command was allowed because it only looks: run it with `GIT_HARDENING`. `changes_git`:
     once allowed, it may write to the repository's own files. `only_looks`: it is nothing but
-    commands that the grammar allows.
+    commands that the grammar allows. `is_read_only`: all its commands are such, so that they can be
+    held to looking; it may name files, too.
     """
 
     effect: Effect
@@ -61,6 +62,7 @@ class Decision:
     plan: Plan | None = None
     changes_git: bool = False
     only_looks: bool = False
+    is_read_only: bool = False
 
     def votes(self) -> Mapping[str, Sequence[TraceLine]]:
         """The lines of the trace by the claim they are about."""

@@ -31,6 +31,7 @@ from dirge_py.permission.rules import (
     permits,
 )
 from dirge_py.permission.searches import files_beneath, starts_of
+from dirge_py.processes.sandbox.programs import closed_folders, program_problem
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,6 +64,11 @@ class Gate:
         folders = tuple(dict.fromkeys((*own, *policy.anchors.folders)))
         anchors = replace(policy.anchors, folders=folders, home=self._home)
         self._policy = replace(policy, anchors=anchors)
+
+    @property
+    def home(self) -> str:
+        """The physical home folder."""
+        return self._home
 
     @property
     def mode(self) -> Mode:
@@ -258,10 +264,15 @@ class Gate:
             git_hazard=cache(hazard),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
+            program_problem=self._program_problem,
             home=self._home,
         )
         request: Request = shell.read_command(command, around)
         return request
+
+    def _program_problem(self, name: str) -> str:
+        closed = closed_folders(self._workspace.roots, self._home)
+        return program_problem(name, os.environ.get("PATH", os.defpath), closed)
 
     def _kept_beneath(self, folder: str) -> Sequence[Place] | None:
         """Places below the physical `folder` that a rule keeps from being read."""

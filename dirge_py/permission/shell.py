@@ -40,7 +40,8 @@ class Surroundings:
 
     `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
     `git_hooks` words about what a git command would run besides; `kept_beneath` the places below
-    a folder that a rule keeps from being read.
+    a folder that a rule keeps from being read; `program_problem` why a program of this name must
+    not run unasked, or "".
     """
 
     place: Callable[[str], Place]
@@ -49,6 +50,7 @@ class Surroundings:
     git_hazard: Callable[[str], str]
     git_hooks: Callable[[str, Sequence[str]], str]
     kept_beneath: Beneath
+    program_problem: Callable[[str], str]
     home: str
 
     @property
@@ -120,7 +122,7 @@ class _Walk:
         refusal = ""
         try:
             judgement = judge(part.words)
-            refusal = self._git_refusal(judgement)
+            refusal = self._around.program_problem(part.argv[0]) or self._git_refusal(judgement)
             reads = tuple(self._reads(judgement))
             reads += tuple(self._kept(part.argv))
         except Refused as reason:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -28,6 +29,12 @@ class LaunchSpec:
 
 Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]
 """Returns the argument list to start instead, such as the same one inside a sandbox."""
+
+Restrict: TypeAlias = Callable[[], None]
+"""Takes rights away from the calling thread, which the processes it starts do not get back.
+
+Raises OSError: it could not; then nothing must be started.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +69,14 @@ def start(
     cwd: str,
     environment: Mapping[str, str],
     stdin_text: str | None = None,
+    restrict: Restrict | None = None,
 ) -> Started:
     """Start a process without terminal, stdout and stderr merged in the order written.
 
     Its input is `stdin_text` and then ends; without one it ends at once. A session of its own has
     no controlling terminal: what would ask there for a password fails at once instead of waiting.
-    It also makes one process group of all it starts.
+    It also makes one process group of all it starts. With `restrict` it is started by a thread
+    that called that first.
 
     Raises:
         ProcessError: nothing was started.
@@ -77,15 +86,19 @@ def start(
     try:
         if stdin_text is not None:
             stdin_fd = _input_of(stdin_text.encode())
-        process = subprocess.Popen(
-            list(arguments),
-            cwd=cwd,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL if stdin_fd is None else stdin_fd,
-            stdout=write_end,
-            stderr=write_end,
-            start_new_session=True,
-        )
+
+        def make() -> "subprocess.Popen[bytes]":
+            return subprocess.Popen(
+                list(arguments),
+                cwd=cwd,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL if stdin_fd is None else stdin_fd,
+                stdout=write_end,
+                stderr=write_end,
+                start_new_session=True,
+            )
+
+        process = make() if restrict is None else _made_in_a_thread(make, restrict)
     except (OSError, ValueError) as error:
         os.close(output_fd)
         raise _explained(error, arguments[0], cwd) from error
@@ -95,6 +108,32 @@ def start(
             os.close(stdin_fd)
     os.set_blocking(output_fd, False)
     return Started(process, output_fd)
+
+
+def _made_in_a_thread(
+    make: Callable[[], "subprocess.Popen[bytes]"], restrict: Restrict
+) -> "subprocess.Popen[bytes]":
+    """What `make` starts, from a thread that ends with its rights taken away.
+
+    The kernel keeps these rights by thread, and a process gets those of the thread it is started
+    by. A helper program that restricts itself would cost the start of an interpreter.
+    """
+    made: list[subprocess.Popen[bytes]] = []
+    failed: list[OSError | ValueError] = []
+
+    def run() -> None:
+        try:
+            restrict()
+            made.append(make())
+        except (OSError, ValueError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="dirge-restricted-start")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 def _input_of(data: bytes) -> int:

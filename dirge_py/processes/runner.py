@@ -24,6 +24,7 @@ from dirge_py.processes.output import Capture
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.pty_command import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
+from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree
 from dirge_py.processes.watch import Watching
@@ -38,6 +39,7 @@ class _Prepared:
 
     environment: Mapping[str, str]
     permits: frozenset[Permit]
+    is_read_only: bool = False
 
 
 _UNPREPARED = _Prepared(environment={}, permits=frozenset())
@@ -46,10 +48,19 @@ _UNPREPARED = _Prepared(environment={}, permits=frozenset())
 class Runner:
     """Runs commands one call at a time or many at once, each a fresh process tree of its own."""
 
-    def __init__(self, environment: EnvironmentPolicy, launcher: Launcher | None = None) -> None:
-        """`launcher` may wrap every argument list, such as into a sandbox."""
+    def __init__(
+        self,
+        environment: EnvironmentPolicy,
+        launcher: Launcher | None = None,
+        *,
+        read_only: ReadOnlyProfile | None = None,
+    ) -> None:
+        """`launcher` may wrap every argument list, such as into a sandbox. `read_only` is for the
+        commands that are prepared so, in its place.
+        """
         self._environment = environment
         self._launcher = launcher
+        self._read_only = read_only
         self._prepared: dict[str, _Prepared] = {}
         self._running: dict[asyncio.Task[Finished], RunningCommand] = {}
         self._is_shut_down = False
@@ -59,12 +70,17 @@ class Runner:
         call_id: str,
         extra_env: Mapping[str, str],
         permits: frozenset[Permit] = frozenset(),
+        *,
+        is_read_only: bool = False,
     ) -> None:
         """Add variables to the command that the call `call_id` will run next, once.
 
-        `permits` is what the launcher may let it do.
+        `permits` is what the launcher may let it do. With `is_read_only` it only looks, and is
+        held to that where the machine has a mechanism for it.
         """
-        self._prepared[call_id] = _Prepared(environment=dict(extra_env), permits=permits)
+        self._prepared[call_id] = _Prepared(
+            environment=dict(extra_env), permits=permits, is_read_only=is_read_only
+        )
 
     async def run(
         self,
@@ -137,17 +153,29 @@ class Runner:
         extra_env = {**prepared.environment, **(extra_env or {})}
         environment = self._environment.build(marker, extra_env)
         arguments = shell_arguments(command) if isinstance(command, str) else list(command)
-        if self._launcher is not None:
-            spec = LaunchSpec(
-                cwd=cwd,
-                environment=environment,
-                call_id=call_id,
-                permits=prepared.permits,
-                shows=shows,
-            )
+        spec = LaunchSpec(
+            cwd=cwd,
+            environment=environment,
+            call_id=call_id,
+            permits=prepared.permits,
+            shows=shows,
+        )
+        restricted = None
+        if prepared.is_read_only and self._read_only is not None:
+            restricted = self._read_only.start_of(arguments, spec)
+        if restricted is not None:
+            arguments = restricted.arguments
+            environment = {**environment, **restricted.environment}
+        elif self._launcher is not None:
             arguments = self._launcher(arguments, spec)
         STRAYS.expect()
-        started = start(arguments, cwd=cwd, environment=environment, stdin_text=stdin_text)
+        started = start(
+            arguments,
+            cwd=cwd,
+            environment=environment,
+            stdin_text=stdin_text,
+            restrict=restricted.restrict if restricted is not None else None,
+        )
         tree = _tree_of(started.process.pid, marker)
         capture = Capture(partial(outputs.create, call_id) if outputs else None)
         running = RunningCommand(started, tree, capture, on_output=on_output, watching=watching)

@@ -12,7 +12,6 @@ from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defe
 from dirge_py.calls import ToolCall
 from dirge_py.errors import DirgeError
 from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
-from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
 from dirge_py.outcomes import Cancelled
 from dirge_py.permission.decision import Decision
@@ -22,6 +21,7 @@ from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
 from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.programs import closed_folders, search_path
 from dirge_py.questions import AnswersForms, Asker, PermissionAnswer, PermissionRequest
 from dirge_py.tools.toolbox import with_hint
 from dirge_py.wiring.asking import (
@@ -276,10 +276,17 @@ class Authorizer:
         environment: Mapping[str, str] = {}
         if decision.plan is not None:
             # It was judged by the names of its programs: none may be found in the workspace.
-            roots = (*self._workspace.roots, *self._distrusted)
-            path = outside(os.environ.get("PATH", os.defpath), roots)
+            closed: Sequence[str] = (*self._workspace.roots, *self._distrusted)
+            if decision.is_read_only:
+                closed = closed_folders(closed, self._gate.home)
+            path = search_path(os.environ.get("PATH", os.defpath), closed)
             environment = {**GIT_HARDENING, "PATH": path}
-        self._runner.prepare(call_id, environment, self._permits(decision))
+        self._runner.prepare(
+            call_id,
+            environment,
+            self._permits(decision),
+            is_read_only=decision.is_read_only,
+        )
 
     def _permits(self, decision: Decision) -> frozenset[Permit]:
         permits: set[Permit] = set()
@@ -371,20 +378,6 @@ async def _still_shows(held: Answered, judged: Judged) -> bool:
     except DirgeError:
         return False
     return now is not None and now.changes == held.shown
-
-
-SYSTEM_FOLDERS = ("/usr/local/bin", "/usr/bin", "/bin")
-
-
-def outside(path: str, roots: Sequence[str]) -> str:
-    """The folders of a `PATH` that do not lie in the workspace; never empty.
-
-    An empty `PATH` means the current folder to a shell, so where the workspace holds them all the
-    system's own are left.
-    """
-    folders = [folder for folder in path.split(os.pathsep) if os.path.isabs(folder)]
-    kept = [folder for folder in folders if not is_beneath(os.path.realpath(folder), roots)]
-    return os.pathsep.join(kept or SYSTEM_FOLDERS)
 
 
 def _denied(reason: str) -> Answer:

@@ -46,7 +46,13 @@ class _Workplace:
 def fork_in(parent: Parent, place: Furnishing, model: str, undo: AsyncExitStack) -> ForkParts:
     """A fork that works there; what has to be let go of at its end is put on `undo`."""
     sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
-    runner = Runner(parent.machine.environment, sandbox.launcher if sandbox else None)
+    read_only = parent.machine.read_only_profile(place.workspace, sandbox)
+    undo.callback(read_only.close)
+    runner = Runner(
+        parent.machine.environment,
+        sandbox.launcher if sandbox else None,
+        read_only=read_only,
+    )
     shells = Shells(runner)
     undo.push_async_callback(runner.shutdown)
     undo.push_async_callback(shells.shutdown)

@@ -1,5 +1,7 @@
 """The machine as one conversation may use it: its folders, its processes, its way to the web."""
 
+import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from dirge_py.parts import Relay
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.privacy import close_to_others
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
+from dirge_py.processes.sandbox.room import Sandbox
 from dirge_py.processes.shells import Shells, farewell
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.wiring.options import BuildOptions
@@ -38,6 +42,8 @@ class Machine:
         """
         self.notices: list[str] = []
         self._relay = relay
+        environment = config.origin.environment or os.environ
+        self._home = environment.get("HOME") or os.path.expanduser("~")
         journals = state_dir(config.origin.environment) / "patches"
         self.workspace = Workspace([cwd, *options.add_dirs], cwd, journals=journals)
         self.notices += self.workspace.notices
@@ -53,12 +59,23 @@ class Machine:
         ]
         launcher = self._sandbox.launcher if self._sandbox is not None else None
         self.environment = passed_on
-        self.runner = Runner(passed_on, launcher)
+        self.read_only = self.read_only_profile(self.workspace, self._sandbox)
+        undo.callback(self.read_only.close)
+        self.runner = Runner(passed_on, launcher, read_only=self.read_only)
         if launcher is None:
             # A sandbox shows commands no process of ours, and must itself be handed things by us.
             close_to_others()
         self.shells = Shells(self.runner)
         self.web = web_access(config, redactor.add)
+
+    def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
+        """What commands that only look are held to in `workspace`. Close it at the end."""
+
+        def roots() -> Sequence[str]:
+            return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
+
+        room = sandbox.room if sandbox is not None else None
+        return ReadOnlyProfile(roots, self._home, room=room)
 
     @property
     def sandbox(self) -> str:
@@ -72,4 +89,5 @@ class Machine:
         await self.runner.shutdown()
         if self._sandbox is not None:
             self._sandbox.close()
+        self.read_only.close()
         self.workspace.close()

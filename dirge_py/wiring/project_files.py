@@ -20,11 +20,11 @@ from dirge_py.files.unignored import is_dependency_folder, list_unignored
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import setting
 from dirge_py.permission.git_settings import Unreadable
+from dirge_py.processes.sandbox.programs import search_path
 from dirge_py.processes.sandbox.repository import repository_of
 from dirge_py.session.names import project_root
 from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.session.snapshots.ignoring import ignore_options, personal_excludes, project_git
-from dirge_py.wiring.authorize import outside
 
 MOST_FILES = 100_000
 _LIST_S = 60.0
@@ -250,7 +250,7 @@ def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
     root = real if top == "/" or is_beneath(home, [top]) else top
     environment = config.origin.environment
     own = [os.path.realpath(folder) for folder in (state_dir(environment), config_dir(environment))]
-    path = outside(os.environ.get("PATH", os.defpath), [*roots, root])
+    path = search_path(os.environ.get("PATH", os.defpath), [*roots, root])
     return Project(
         root=root,
         cwd=real,

@@ -14,9 +14,9 @@ from dirge_py.config.schema import Config
 from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
+from dirge_py.processes.sandbox.programs import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import RECORD, Snapshot, SnapshotMoment, Snapshots
-from dirge_py.wiring.authorize import outside
 
 if TYPE_CHECKING:
     from dirge_py.session.snapshots.repository import Keeping, Repository
@@ -53,7 +53,7 @@ def open_snapshots(
         state_dir(config.origin.environment),
         cwd,
         session=session,
-        path=outside(os.environ.get("PATH", os.defpath), roots),
+        path=search_path(os.environ.get("PATH", os.defpath), roots),
         terms=Terms(file_bytes=wanted.snapshot_file_mb * _MIB),
         keeping=Keeping(days=wanted.snapshot_days, max_bytes=wanted.snapshot_max_mb * _MB),
         on_notice=notice,

@@ -14,7 +14,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.processes.output import whole_characters
 from dirge_py.processes.runner import Runner
-from dirge_py.wiring.authorize import outside
+from dirge_py.processes.sandbox.programs import search_path
 
 TIMEOUT_S = 10.0
 MOST_NEW_FILES = 50
@@ -99,7 +99,7 @@ class WorkingTree:
 
     async def _git(self, command: str) -> bytes | None:
         """The beginning of what the command printed; None if it failed or took too long."""
-        path = outside(os.environ.get("PATH", os.defpath), self.roots)
+        path = search_path(os.environ.get("PATH", os.defpath), self.roots)
         finished = await self.runner.run(
             command,
             cwd=self.cwd,

@@ -16,8 +16,8 @@ from dirge_py.errors import ConfigError
 from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.permission.judging import JudgeInput, Verdict, judging_with
 from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.sandbox.programs import USUAL_PATH, search_path
 from dirge_py.questions import PermissionAnswer, PermissionRequest
-from dirge_py.wiring.authorize import SYSTEM_FOLDERS, outside
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, ask, deny
 
@@ -39,11 +39,11 @@ def by_command(**effects: PermissionAnswer) -> Any:
 def test_programs_are_looked_for_outside_the_workspace_only() -> None:
     path = "/w/bin:relative:/opt/tools:/w"
 
-    assert outside(path, ["/w"]) == "/opt/tools"
+    assert search_path(path, ["/w"]) == "/opt/tools"
 
 
 def test_a_workspace_that_holds_every_program_leaves_the_systems_own() -> None:
-    assert outside("/usr/bin:/bin", ["/"]) == ":".join(SYSTEM_FOLDERS)
+    assert search_path("/usr/bin:/bin", ["/"]) == ":".join(USUAL_PATH)
 
 
 async def test_a_call_denied_again_and_again_is_no_longer_asked_about(project: Project) -> None:

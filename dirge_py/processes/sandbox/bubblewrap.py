@@ -63,7 +63,7 @@ class Bubblewrap:
         self._filter_fd = _in_memory(filter_program(sockets=True))
         self._parts = Parts(
             program=program,
-            bash=next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0]),
+            bash=bash_program(),
             filter_path=_path_of(self._filter_fd),
             lets_end_gently=lets_end_gently,
             limits=as_shell(),
@@ -114,6 +114,11 @@ class Bubblewrap:
         if self._filter_fd is not None:
             os.close(self._filter_fd)
             self._filter_fd = None
+
+
+def bash_program() -> str:
+    """The bash that starts bubblewrap. Never looked for on PATH."""
+    return next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
 
 
 def wrapped(arguments: Sequence[str], inside: Sequence[str], parts: Parts) -> list[str]:

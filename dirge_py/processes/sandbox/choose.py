@@ -73,7 +73,11 @@ def _with_bubblewrap(room: SandboxRoom, program: str) -> Sandbox | _Refused:
             launcher.tidy()
             limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
             return Sandbox(
-                kind="bubblewrap", launcher=launcher, limits=limits, close=launcher.close
+                kind="bubblewrap",
+                launcher=launcher,
+                room=room,
+                limits=limits,
+                close=launcher.close,
             )
         launcher.close()
         if "env:" not in said:
@@ -93,6 +97,7 @@ def _with_landlock(room: SandboxRoom) -> Sandbox | _Refused:
     return Sandbox(
         kind="landlock",
         launcher=launcher,
+        room=room,
         limits=landlock.limits_here() + _without_hosts(room),
         close=launcher.close,
     )
@@ -103,7 +108,10 @@ def _on_macos(room: SandboxRoom) -> Sandbox | NoSandbox:
     if said:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {said}", "Use `--sandbox off`.")
     return Sandbox(
-        kind="seatbelt", launcher=Seatbelt(room), limits=seatbelt.LIMITS + _without_hosts(room)
+        kind="seatbelt",
+        launcher=Seatbelt(room),
+        room=room,
+        limits=seatbelt.LIMITS + _without_hosts(room),
     )
 
 

@@ -1,9 +1,10 @@
-"""Started as a program of its own, `python -I -S landlock_exec.py SETTINGS -- COMMAND…`.
+"""Taking rights away from a process with Landlock and a system call filter, for good.
 
-It takes from itself every right that SETTINGS (JSON) does not name, for good, and becomes the
-command. It imports nothing of ours: it runs before anything could be found.
+Also a program of its own: `python -I -S landlock_exec.py SETTINGS -- COMMAND…` takes from itself
+every right that SETTINGS (JSON) does not name and becomes the command. So it imports nothing of
+dirge's: it runs before anything could be found.
 
-SETTINGS: `rules`, pairs of a path and "show" or "write"; `filter`, the system call filter in hex;
+SETTINGS: `rules`, pairs of a path and a key of `RIGHTS`; `filter`, the system call filter in hex;
 `limits`, triples of a resource, its soft and its hard limit; `tmp`, a folder for temporary files.
 """
 
@@ -13,39 +14,53 @@ import os
 import resource
 import struct
 import sys
+from collections.abc import Collection, Iterable
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the same numbers on every machine
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _DROP_BOUNDING = 38, 22, 24
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 
-_EXECUTE, _WRITE_FILE, _READ_FILE, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 14
-_READ_DIR = 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
 _ALL_OF_FILES = (1 << 15) - 1
 _ON_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
-_RIGHTS = {"show": _EXECUTE | _READ_FILE | _READ_DIR, "write": _ALL_OF_FILES}
+RIGHTS = {
+    "show": _EXECUTE | _READ_FILE | _READ_DIR,
+    "write": _ALL_OF_FILES,
+    "read": _READ_FILE | _READ_DIR,
+    "execute": _EXECUTE,
+    "scratch": _ALL_OF_FILES & ~_EXECUTE,
+}
+"""What a rule allows for a path and all below it."""
+
 _NETWORK = 0b11  # to bind and to connect TCP sockets
 _SCOPES = 0b11  # abstract sockets and signals
 
 LOWEST_ABI = 3
-"""Before it a file outside could be cut to nothing."""
+"""Before it a file outside could be cut to nothing, if the filter of system calls lets it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """What the kernel can do; 0 if it has no Landlock."""
+    """The version of Landlock that the kernel offers; 0 if it has none."""
     return max(0, int(_libc.syscall(_CREATE, None, 0, 1)))
 
 
 def main(words: list[str]) -> None:
     settings, command = json.loads(words[0]), words[2:]
-    for limit, soft, hard in settings["limits"]:
-        resource.setrlimit(limit, (soft, hard))
-    _drop_capabilities()
-    _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    _restrict(settings["rules"])
-    _filter(bytes.fromhex(settings["filter"]))
+    if abi() < LOWEST_ABI:
+        sys.exit("This kernel has no Landlock that would do.")
+    try:
+        for limit, soft, hard in settings["limits"]:
+            resource.setrlimit(limit, (soft, hard))
+        drop_capabilities()
+        ruleset = make_ruleset(settings["rules"])
+        restrict_thread(ruleset, bytes.fromhex(settings["filter"]))
+        os.close(ruleset)
+    except OSError as error:
+        sys.exit(f"The sandbox could not be made: {error.filename}: {error.strerror}.")
     os.environ["TMPDIR"] = settings["tmp"]
     try:
         os.execvp(command[0], command)
@@ -53,22 +68,68 @@ def main(words: list[str]) -> None:
         sys.exit(f"{command[0]}: {error.strerror}")
 
 
-def _restrict(rules: list[list[str]]) -> None:
+def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
+    """A descriptor of a new ruleset; the caller closes it. It may be used any number of times.
+
+    `rules` are pairs of a path and a key of `RIGHTS`. A path that is gone allows nothing.
+
+    Raises:
+        OSError: the kernel refused it; `filename` says which call.
+    """
     version = abi()
-    if version < LOWEST_ABI:
-        sys.exit("This kernel has no Landlock that would do.")
+    handled = _ALL_OF_FILES
+    if version < 3:
+        handled &= ~_TRUNCATE
+    if version < 2:
+        handled &= ~_REFER
     attributes = struct.pack(
         "=QQQ",
-        _ALL_OF_FILES,
+        handled,
         _NETWORK if version >= 4 else 0,
         _SCOPES if version >= 6 else 0,
     )
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked("landlock", _libc.syscall(_CREATE, attributes, size, 0))
-    for path, effect in rules:
-        _allow(ruleset, path, _RIGHTS[effect])
+    try:
+        for path, name in rules:
+            _allow(ruleset, path, RIGHTS[name] & handled)
+    except OSError:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def restrict_thread(ruleset: int, call_filter: bytes) -> None:
+    """Hold the calling thread, and every process it starts, to `ruleset` and `call_filter`.
+
+    Other threads keep their rights. There is no way back.
+
+    Raises:
+        OSError: the kernel refused it; `filename` says which call. Rights may be gone already.
+    """
+    _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked("landlock", _libc.syscall(_RESTRICT, ruleset, 0))
-    os.close(ruleset)
+    code = ctypes.create_string_buffer(call_filter, len(call_filter))
+    described = struct.pack("@HP", len(call_filter) // 8, ctypes.addressof(code))
+    _checked("seccomp", _libc.prctl(_SET_SECCOMP, 2, described, 0, 0))
+
+
+def drop_capabilities(kept: Collection[int] = ()) -> None:
+    """Give up what root can do more than others, but for the capabilities with these numbers.
+
+    Holds for the calling thread and the processes it starts. Others than root have nothing to
+    drop.
+
+    Raises:
+        OSError: the kernel refused it; `filename` says which call.
+    """
+    for number in range(64):
+        if number not in kept:
+            _libc.prctl(_DROP_BOUNDING, number, 0, 0, 0)
+    low = sum(1 << number for number in kept) if os.geteuid() == 0 else 0
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    data = struct.pack("=6I", low, low, 0, 0, 0, 0)
+    _checked("capset", _libc.syscall(_CAPSET[os.uname().machine], header, data))
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
@@ -76,30 +137,19 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # gone in the meantime: nothing to allow
-    if not os.path.isdir(f"/proc/self/fd/{place}"):
-        rights &= _ON_A_FILE
-    rule = struct.pack("=Qi", rights, place)
-    _checked("landlock", _libc.syscall(_ADD, ruleset, 1, rule, 0))
-    os.close(place)
-
-
-def _filter(program: bytes) -> None:
-    code = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    _checked("seccomp", _libc.prctl(_SET_SECCOMP, 2, described, 0, 0))
-
-
-def _drop_capabilities() -> None:
-    """Nothing that root could do more than others; others have nothing to drop."""
-    for number in range(64):
-        _libc.prctl(_DROP_BOUNDING, number, 0, 0, 0)
-    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    _checked("capset", _libc.syscall(_CAPSET[os.uname().machine], header, bytes(24)))
+    try:
+        if not os.path.isdir(f"/proc/self/fd/{place}"):
+            rights &= _ON_A_FILE
+        rule = struct.pack("=Qi", rights, place)
+        _checked("landlock", _libc.syscall(_ADD, ruleset, 1, rule, 0))
+    finally:
+        os.close(place)
 
 
 def _checked(what: str, answer: int) -> int:
     if answer < 0:
-        sys.exit(f"The sandbox could not be made: {what}: {os.strerror(ctypes.get_errno())}.")
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), what)
     return answer
 
 

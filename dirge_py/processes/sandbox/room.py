@@ -35,11 +35,12 @@ def _nothing_to_close() -> None:
 class Sandbox:
     """One that was seen to work. `limits` says what this kind cannot do; empty: nothing missing.
 
-    `close` takes away what was put on disk for it; no command may run any more.
+    `room` is physical. `close` takes away what was put on disk for it; no command may run any more.
     """
 
     kind: Kind
     launcher: Launcher
+    room: SandboxRoom | None = None
     limits: str = ""
     close: Callable[[], None] = _nothing_to_close
 
@@ -50,6 +51,21 @@ class NoSandbox:
 
     reason: str
     fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What holds commands that only look to the read-only profile on this machine."""
+
+    kind: Kind | None
+    """None: nothing does, and commands start without the profile."""
+    reason: str = ""
+    """Why there is none, or what the one that works cannot do; "": nothing is missing."""
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            return f"none: {self.reason}"
+        return f"{self.kind}: {self.reason}" if self.reason else self.kind
 
 
 class Unfit(Exception):

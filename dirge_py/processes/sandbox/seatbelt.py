@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.places import Effect, Places, ordered, places_of
@@ -77,6 +77,20 @@ def profile(places: Places, *, has_network: bool) -> str:
             '(allow network-outbound (remote ip "localhost:*"))',
         ]
     return "\n".join(statements) + "\n"
+
+
+def read_only_profile(tmp: str, closed: Sequence[str]) -> str:
+    """The profile of a command that only looks: see `read_only.py`."""
+    return "\n".join(
+        [
+            _ALLOWED,
+            *_services(_SERVICES),
+            *(f"(deny process-exec (subpath {_quoted(path)}))" for path in closed),
+            f"(allow file-write* (subpath {_quoted(tmp)}))",
+            '(allow file-write* (literal "/dev/null"))',
+            "(deny network*)\n",
+        ]
+    )
 
 
 def _about(path: str, effect: Effect) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 It closes what neither mounts nor namespaces do: keys of the session that dirge runs in, typing
 into the terminal, new user namespaces, sockets of the machine below (vsock), io_uring (which would
-go around the filter), and what only administrators need.
+go around the filter), and what only administrators need. For commands that only look it also closes
+every way to change a file's mode, owner, times and attributes, which Landlock leaves open.
 """
 
 import platform
@@ -13,12 +14,14 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _MACHINE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_NUMBER_AT, _MACHINE_AT, _FIRST_AT, _SECOND_AT, _THIRD_AT = 0, 4, 16, 24, 32
 
 _X32_BIT = 0x40000000
 _NEW_USER_NAMESPACE = 0x10000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_FLAGS, _SET_XATTR_FLAGS = 0x40086602, 0x401C5820  # chattr; projects and the like
+_ACCESS_AND_TRUNCATE, _READ_AND_TRUNCATE = 0o1003, 0o1000
 _OPEN_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 
 _EVERYWHERE = {  # the same numbers on every machine
@@ -48,6 +51,17 @@ _SHARED_MEMORY = {
 }
 """Memory, semaphores and queues that belong to nobody's file: shmget, shmat, semget, mq_open …"""
 
+_METADATA = {
+    "x86_64": (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280),
+    "aarch64": (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88),
+}
+"""truncate, and what sets the mode, owner, times or extended attributes of a file: chmod, lchown,
+utimensat, setxattr, removexattr …"""
+_METADATA_EVERYWHERE = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat
+_OPENAT2 = 437
+_OPEN = {"x86_64": {2: _SECOND_AT, 257: _THIRD_AT}, "aarch64": {56: _THIRD_AT}}
+"""open and openat: where their flags stand among the arguments."""
+
 # Programs try these first and know another way where the kernel has none.
 _ABSENT = frozenset(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"))
 _JUDGED = frozenset(("ioctl", "socket", "clone", "unshare"))
@@ -65,20 +79,27 @@ _MACHINES = {
 }
 
 
-def filter_program(*, sockets: bool, ipc: bool = True, machine: str = "") -> bytes | None:
+def filter_program(
+    *, sockets: bool, ipc: bool = True, metadata: bool = True, machine: str = ""
+) -> bytes | None:
     """The filter, in 8-byte instructions; None on a machine whose calls are not known here.
 
     Without `sockets` none can be made, but for pairs that are connected from the beginning.
-    Without `ipc` there is no memory shared with processes outside.
+    Without `ipc` there is no memory shared with processes outside. Without `metadata` nothing
+    about a file can be changed by its path, and none is cut short by opening it to read.
     """
     name = machine or platform.machine()
     known = _MACHINES.get(name)
     if known is None:
         return None
-    refused = () if ipc else _SHARED_MEMORY[name]
+    refused: tuple[int, ...] = () if ipc else _SHARED_MEMORY[name]
+    opening: Mapping[int, int] = {}
+    if not metadata:
+        refused += (*_METADATA[name], *_METADATA_EVERYWHERE)
+        opening = _OPEN[name]
     return b"".join(
         struct.pack("=HBBI", code, yes, no, value)
-        for code, yes, no, value in _instructions(known, refused, sockets=sockets)
+        for code, yes, no, value in _instructions(known, refused, opening, sockets=sockets)
     )
 
 
@@ -86,7 +107,7 @@ _Instruction = tuple[int, int, int, int]
 
 
 def _instructions(
-    machine: _Machine, refused: tuple[int, ...], *, sockets: bool
+    machine: _Machine, refused: tuple[int, ...], opening: Mapping[int, int], *, sockets: bool
 ) -> Iterator[_Instruction]:
     yield _LOAD, 0, 0, _MACHINE_AT
     # Another machine's calls, such as those of 32-bit programs, have other numbers.
@@ -102,6 +123,20 @@ def _instructions(
     for number in refused:
         yield _EQUAL, 0, 1, number
         yield _fail(_EPERM)
+    if opening:
+        yield _EQUAL, 0, 1, _OPENAT2  # its flags lie in memory, where no filter can look
+        yield _fail(_ENOSYS)
+    for number, flags_at in opening.items():
+        yield from _if_call(
+            number,
+            [
+                (_LOAD, 0, 0, flags_at),
+                (_AND, 0, 0, _ACCESS_AND_TRUNCATE),
+                (_EQUAL, 0, 1, _READ_AND_TRUNCATE),
+                _fail(_EPERM),
+                (_RETURN, 0, 0, _ALLOW),
+            ],
+        )
     for name in ("clone", "unshare"):
         yield from _if_call(
             machine.numbers[name],

@@ -1,0 +1,55 @@
+"""Where programs lie that may be started unasked: in no workspace and in no home folder."""
+
+import os
+import pwd
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+
+from dirge_py.processes.sandbox.paths import is_below, is_below_any
+
+PROGRAM_FOLDERS = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store",
+    "/gnu/store", "/snap", "/run/current-system", "/run/wrappers", "/System", "/Library",
+    "/home/linuxbrew/.linuxbrew",
+)  # fmt: skip
+"""Where programs of the system lie."""
+
+USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
+"""Where to look if the workspace holds every folder of `PATH`: to a shell an empty one means the
+current folder.
+"""
+
+
+def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
+    """The physical folders in which no file may be executed: the workspace and the home folders.
+
+    One that holds the system's programs, such as `/`, is left out: nothing could run without them.
+    """
+    named = [*roots, home]
+    with suppress(KeyError):
+        named.append(pwd.getpwuid(os.geteuid()).pw_dir)
+    reals = dict.fromkeys(os.path.realpath(path) for path in named if path)
+    system = [os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3]]
+    return tuple(path for path in reals if not any(is_below(one, path) for one in system))
+
+
+def search_path(path: str, closed: Sequence[str]) -> str:
+    """The folders of a `PATH` that lie in none of the physical folders `closed`; never empty."""
+    folders = [one for one in path.split(os.pathsep) if os.path.isabs(one)]
+    kept = [one for one in folders if not is_below_any(os.path.realpath(one), closed)]
+    return os.pathsep.join(kept or USUAL_PATH)
+
+
+def program_problem(name: str, path: str, closed: Sequence[str]) -> str:
+    """Why the program `name` must not be started unasked, or "".
+
+    A name that is nowhere on `path` is no problem: it is built into the shell, or fails.
+    """
+    found = shutil.which(name, path=search_path(path, closed))
+    if found is not None and not is_below_any(os.path.realpath(found), closed):
+        return ""
+    found = found or shutil.which(name, path=path)
+    if found is None or not os.path.isabs(found):
+        return ""
+    return f"`{name}` is {found}, and programs in the workspace or your home folder can do anything"

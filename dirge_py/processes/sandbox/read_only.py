@@ -1,0 +1,119 @@
+"""The read-only profile: what a command that nobody was asked about is held to by the kernel.
+
+Such a command was judged by its words. The profile makes the judgement true where the words are
+wrong: it writes nowhere but to a temporary folder of its own, opens no socket, and executes no file
+that lies in the workspace or in a home folder. It applies whatever `[sandbox]` says.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.errors import ProcessError
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.launch import LaunchSpec, Restrict
+from dirge_py.processes.sandbox.programs import closed_folders
+from dirge_py.processes.sandbox.room import Mechanism, SandboxRoom
+
+if TYPE_CHECKING:
+    from shutil import rmtree
+    from tempfile import mkdtemp
+
+    from dirge_py.processes.sandbox.read_only_mechanisms import (
+        find_mechanism,
+        landlock_restrict,
+        wrapped,
+    )
+else:
+    # Most starts run no such command, and the mechanisms are much to load.
+    _MECHANISMS = "dirge_py.processes.sandbox.read_only_mechanisms"
+    find_mechanism = late(_MECHANISMS, "find_mechanism")
+    landlock_restrict = late(_MECHANISMS, "landlock_restrict")
+    wrapped = late(_MECHANISMS, "wrapped")
+    mkdtemp = late("tempfile", "mkdtemp")
+    rmtree = late("shutil", "rmtree")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestrictedStart:
+    """How to start a command in the profile."""
+
+    arguments: list[str]
+    """What to start instead of the command."""
+    environment: Mapping[str, str]
+    """Variables to set besides."""
+    restrict: Restrict | None = None
+    """To be called first by the thread that starts it."""
+
+
+class ReadOnlyProfile:
+    """Starts commands that only look so that they can do nothing else. Close it at the end.
+
+    `roots` gives the physical folders of the workspace as they are at that moment. `room` is what
+    commands are shown where a sandbox is switched on: what that hides is hidden here, too.
+    Which mechanism works is found out when it is first needed, by trying it.
+    """
+
+    def __init__(
+        self, roots: Callable[[], Sequence[str]], home: str, *, room: SandboxRoom | None = None
+    ) -> None:
+        self._roots = roots
+        self._home = home
+        self._room = room
+        self._lock = threading.Lock()
+        self._mechanism: Mechanism | None = None
+        self._tmp = ""
+        self._is_closed = False
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What works here. Blocks for the try when it is asked for the first time."""
+        with self._lock:
+            return self._found()
+
+    def start_of(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
+        """How to start `arguments` in the profile; None where no mechanism works.
+
+        Raises:
+            ProcessError: the profile cannot be made for this command, or is closed.
+        """
+        with self._lock:
+            kind = self._found().kind
+            if kind is None:
+                return None
+            tmp = self._temporary_folder()
+        closed = closed_folders(self._roots(), self._home)
+        restrict = None
+        if kind == "landlock":
+            restrict = landlock_restrict(self._room, closed, spec, tmp)
+        else:
+            arguments = wrapped(kind, arguments, self._room, closed, spec, tmp)
+        return RestrictedStart(arguments=arguments, environment={"TMPDIR": tmp}, restrict=restrict)
+
+    def close(self) -> None:
+        """Remove the temporary folder, with what was left in it. Nothing can be started then."""
+        with self._lock:
+            self._is_closed = True
+            if self._tmp:
+                rmtree(self._tmp, ignore_errors=True)
+                self._tmp = ""
+
+    def _found(self) -> Mechanism:
+        if self._mechanism is None:
+            self._mechanism = find_mechanism()
+        return self._mechanism
+
+    def _temporary_folder(self) -> str:
+        if self._is_closed:
+            raise ProcessError("No command is started while dirge ends.")
+        if not self._tmp:
+            try:
+                self._tmp = os.path.realpath(mkdtemp(prefix="dirge-read-only-"))
+            except OSError as error:
+                raise ProcessError(
+                    f"There is no folder for temporary files: {error.strerror or error}.",
+                    hint="Make room there, or set TMPDIR to a folder that can be written to.",
+                ) from error
+        return self._tmp

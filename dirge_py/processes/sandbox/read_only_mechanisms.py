@@ -1,0 +1,194 @@
+"""How Landlock, bubblewrap and seatbelt make the read-only profile.
+
+Landlock comes first, also where the kernel's version is too old for a whole sandbox: what it leaves
+open there the filter of system calls closes. It restricts a thread that then starts the command, so
+it costs no process. The others cost one, and bubblewrap cannot keep files from being executed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+
+from dirge_py.processes.launch import LaunchSpec, Restrict
+from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
+from dirge_py.processes.sandbox.paths import is_below
+from dirge_py.processes.sandbox.places import Places, places_of
+from dirge_py.processes.sandbox.programs import PROGRAM_FOLDERS, search_path
+from dirge_py.processes.sandbox.room import Kind, Mechanism, SandboxRoom
+from dirge_py.processes.sandbox.seccomp import filter_program
+
+NO_EXECUTE = "files of the workspace can be executed there"
+"""What bubblewrap's profile does not keep from a command."""
+
+_DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2  # root reads everybody's files, as without the profile
+_PROBE_LIMIT_S = 5.0
+_PROBE_PATH = "/usr/bin:/bin:/run/current-system/sw/bin"
+
+_Rules = Sequence[tuple[str, str]]
+
+
+def find_mechanism() -> Mechanism:
+    """The first mechanism that was seen to work here."""
+    true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
+    if sys.platform == "darwin":
+        said = _probe(_seatbelt([true], "/var/empty", ()))
+        return Mechanism(None, f"sandbox-exec does not work: {said}") if said else _SEATBELT
+    if sys.platform != "linux":
+        return Mechanism(None, "there is none for this system")
+    first = _landlock_problem()
+    if not first:
+        return Mechanism("landlock")
+    program = _bubblewrap_program()
+    if program is None:
+        return Mechanism(None, f"{first}, and bubblewrap is not installed")
+    said = _probe(_bubblewrapped([true], {"/": "show"}, "/"))
+    if said:
+        return Mechanism(None, f"{first}, and {program} does not work: {said}")
+    return Mechanism("bubblewrap", NO_EXECUTE)
+
+
+_SEATBELT = Mechanism("seatbelt")
+
+
+def landlock_restrict(
+    room: SandboxRoom | None, closed: tuple[str, ...], spec: LaunchSpec, tmp: str
+) -> Restrict:
+    """What restricts a thread to looking.
+
+    Raises:
+        ProcessError: the command would start in a folder that `room` hides.
+    """
+    rules = [
+        *((path, "read") for path, _effect in landlock.rules_of(_places(room, spec))),
+        *((path, "execute") for path in _executable(closed, spec.environment.get("PATH", ""))),
+        (tmp, "scratch"),
+        ("/dev/null", "write"),
+    ]
+    return partial(_restrict_thread, rules, _call_filter())
+
+
+def wrapped(
+    kind: Kind,
+    arguments: Sequence[str],
+    room: SandboxRoom | None,
+    closed: tuple[str, ...],
+    spec: LaunchSpec,
+    tmp: str,
+) -> list[str]:
+    """The argument list that runs `arguments` in the profile of bubblewrap or seatbelt.
+
+    Raises:
+        ProcessError: the command would start in a folder that `room` hides.
+    """
+    if kind == "seatbelt":
+        return _seatbelt(arguments, tmp, closed)
+    places = _places(room, spec) | {tmp: "write"}
+    return _bubblewrapped(arguments, places, os.path.realpath(spec.cwd))
+
+
+def _places(room: SandboxRoom | None, spec: LaunchSpec) -> Places:
+    """What may be read: all, or what the sandbox shows."""
+    if room is None:
+        return {"/": "show"}
+    return {
+        path: effect if effect in ("hide", "mask") else "show"
+        for path, effect in places_of(room, spec).items()
+    }
+
+
+def _landlock_problem() -> str:
+    """Why no thread can be restricted; "" if one could be."""
+    if not _call_filter() or landlock_exec.abi() == 0:
+        return landlock.reason_against()
+    failed: list[OSError] = []
+
+    def run() -> None:
+        try:
+            _restrict_thread([("/", "read")], _call_filter())
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="dirge-landlock-probe")
+    thread.start()
+    thread.join()
+    if failed:
+        return f"Landlock does not work: {failed[0].filename}: {failed[0].strerror}"
+    return ""
+
+
+def _restrict_thread(rules: _Rules, call_filter: bytes) -> None:
+    if os.geteuid() == 0:
+        landlock_exec.drop_capabilities(kept=(_DAC_OVERRIDE, _DAC_READ_SEARCH))
+    ruleset = landlock_exec.make_ruleset(rules)
+    try:
+        landlock_exec.restrict_thread(ruleset, call_filter)
+    finally:
+        os.close(ruleset)
+
+
+@lru_cache(maxsize=1)
+def _call_filter() -> bytes:
+    return filter_program(sockets=False, ipc=False, metadata=False) or b""
+
+
+@lru_cache(maxsize=16)
+def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
+    """The folders of programs, and those that `path` names besides, without what is closed."""
+    places: Places = {"/": "hide"}
+    for folder in (*PROGRAM_FOLDERS, *_prefixes(path, closed)):
+        real = os.path.realpath(folder)
+        if os.path.isdir(real):
+            places[real] = "show"
+    places |= dict.fromkeys(closed, "hide")
+    return tuple(path for path, _effect in landlock.rules_of(places))
+
+
+def _prefixes(path: str, closed: Sequence[str]) -> Iterator[str]:
+    """Where the programs of each folder of `path` are installed: `/data/tools` of `…/tools/bin`."""
+    for folder in search_path(path, closed).split(os.pathsep):
+        real = os.path.realpath(folder)
+        above = os.path.dirname(real)
+        is_prefix = os.path.basename(real) == "bin" and above != "/"
+        holds_closed = any(is_below(one, above) for one in closed)
+        yield above if is_prefix and not holds_closed else real
+
+
+def _bubblewrap_program() -> str | None:
+    return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
+
+
+def _bubblewrapped(arguments: Sequence[str], places: Places, cwd: str) -> list[str]:
+    inside = bubblewrap.profile(places, keep=lambda path: path, has_network=False)
+    program = _bubblewrap_program() or bubblewrap.PROGRAMS[0]
+    parts = bubblewrap.Parts(program=program, bash=bubblewrap.bash_program())
+    return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], parts)
+
+
+def _seatbelt(arguments: Sequence[str], tmp: str, closed: Sequence[str]) -> list[str]:
+    return [seatbelt.PROGRAM, "-p", seatbelt.read_only_profile(tmp, closed), *arguments]
+
+
+def _probe(arguments: Sequence[str]) -> str:
+    """Run a command. Empty if that worked, else what was said, in one line."""
+    try:
+        ended = subprocess.run(
+            arguments,
+            cwd="/",
+            env={"PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"
+    except OSError as error:
+        return error.strerror or str(error)
+    if ended.returncode == 0:
+        return ""
+    said = ended.stderr.decode(errors="replace").strip().splitlines()
+    return said[-1][:300] if said else f"it ended with {ended.returncode}"
