@@ -49,6 +49,7 @@ bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/loop.py
 	$(BIN)/python bench/tools.py
+	$(BIN)/python bench/read_only.py
 	$(BIN)/python bench/sessions.py
 	$(BIN)/python bench/session_list.py
 	$(BIN)/python bench/ui.py

@@ -30,6 +30,8 @@ class Fittings:
         """The commands that run in the background, and the way there for one that runs."""
         self.sandbox = parts.sandbox
         """The kind of sandbox that commands run in; "" for none."""
+        self.read_only_profile = parts.read_only_profile
+        """What holds commands that only look, in words; "" if unknown. Blocks the first time."""
         self.shut_in = parts.shut_in
         """For people: what keeps the commands of a fork from changing the project; "" elsewhere."""
         self.read_tree = parts.tree

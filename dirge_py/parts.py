@@ -242,10 +242,11 @@ class Parts:
     where pictures are that were attached. `for_fork` makes what a fork with this model (`alias/id`)
     needs of its own; without it a fork shares everything. `tree` reads the files of the project;
     `kept` is what the session keeps by name, `shut_in` what `OtherRoom` says of it. `sandbox` is
-    the kind that commands run in, "" for none. `durable` is the engine that model and tool calls go
-    through; `watch` compares the requests of this conversation. `memory` is what is kept from one
-    session to the next; `on_run_end` is awaited before the end of a run is told. `before_close` may
-    still record something, `on_close` no longer.
+    the kind that commands run in, "" for none; `read_only_profile` says in words what holds those
+    that only look, and blocks until one was tried. `durable` is the engine that model and tool
+    calls go through; `watch` compares the requests of this conversation. `memory` is what is kept
+    from one session to the next; `on_run_end` is awaited before the end of a run is told.
+    `before_close` may still record something, `on_close` no longer.
     """
 
     cwd: Path
@@ -291,6 +292,7 @@ class Parts:
     prompts: "PromptBook | None" = None
     asset_dir: Path | None = None
     sandbox: str = ""
+    read_only_profile: Callable[[], str] = str
     durable: DurableContext | None = None
     memory: MemoryProvider | None = None
     relay: Relay = field(default_factory=Relay)

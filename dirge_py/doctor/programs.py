@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from dirge_py.doctor.findings import Finding, warn, well, wrong
 from dirge_py.errors import ProcessError
 from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 
 _LIMIT_S = 2.0
 _OLDEST_GIT = (2, 25)
 
 
 def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Python, git, ripgrep, the sandbox, the editor and the pager."""
+    """Python, git, ripgrep, the sandboxes, the editor and the pager."""
     yield well("python", f"{platform.python_version()}, {sys.executable}")
     yield _git()
     rg = _version("rg")
@@ -30,8 +31,20 @@ def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
             if bwrap
             else warn("bwrap", "not found: the sandbox does less", "install bubblewrap")
         )
+    yield _read_only_profile()
     yield _editor(environment)
     yield _pager(environment)
+
+
+def _read_only_profile() -> Finding:
+    mechanism = find_mechanism()
+    if mechanism.kind == "landlock" or mechanism.kind == "seatbelt":
+        return well("read-only", f"{mechanism}: commands that only look are held to looking")
+    fix = "use a kernel with Landlock (Linux 5.13 or newer)"
+    if mechanism.kind is None and sys.platform.startswith("linux"):
+        fix += ", or install bubblewrap"
+    words = f"{mechanism}; commands that only look run by their words alone"
+    return warn("read-only", str(mechanism) if mechanism.kind else words, fix)
 
 
 def _git() -> Finding:

@@ -188,6 +188,9 @@ PROGRAMS = {
     ),
 }
 
+SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "type"))
+"""Those of the list that the shell does itself: no file of that name is started."""
+
 _FREE_TEXT = frozenset(("echo", "true", "false", ":"))
 
 _FIND_PLAIN = listed(

@@ -19,7 +19,7 @@ from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
 from dirge_py.permission.options import Refused
-from dirge_py.permission.programs import Judgement, is_build, judge
+from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
 from dirge_py.permission.searches import Beneath, searched
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
@@ -122,7 +122,7 @@ class _Walk:
         refusal = ""
         try:
             judgement = judge(part.words)
-            refusal = self._around.program_problem(part.argv[0]) or self._git_refusal(judgement)
+            refusal = self._program_refusal(part.argv[0]) or self._git_refusal(judgement)
             reads = tuple(self._reads(judgement))
             reads += tuple(self._kept(part.argv))
         except Refused as reason:
@@ -199,6 +199,9 @@ class _Walk:
         if any(word.has_glob for word in part.words) or self._folders.is_moved:
             return False
         return not any(_runs_inline_code(words) for words in may_run)
+
+    def _program_refusal(self, name: str) -> str:
+        return "" if name in SHELL_BUILTINS else self._around.program_problem(name)
 
     def _git_refusal(self, judgement: Judgement) -> str:
         if not judgement.uses_git:

@@ -1,5 +1,6 @@
 """`/status`: how things stand, on one page."""
 
+import asyncio
 import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,10 +20,12 @@ _MOST_TOOLS = 40
 
 
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    profile = await asyncio.to_thread(conversation.read_only_profile)
     rows = [
         ("version", f"dirge {__version__}, Python {platform.python_version()}"),
         *_session(conversation),
         *_place(conversation),
+        ("read-only profile", profile),
         *_model(conversation),
         *_configured(front),
         *_equipment(conversation, front),

@@ -184,9 +184,7 @@ class _Site:
             configure=guards.configure,
             system_prompt=self.prompt.text,
             attach=self._attacher(room).attach,
-            explain=Explainer(
-                gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
-            ).decide,
+            explain=self._explainer(room).decide,
             gate=room.gate,
             uncommitted=uncommitted(
                 self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
@@ -207,6 +205,7 @@ class _Site:
             plugins=self.plugins,
             shells=self.machine.shells,
             sandbox=self.machine.sandbox,
+            read_only_profile=lambda: str(self.machine.read_only.mechanism),
             prompts=self.prompt.prompts,
             on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
             bind_tools=partial(self.workshop.bound, room.folders, room.todo),
@@ -227,6 +226,11 @@ class _Site:
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
+        )
+
+    def _explainer(self, room: Room) -> Explainer:
+        return Explainer(
+            gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
         )
 
     def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:

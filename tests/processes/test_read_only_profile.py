@@ -1,0 +1,281 @@
+"""The read-only profile on its own: what a command in it cannot do, whoever runs it."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from dirge_py.errors import ProcessError
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.launch import LaunchSpec
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox import seatbelt
+from dirge_py.processes.sandbox.programs import closed_folders, program_problem, search_path
+from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
+from dirge_py.processes.sandbox.room import SandboxRoom
+from tests.conftest import NEEDS
+from tests.files.requirement import as_nobody
+
+HERE = Path(__file__).parents[2]
+
+ATTEMPTS = {
+    "make a file": "echo x > made",
+    "make a file elsewhere": "echo x > ../made",
+    "change a file": "echo x >> kept",
+    "cut a file": "perl -e 'truncate(q(kept), 0) or exit 1'",
+    "cut a file by reading": "perl -e 'use Fcntl; sysopen(F, q(kept), O_RDONLY|O_TRUNC) or exit 1'",
+    "rename": "mv kept other && mv other kept",
+    "link": "ln kept link",
+    "link by name": "ln -s kept symlink",
+    "make a folder": "mkdir folder",
+    "make a pipe": "mkfifo pipe",
+    "set the mode": "chmod 777 kept",
+    "set the time": "touch -d 2001-01-01 kept",
+    "set the owner": "chown 1:1 kept",
+    "set an attribute": "chattr +i kept",
+    "reach this machine": "exec 3<>/dev/tcp/127.0.0.1/PORT",
+    "reach a socket": "perl -e 'use Socket; socket(S, PF_UNIX, SOCK_STREAM, 0) or exit 1'",
+    "run a script": "./script",
+    "run a program": "./program",
+    "run one from a home": "HOME/program",
+    "run one of its own": "cp /bin/true \"$TMPDIR\" && \"$TMPDIR/true\"",
+    "write where everybody may": "f=$(mktemp -p /tmp) && rm $f",
+    "write to a device": ": > /dev/full",
+    "get rights back": "unshare -U true",
+    "remove": "rm -f kept",
+}  # fmt: skip
+
+Run = Callable[[str], str]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    home = tmp_path / "home"
+    for folder in (made, home):
+        folder.mkdir()
+        folder.chmod(0o777)
+        for name in ("script", "program"):
+            folder.joinpath(name).write_bytes(
+                b"#!/bin/sh\n:\n" if name == "script" else Path("/bin/true").read_bytes()
+            )
+            folder.joinpath(name).chmod(0o755)
+    (made / "kept").write_text("kept\n")
+    (made / "kept").chmod(0o666)
+    return made
+
+
+@pytest.fixture
+async def profile(project: Path) -> AsyncIterator[ReadOnlyProfile]:
+    made = profile_of(project)
+    yield made
+    made.close()
+
+
+def profile_of(project: Path, room: SandboxRoom | None = None) -> ReadOnlyProfile:
+    return ReadOnlyProfile(lambda: [str(project)], str(project.parent / "home"), room=room)
+
+
+async def output(profile: ReadOnlyProfile | None, project: Path, command: str) -> str:
+    runner = Runner(EnvironmentPolicy(), read_only=profile)
+    runner.prepare("1", {}, is_read_only=True)
+    finished = await runner.run(command, cwd=str(project), call_id="1")
+    return finished.output.head.decode() + finished.output.tail.decode()
+
+
+def attempts(project: Path, port: int = 9) -> str:
+    """One command line that tries all, and prints the names of what was possible."""
+    lines = []
+    for name, attempt in ATTEMPTS.items():
+        words = attempt.replace("PORT", str(port)).replace("HOME", str(project.parent / "home"))
+        lines.append(f"bash -c {shlex.quote(words)} >/dev/null 2>&1 && echo {shlex.quote(name)}")
+    return "\n".join(lines)
+
+
+async def listening() -> tuple[asyncio.Server, int]:
+    server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+async def test_nothing_can_be_changed_reached_or_executed(
+    project: Path, profile: ReadOnlyProfile
+) -> None:
+    server, port = await listening()
+    held = await output(profile, project, attempts(project, port))
+    before = (project / "kept").read_text()
+    free = await output(None, project, attempts(project, port))
+    server.close()
+
+    assert (held, before) == ("", "kept\n")
+    # So these were attempts at something that is possible here.
+    for name in ("make a file", "rename", "set the mode", "reach this machine", "run a program"):
+        assert name in free.splitlines()
+
+
+def test_it_holds_for_an_ordinary_user(project: Path) -> None:
+    script = (
+        "import asyncio, sys; from pathlib import Path; from tests.processes import "
+        "test_read_only_profile as t; p = Path(sys.argv[1]); f = t.profile_of(p); "
+        "print(f.mechanism.kind); print(asyncio.run(t.output(f, p, t.attempts(p)))); f.close()"
+    )
+    for above in (project.parent, *project.parents):
+        if above.stat().st_uid == os.geteuid() and str(above).startswith("/tmp/"):
+            above.chmod(0o755)
+    ended = subprocess.run(
+        [*as_nobody(), sys.executable, "-c", script, str(project)],
+        cwd=HERE,
+        env={"PATH": os.defpath, "HOME": str(project), "PYTHONPATH": str(HERE)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.stdout.split() == ["landlock"], ended.stderr
+    assert (project / "kept").read_text() == "kept\n"
+
+
+async def test_looking_goes_on_as_ever(project: Path, profile: ReadOnlyProfile) -> None:
+    said = await output(
+        profile,
+        project,
+        "cat kept; ls -l kept >/dev/null 2>/dev/null && echo listed; echo a > $TMPDIR/a && cat "
+        "$TMPDIR/a; seq 1 200000 | sort -r -S 1M | tail -n 1; git --version | cut -c1-11",
+    )
+
+    assert said.split("\n") == ["kept", "listed", "a", "1", "git version", ""]
+
+
+async def test_the_rest_of_the_program_keeps_its_rights(
+    project: Path, profile: ReadOnlyProfile
+) -> None:
+    await output(profile, project, "true")
+
+    runner = Runner(EnvironmentPolicy(), read_only=profile)
+    free = await runner.run("echo x > made && ./program && echo ran", cwd=str(project))
+
+    assert free.output.head == b"ran\n"
+    assert (project / "made").exists()
+
+
+async def test_an_old_landlock_cuts_no_file_either(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 1)
+    profile = profile_of(project)
+
+    held = await output(profile, project, attempts(project))
+    profile.close()
+
+    assert (profile.mechanism.kind, held) == ("landlock", "")
+    assert (project / "kept").read_text() == "kept\n"
+
+
+async def test_bubblewrap_takes_over_where_there_is_no_landlock(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
+    profile = profile_of(project)
+    if profile.mechanism.kind != "bubblewrap":
+        pytest.skip(f"{NEEDS}bubblewrap")
+
+    server, port = await listening()
+    held = await output(profile, project, attempts(project, port))
+    looked = await output(profile, project, "cat kept; echo a > $TMPDIR/a; cat $TMPDIR/a")
+    server.close()
+    profile.close()
+
+    # It cannot keep files from being executed, and says so.
+    executes = {"run a script", "run a program", "run one from a home", "run one of its own"}
+    harmless = {"reach a socket", "write to a device", "get rights back"}
+    assert set(held.splitlines()) <= executes | harmless
+    assert "executed" in profile.mechanism.reason
+    assert looked == "kept\na\n"
+    assert (project / "kept").read_text() == "kept\n"
+
+
+async def test_without_any_mechanism_commands_run_and_the_reason_is_told(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
+    monkeypatch.setattr("dirge_py.processes.sandbox.bubblewrap.PROGRAMS", ())
+    profile = profile_of(project)
+
+    assert await output(profile, project, "cat kept") == "kept\n"
+    assert str(profile.mechanism) == (
+        "none: the kernel has no Landlock, or it is switched off, and bubblewrap is not installed"
+    )
+
+
+async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) -> None:
+    home = project.parent / "home"
+    (home / "private").write_text("private\n")
+    room = SandboxRoom(roots=(str(project),), home=str(home))
+    profile = profile_of(project, room)
+
+    said = await output(profile, project, f"cat kept; cat {home}/private; echo x > made")
+    profile.close()
+
+    assert said.startswith("kept\n")
+    assert "private\n" not in said
+    assert not (project / "made").exists()
+
+
+async def test_a_closed_profile_starts_nothing_and_leaves_nothing(project: Path) -> None:
+    profile = profile_of(project)
+    await output(profile, project, "echo a > $TMPDIR/a")
+    spec = LaunchSpec(cwd=str(project), environment={}, call_id="")
+    started = profile.start_of(["true"], spec)
+    assert started is not None
+    folder = Path(started.environment["TMPDIR"])
+    assert (folder / "a").exists()
+
+    profile.close()
+
+    assert not folder.exists()
+    with pytest.raises(ProcessError):
+        profile.start_of(["true"], spec)
+
+
+def test_folders_that_hold_the_system_are_not_closed(tmp_path: Path) -> None:
+    inside = tmp_path / "work"
+    inside.mkdir()
+
+    closed = closed_folders(["/", "/usr", str(inside)], str(tmp_path))
+
+    assert set(closed) >= {str(inside.resolve()), str(tmp_path.resolve())}
+    assert not {"/", "/usr"} & set(closed)
+
+
+def test_a_program_of_the_workspace_or_a_home_is_named(tmp_path: Path) -> None:
+    own, system = tmp_path / "own", tmp_path / "system"
+    for folder, names in ((own, ("rg", "both", "inner")), (system, ("both",))):
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text("")
+            (folder / name).chmod(0o755)
+    (system / "link").symlink_to(own / "inner")
+    path = f"{own}:.:{system}"
+
+    problems = {
+        name: program_problem(name, path, [str(own)]) for name in ("rg", "both", "link", "none")
+    }
+
+    assert problems["rg"].startswith(f"`rg` is {own}/rg")
+    assert problems["link"].startswith(f"`link` is {system}/link")
+    assert (problems["both"], problems["none"]) == ("", "")
+    assert search_path(path, [str(own)]) == str(system)
+
+
+def test_the_profile_of_macos_denies_what_the_others_do() -> None:
+    text = seatbelt.read_only_profile("/private/tmp/own", ["/Users/me/project"])
+
+    assert text.startswith("(version 1)\n(deny default)\n")
+    assert '(deny process-exec (subpath "/Users/me/project"))' in text
+    assert text.count("(allow file-write*") == 2
+    assert '(allow file-write* (subpath "/private/tmp/own"))' in text
+    assert text.endswith("(deny network*)\n")
