@@ -264,7 +264,7 @@ class Gate:
             git_hazard=cache(hazard),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
-            program_problem=self._program_problem,
+            program_problem=cache(self._program_problem),
             home=self._home,
         )
         request: Request = shell.read_command(command, around)

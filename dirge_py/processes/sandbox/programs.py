@@ -5,6 +5,7 @@ import pwd
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 
 from dirge_py.processes.sandbox.paths import is_below, is_below_any
 
@@ -26,12 +27,23 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 
     One that holds the system's programs, such as `/`, is left out: nothing could run without them.
     """
-    named = [*roots, home]
+    reals = dict.fromkeys(
+        os.path.realpath(path) for path in (*roots, home, _account_home()) if path
+    )
+    return tuple(path for path in reals if not any(is_below(one, path) for one in _system()))
+
+
+@cache
+def _account_home() -> str:
+    """The home folder that the account has, whatever HOME says; "" without an account."""
     with suppress(KeyError):
-        named.append(pwd.getpwuid(os.geteuid()).pw_dir)
-    reals = dict.fromkeys(os.path.realpath(path) for path in named if path)
-    system = [os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3]]
-    return tuple(path for path in reals if not any(is_below(one, path) for one in system))
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    return ""
+
+
+@cache
+def _system() -> tuple[str, ...]:
+    return tuple(os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3])
 
 
 def search_path(path: str, closed: Sequence[str]) -> str:
