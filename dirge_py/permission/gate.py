@@ -31,7 +31,7 @@ from dirge_py.permission.rules import (
     permits,
 )
 from dirge_py.permission.searches import files_beneath, starts_of
-from dirge_py.processes.sandbox.programs import closed_folders, program_problem
+from dirge_py.processes.sandbox.programs import program_problem, remembered_closed_folders
 
 _LOG = logging.getLogger(__name__)
 
@@ -271,7 +271,7 @@ class Gate:
         return request
 
     def _program_problem(self, name: str) -> str:
-        closed = closed_folders(self._workspace.roots, self._home)
+        closed = remembered_closed_folders(self._workspace.roots, self._home)
         return program_problem(name, os.environ.get("PATH", os.defpath), closed)
 
     def _kept_beneath(self, folder: str) -> Sequence[Place] | None:

@@ -262,7 +262,7 @@ def test_a_program_of_the_workspace_or_a_home_is_named(tmp_path: Path) -> None:
     path = f"{own}:.:{system}"
 
     problems = {
-        name: program_problem(name, path, [str(own)]) for name in ("rg", "both", "link", "none")
+        name: program_problem(name, path, (str(own),)) for name in ("rg", "both", "link", "none")
     }
 
     assert problems["rg"].startswith(f"`rg` is {own}/rg")

@@ -5,7 +5,7 @@ import pwd
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 
 from dirge_py.processes.sandbox.paths import is_below, is_below_any
 
@@ -53,15 +53,26 @@ def search_path(path: str, closed: Sequence[str]) -> str:
     return os.pathsep.join(kept or USUAL_PATH)
 
 
-def program_problem(name: str, path: str, closed: Sequence[str]) -> str:
+def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
     """Why the program `name` must not be started unasked, or "".
 
     A name that is nowhere on `path` is no problem: it is built into the shell, or fails.
     """
-    found = shutil.which(name, path=search_path(path, closed))
+    found = shutil.which(name, path=_remembered_path(path, closed))
     if found is not None and not is_below_any(os.path.realpath(found), closed):
         return ""
     found = found or shutil.which(name, path=path)
     if found is None or not os.path.isabs(found):
         return ""
     return f"`{name}` is {found}, and programs in the workspace or your home folder can do anything"
+
+
+# For judging only, which would cost more than all else it does. Where a folder of PATH becomes a
+# link into the workspace later, the kernel still executes nothing there.
+_remembered_path = lru_cache(maxsize=16)(search_path)
+
+
+@lru_cache(maxsize=16)
+def remembered_closed_folders(roots: tuple[str, ...], home: str) -> tuple[str, ...]:
+    """As `closed_folders`, for folders that are physical already."""
+    return closed_folders(roots, home)
