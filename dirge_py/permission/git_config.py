@@ -1,60 +1,47 @@
-"""What a repository's own settings would make git run, found without running git.
+"""What a repository's own settings would make git run or read, found without running git.
 
-`.git/config` belongs to whoever made the repository. Several of its keys name programs that even
-`git status` starts, so before git runs unasked this reader looks for them.
+`.git/config` belongs to whoever made the repository. `git_acting_settings` says which settings
+act; before git runs unasked this reader looks for those that the environment does not override, in
+the repository and in each submodule that git could enter.
 """
 
 import os
-import re
-import stat
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.git_acting_settings import Row, hardening, row_for
+from dirge_py.permission.git_files import (
+    Stamp,
+    foreign_links,
+    is_beneath,
+    read_text,
+    stamp_of,
+)
+from dirge_py.permission.git_index import Index, read_index
 from dirge_py.permission.git_settings import Unreadable, settings
+from dirge_py.permission.protected import secrecy
 
-GIT_HARDENING: Mapping[str, str] = {
-    "GIT_CONFIG_COUNT": "7",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "false",
-    "GIT_CONFIG_KEY_1": "core.hooksPath",
-    "GIT_CONFIG_VALUE_1": "/dev/null",
-    "GIT_CONFIG_KEY_2": "safe.bareRepository",
-    "GIT_CONFIG_VALUE_2": "explicit",
-    "GIT_CONFIG_KEY_3": "core.pager",
-    "GIT_CONFIG_VALUE_3": "cat",
-    "GIT_CONFIG_KEY_4": "protocol.ext.allow",
-    "GIT_CONFIG_VALUE_4": "never",
-    "GIT_CONFIG_KEY_5": "diff.ignoreSubmodules",
-    "GIT_CONFIG_VALUE_5": "all",
-    "GIT_CONFIG_KEY_6": "log.showSignature",
-    "GIT_CONFIG_VALUE_6": "false",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_PAGER": "cat",
-}
+GIT_HARDENING: Mapping[str, str] = hardening()
 """Environment for git commands that nobody was asked about: it beats the repository's settings."""
 
 MAX_CONFIG_BYTES = 256 * 1024
-MAX_INDEX_BYTES = 64 * 1024 * 1024
 MAX_REPOSITORIES = 64
 
-_HAZARDOUS = (
-    r"core\.(fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|worktree"
-    r"|alternaterefscommand)"
-    r"|alias\..*|include\.path|includeif\..*|diff\.external|diff\..*\.(command|textconv)"
-    r"|filter\..*|merge\..*\.driver|credential\..*|gpg\.(.*\.)?program|remote\..*\.(uploadpack"
-    r"|receivepack|vcs|promisor|partialclonefilter)|submodule\..*\.update"
-    r"|uploadpack\.packobjectshook|extensions\.partialclone|sequence\.editor|pager\..*"
-    r"|interactive\.difffilter|(difftool|mergetool|browser|man)\..*\.(cmd|path)|web\.browser"
-    r"|trailer\..*\.(command|cmd)|log\.(showsignature|diffmerges)"
-)
-_GITLINK = struct.pack(">I", 0o160000)
-_INDEX_ENTRY = 62
+_FALSE = ("false", "0", "no", "off")
+_NOT_ENTERED = ("all", "dirty")
+_HASH_BYTES = {"sha1": 20, "sha256": 32}
 
-_Stamp = tuple[int, int, int, int]
-_KEYS: dict[str, tuple[_Stamp, tuple[tuple[str, str], ...]]] = {}
-_LINKS: dict[str, tuple[_Stamp, tuple[str, ...]]] = {}
+_CACHE: dict[str, tuple[Stamp, tuple[tuple[str, str], ...]]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Repository:
+    """`is_entered`: git comes to it as a submodule, perhaps without what `GIT_HARDENING` sets."""
+
+    git_dir: str
+    work_tree: str | None
+    is_entered: bool = False
 
 
 def hazard(folder: str) -> str:
@@ -64,7 +51,7 @@ def hazard(folder: str) -> str:
     """
     try:
         return next(_hazards(_repositories_above(folder)), "")
-    except (OSError, Unreadable, UnicodeError, struct.error) as error:
+    except (OSError, Unreadable, ValueError, struct.error, LookupError) as error:
         return f"the repository's settings cannot be read: {error}"
 
 
@@ -79,41 +66,190 @@ def is_bare_repository(folder: str) -> bool:
     )
 
 
-def _hazards(repositories: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+def git_dir_of(folder: str) -> str | None:
+    """The git folder that holds the hooks and settings for the physical `folder`, if there is one.
+
+    Raises:
+        OSError, Unreadable: it cannot be told.
+    """
+    found = next(_repositories_above(folder), None)
+    return None if found is None else _common_dir(found.git_dir)
+
+
+def work_tree_of(folder: str) -> str:
+    """The top of the work tree around the physical `folder`, or `folder` if there is none."""
+    at = folder
+    while not os.path.lexists(f"{at}/.git"):
+        above = os.path.dirname(at)
+        if above == at:
+            return folder
+        at = above
+    return at
+
+
+def setting(git_dir: str, key: str) -> str:
+    """The last value of `key` (in lower case) in the repository's own settings, or "".
+
+    Raises:
+        OSError, Unreadable: they cannot be read.
+    """
+    every = settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
+    return next((value for name, value in reversed(every) if name.lower() == key), "")
+
+
+def _hazards(repositories: Iterable[_Repository]) -> Iterator[str]:
     pending = list(repositories)
-    seen: set[str] = set()
+    seen: set[_Repository] = set()
     while pending:
-        git_dir, work_tree = pending.pop()
-        if git_dir in seen:
+        one = pending.pop()
+        if one in seen:
             continue
-        seen.add(git_dir)
+        seen.add(one)
         if len(seen) > MAX_REPOSITORIES:
             yield f"there are more than {MAX_REPOSITORIES} repositories in it"
             return
-        if work_tree is None:
-            yield f"{git_dir} looks like a bare repository"
+        if one.work_tree is None:
+            yield f"{one.git_dir} looks like a bare repository"
             return
-        common = _common_dir(git_dir)
-        for file in (f"{common}/config", f"{git_dir}/config.worktree", f"{common}/config.worktree"):
-            for key, value in _hazardous_keys(file):
-                if not _is_own_place(key, value, git_dir if common == git_dir else "", work_tree):
-                    yield f"{file} sets `{key}`, which can run a program"
-        for path in _submodules(f"{git_dir}/index"):
-            inner = os.path.join(work_tree, path)
-            if os.path.lexists(f"{inner}/.git"):
-                pending.append((_git_dir_at(inner), inner))
+        common = _common_dir(one.git_dir)
+        values = _values(one.git_dir, common)
+        for file, key, value in values:
+            row = row_for(key)
+            if row is not None and _acts(row, value, one, common):
+                does = "can run a program" if row.kind != "file" else "names a file that git reads"
+                yield f"{file} sets `{key}`, which {does}"
+        yield from _misplaced(one.git_dir, common, one.work_tree)
+        modules = _values_of(f"{one.work_tree}/.gitmodules")
+        index = _index(one, modules, values)
+        if index is None:
+            yield f"the index of {one.work_tree} cannot be read, and git could enter its submodules"
+            return
+        named = [value for key, value in modules if key.endswith(".path")]
+        pending += _submodules(one.work_tree, (*index.links, *named))
+        pending += _kept_modules(common, one.work_tree)
 
 
-def _repositories_above(folder: str) -> Iterator[tuple[str, str | None]]:
-    """Git folder and work tree of all that git could find from here; no work tree = bare.
+def _values(git_dir: str, common: str) -> list[tuple[str, str, str]]:
+    """File, key and value of all that the repository sets."""
+    files = (f"{common}/config", f"{git_dir}/config.worktree", f"{common}/config.worktree")
+    return [(file, *pair) for file in dict.fromkeys(files) for pair in _values_of(file)]
+
+
+def _values_of(path: str) -> tuple[tuple[str, str], ...]:
+    """The settings of a file that matter here; none if it is not there."""
+    if not os.path.lexists(path):
+        return ()
+    stamp = stamp_of(path)
+    cached = _CACHE.get(path)
+    if cached and cached[0] == stamp:
+        return cached[1]
+    found = tuple(
+        (key, value)
+        for key, value in settings(read_text(path, MAX_CONFIG_BYTES))
+        if row_for(key) is not None or key.startswith(("submodule.", "extensions."))
+    )
+    _CACHE[path] = (stamp, found)
+    return found
+
+
+def _acts(row: Row, value: str, one: _Repository, common: str) -> bool:
+    if row.answer == "overridden":
+        # What is only a switch makes git enter submodules, and all of them are looked at.
+        is_off = row.key == "core.fsmonitor" and value.strip().lower() in _FALSE
+        return one.is_entered and row.kind != "switch" and not is_off
+    if row.answer == "asks-unless-own-file":
+        return not _is_own_file(value, one.work_tree or "")
+    if row.key == "core.worktree":
+        git_dir = one.git_dir if common == one.git_dir else ""
+        return not _is_own_place(value, git_dir, one.work_tree or "")
+    return row.answer == "asks"
+
+
+def _is_own_place(value: str, git_dir: str, work_tree: str) -> bool:
+    """Whether this says only where the work tree lies, and it lies there: so in every submodule."""
+    if not git_dir or not value:
+        return False
+    return os.path.realpath(os.path.join(git_dir, value)) == os.path.realpath(work_tree)
+
+
+def _is_own_file(value: str, work_tree: str) -> bool:
+    """Whether the value is a file of the work tree that may be read."""
+    if value.startswith(("~", "%")):
+        return False
+    real, top = os.path.realpath(os.path.join(work_tree, value)), os.path.realpath(work_tree)
+    return not value or (is_beneath(real, top) and not secrecy(real, (top,)))
+
+
+def _index(
+    one: _Repository, modules: Iterable[tuple[str, str]], values: Iterable[tuple[str, str, str]]
+) -> Index | None:
+    """The index; None if submodules could be entered that it does not tell of."""
+    format_ = next(
+        (value for _, key, value in values if key.lower() == "extensions.objectformat"), "sha1"
+    )
+    try:
+        hash_bytes = _HASH_BYTES[format_.lower()]
+        found = read_index(one.git_dir, hash_bytes=hash_bytes)
+    except (OSError, Unreadable, ValueError, struct.error, LookupError):
+        found = None
+    # What a folder of a sparse index stands for is known to the repository only.
+    if found is not None and not any(
+        os.path.lexists(os.path.join(one.work_tree or "", folder)) for folder in found.sparse
+    ):
+        return found
+    if one.is_entered or not os.path.isfile(f"{one.work_tree}/.gitmodules"):
+        return None
+    said = [*modules, *((key, value) for _, key, value in values)]
+    ignoring = [value for key, value in said if _is_ignore(key)]
+    return found or Index() if all(value in _NOT_ENTERED for value in ignoring) else None
+
+
+def _is_ignore(key: str) -> bool:
+    """Whether it overrides `diff.ignoreSubmodules` for one submodule."""
+    return key.startswith("submodule.") and key.endswith(".ignore")
+
+
+def _submodules(work_tree: str, paths: Iterable[str]) -> Iterator[_Repository]:
+    for path in dict.fromkeys(paths):
+        inner = os.path.join(work_tree, path)
+        if not path or ".." in path.split("/") or os.path.isabs(path):
+            continue
+        if os.path.lexists(f"{inner}/.git"):
+            git_dir = _git_dir_at(inner)
+            place = os.path.realpath(inner)
+            yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
+
+
+def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
+    """The git folders of submodules that lie in this one, whether they are in use or not."""
+    pending = [f"{common}/modules"]
+    count = 0
+    while pending:
+        folder = pending.pop()
+        if os.path.lexists(f"{folder}/HEAD"):
+            git_dir = os.path.realpath(folder)
+            said = dict(_values_of(f"{git_dir}/config")).get("core.worktree", "")
+            place = os.path.realpath(os.path.join(git_dir, said)) if said else work_tree
+            if is_beneath(place, os.path.realpath(work_tree)):
+                yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
+            continue
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            pending.append(f"{folder}/{name}")
+            count += 1
+            if count > MAX_REPOSITORIES:
+                raise Unreadable(f"{common}/modules holds more than {MAX_REPOSITORIES} folders")
+
+
+def _repositories_above(folder: str) -> Iterator[_Repository]:
+    """All that git could find from here.
 
     Not only the first: git passes over one that is not whole and goes on upwards.
     """
     while True:
         if os.path.lexists(f"{folder}/.git"):
-            yield _git_dir_at(folder), folder
+            yield _Repository(git_dir=_git_dir_at(folder), work_tree=folder)
         if is_bare_repository(folder):
-            yield folder, None
+            yield _Repository(git_dir=folder, work_tree=None)
         parent = os.path.dirname(folder)
         if parent == folder:
             return
@@ -124,7 +260,7 @@ def _git_dir_at(work_tree: str) -> str:
     entry = f"{work_tree}/.git"
     if os.path.isdir(entry):
         return os.path.realpath(entry)
-    text = _read(entry, 4096).strip()
+    text = read_text(entry).strip()
     if not text.startswith("gitdir:"):
         raise Unreadable(entry)
     return os.path.realpath(os.path.join(work_tree, text.removeprefix("gitdir:").strip()))
@@ -134,102 +270,26 @@ def _common_dir(git_dir: str) -> str:
     pointer = f"{git_dir}/commondir"
     if not os.path.lexists(pointer):
         return git_dir
-    return os.path.realpath(os.path.join(git_dir, _read(pointer, 4096).strip()))
+    return os.path.realpath(os.path.join(git_dir, read_text(pointer).strip()))
 
 
-def git_dir_of(folder: str) -> str | None:
-    """The git folder that holds the hooks and settings for the physical `folder`, if there is one.
-
-    Raises:
-        OSError, Unreadable: it cannot be told.
-    """
-    found = next(_repositories_above(folder), None)
-    return None if found is None else _common_dir(found[0])
-
-
-def setting(git_dir: str, key: str) -> str:
-    """The last value of `key` (in lower case) in the repository's own settings, or "".
-
-    Raises:
-        OSError, Unreadable: they cannot be read.
-    """
-    every = settings(_read(f"{git_dir}/config", MAX_CONFIG_BYTES))
-    return next((value for name, value in reversed(every) if name.lower() == key), "")
+def _misplaced(git_dir: str, common: str, work_tree: str) -> Iterator[str]:
+    """Whether git would show another repository or another file than those of this folder."""
+    if common != git_dir and os.path.dirname(os.path.dirname(git_dir)) != common:
+        yield f"{git_dir}/commondir leads to the repository {common}"
+    top = os.path.realpath(work_tree)
+    if not is_beneath(git_dir, top) and not _belongs(git_dir, common, top):
+        yield f"{work_tree}/.git leads to {git_dir}, which does not name this folder as its own"
+    for folder in dict.fromkeys((git_dir, common)):
+        for link in foreign_links(folder):
+            yield f"{link} is a link, and git prints lines of the file it leads to"
 
 
-def _is_own_place(key: str, value: str, git_dir: str, work_tree: str) -> bool:
-    """Whether this says only where the work tree lies, and it lies there: so in every submodule."""
-    if key.lower() != "core.worktree" or not git_dir or not value:
-        return False
-    return os.path.realpath(os.path.join(git_dir, value)) == os.path.realpath(work_tree)
-
-
-def _hazardous_keys(path: str) -> tuple[tuple[str, str], ...]:
-    if not os.path.lexists(path):
-        return ()
-    stamp = _stamp(path)
-    cached = _KEYS.get(path)
-    if cached and cached[0] == stamp:
-        return cached[1]
-    found = tuple(
-        (key, value) for key, value in settings(_read(path, MAX_CONFIG_BYTES)) if _runs(key, value)
-    )
-    _KEYS[path] = (stamp, found)
-    return found
-
-
-def _runs(key: str, value: str) -> bool:
-    if key == "core.fsmonitor" and value.strip().lower() in ("false", "0", "no", "off"):
-        return False
-    return re.fullmatch(_HAZARDOUS, key.lower()) is not None
-
-
-def _submodules(index: str) -> tuple[str, ...]:
-    """Paths of the index entries that are other repositories."""
-    if not os.path.exists(index):
-        return ()
-    stamp = _stamp(index)
-    cached = _LINKS.get(index)
-    if cached and cached[0] == stamp:
-        return cached[1]
-    content = _bytes(index, MAX_INDEX_BYTES)
-    # Nearly every index has none, and then one search says so.
-    found = tuple(_gitlinks(content)) if _GITLINK in content else ()
-    _LINKS[index] = (stamp, found)
-    return found
-
-
-def _gitlinks(content: bytes) -> Iterator[str]:
-    signature, version, count = struct.unpack_from(">4sII", content)
-    if signature != b"DIRC" or version not in (2, 3):
-        raise Unreadable("an index of an unknown version")
-    position = 12
-    for _ in range(count):
-        (flags,) = struct.unpack_from(">H", content, position + 60)
-        start = position + _INDEX_ENTRY + (2 if flags & 0x4000 else 0)
-        end = content.index(b"\0", start)
-        if content[position + 24 : position + 28] == _GITLINK:
-            yield os.fsdecode(content[start:end])
-        # Entries are padded with 1 to 8 NUL bytes to a multiple of eight.
-        position += (end - position) // 8 * 8 + 8
-
-
-def _read(path: str, limit: int) -> str:
-    return _bytes(path, limit).decode("utf-8", "surrogateescape")
-
-
-def _bytes(path: str, limit: int) -> bytes:
-    # O_NONBLOCK: a pipe in a file's place must not hold us up.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable(f"{path} is no regular file")
-        content = stream.read(limit + 1)
-    if len(content) > limit:
-        raise Unreadable(f"{path} is too large")
-    return content
-
-
-def _stamp(path: str) -> _Stamp:
-    status = os.stat(path)
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_dev
+def _belongs(git_dir: str, common: str, top: str) -> bool:
+    """Whether a git folder elsewhere says that this is its work tree."""
+    back = f"{git_dir}/gitdir"
+    if os.path.exists(back):
+        place = os.path.join(git_dir, read_text(back).strip())
+        return os.path.realpath(os.path.dirname(place)) == top
+    said = (value for _, key, value in _values(git_dir, common) if key.lower() == "core.worktree")
+    return any(_is_own_place(value, git_dir, top) for value in said)

@@ -186,6 +186,7 @@ _VERBS = {
     },
 }  # fmt: skip
 
+_ENTERING = re.compile(r"--ignore-submodules=(?!(?:all|dirty)\Z).*", re.DOTALL)
 _REMERGE = re.compile(r"--diff-merges=(?:r|remerge)")
 _SECRET_KEYS = ("extraheader", "token", "pass", "secret", "proxy", "apikey", "cookie")
 
@@ -235,6 +236,8 @@ def _check_values(name: str, texts: Sequence[str]) -> None:
         raise Refused("the format `%G…` runs gpg")
     if any("%(describe" in text for text in texts):
         raise Refused("the format `%(describe)` starts another git")
+    if any(_ENTERING.fullmatch(text) for text in texts):
+        raise Refused("git would run in the submodules")
     if any(_REMERGE.fullmatch(text) for text in texts):
         raise Refused("to show a merge anew, git writes objects")
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):

@@ -1,0 +1,96 @@
+"""Reads files of a git folder: regular ones of a sane size, and nothing else."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dirge_py.permission.git_settings import Unreadable
+
+MAX_ALTERNATES = 16
+_MAX_POINTER_BYTES = 64 * 1024
+
+_LISTED = ("", "info", "objects/info", "rebase-merge", "rebase-apply", "sequencer", "branches")
+_LISTED_BELOW = ("worktrees", "remotes")
+"""Folders whose files git prints lines of: in a message about a bad line, or as they are."""
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+
+
+def read_text(path: str, limit: int = _MAX_POINTER_BYTES) -> str:
+    return read_bytes(path, limit).decode("utf-8", "surrogateescape")
+
+
+def read_bytes(path: str, limit: int) -> bytes:
+    """The content of a regular file.
+
+    Raises:
+        OSError, Unreadable: it is none, cannot be read, or is larger than `limit` bytes.
+    """
+    # O_NONBLOCK: a pipe in a file's place must not hold us up.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Unreadable(f"{path} is no regular file")
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise Unreadable(f"{path} is too large")
+    return content
+
+
+def stamp_of(path: str) -> Stamp:
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_dev
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def foreign_links(git_dir: str) -> Iterator[str]:
+    """The links among git's own files through which it would print lines of another file.
+
+    A link to a file of the same name is how several work trees share a repository.
+    """
+    folders = [os.path.join(git_dir, name) for name in _LISTED]
+    for name in _LISTED_BELOW:
+        folder = os.path.join(git_dir, name)
+        folders.append(folder)
+        folders += [entry.path for entry in _entries(folder) if entry.is_dir()]
+    for folder in folders:
+        yield from _links_in(folder, git_dir)
+    yield from _links_of_alternates(os.path.join(git_dir, "objects"), git_dir)
+
+
+def _links_in(folder: str, git_dir: str) -> Iterator[str]:
+    for entry in _entries(folder):
+        if not entry.is_symlink():
+            continue
+        real = os.path.realpath(entry.path)
+        if not is_beneath(real, git_dir) and os.path.basename(real) != entry.name:
+            yield entry.path
+
+
+def _links_of_alternates(objects: str, git_dir: str) -> Iterator[str]:
+    """The same in the object folders that git would go on to: it reads their `info`, too."""
+    pending, seen = [objects], {objects}
+    while pending:
+        folder = pending.pop()
+        if folder != objects:
+            yield from _links_in(f"{folder}/info", git_dir)
+        file = f"{folder}/info/alternates"
+        for line in read_text(file).splitlines() if os.path.lexists(file) else ():
+            further = os.path.realpath(os.path.join(folder, line))
+            if line and not line.startswith("#") and further not in seen:
+                seen.add(further)
+                pending.append(further)
+        if len(seen) > MAX_ALTERNATES:
+            raise Unreadable(f"{objects} borrows from more than {MAX_ALTERNATES} folders")
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

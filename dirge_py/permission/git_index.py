@@ -1,0 +1,187 @@
+"""Reads the index of a repository for what makes git enter other repositories.
+
+What git would take from an index is found here or the index counts as not read: whoever made the
+repository made its index, too. Source: git's documentation "gitformat-index".
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.git_files import Stamp, read_bytes, stamp_of
+from dirge_py.permission.git_settings import Unreadable
+
+MAX_INDEX_BYTES = 64 * 1024 * 1024
+
+_STAT_BYTES = 40
+_GITLINK = 0xE0
+_SPARSE_FOLDER = struct.pack(">I", 0o040000)
+_EXTENDED = 0x4000
+_NAME_LENGTH = 0x0FFF
+_VERSIONS = (2, 3, 4)
+_EMPTY_HEADER = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """`links`: paths of entries that are other repositories. `sparse`: folders that stand for all
+    that is in them, which git may read from the repository instead.
+    """
+
+    links: tuple[str, ...] = ()
+    sparse: tuple[str, ...] = ()
+
+
+_CACHE: dict[str, tuple[tuple[Stamp, ...], Index]] = {}
+_MAX_CACHED = 64
+
+
+def read_index(git_dir: str, *, hash_bytes: int = 20) -> Index:
+    """The entries of `git_dir`'s index that matter, those of a shared index included.
+
+    Raises:
+        OSError, Unreadable, struct.error, ValueError: they cannot all be told.
+    """
+    path = f"{git_dir}/index"
+    if not os.path.lexists(path):
+        return Index()
+    cached = _CACHE.get(path)
+    if cached and cached[0][0] == stamp_of(path) and len(cached[0]) == 1:
+        return cached[1]
+    stamps = [stamp_of(path)]
+    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes)
+    found = Index(links=tuple(parsed.links), sparse=tuple(parsed.sparse))
+    if parsed.shared:
+        shared = f"{git_dir}/sharedindex.{parsed.shared}"
+        stamps.append(stamp_of(shared))
+        if cached and cached[0] == tuple(stamps):
+            return cached[1]
+        base = _Parsed(read_bytes(shared, MAX_INDEX_BYTES), hash_bytes)
+        found = Index(
+            links=tuple(dict.fromkeys((*parsed.links, *base.links))),
+            sparse=tuple(dict.fromkeys((*parsed.sparse, *base.sparse))),
+        )
+    if len(_CACHE) >= _MAX_CACHED:
+        _CACHE.clear()
+    _CACHE[path] = (tuple(stamps), found)
+    return found
+
+
+class _Parsed:
+    """One index file, taken apart."""
+
+    def __init__(self, content: bytes, hash_bytes: int) -> None:
+        self._content = content
+        self._hash_bytes = hash_bytes
+        self.links: list[str] = []
+        self.sparse: list[str] = []
+        self.shared = ""
+        self._starts: dict[int, bool] = {}
+        self._has_blocks = b"IEOT" in content
+        signature, version, count = struct.unpack_from(">4sII", content)
+        if signature != b"DIRC" or version not in _VERSIONS:
+            raise Unreadable("an index of an unknown version")
+        end = self._read_compressed(count) if version == 4 else self._read_plain(count)
+        self._read_extensions(end)
+
+    def _read_plain(self, count: int) -> int:
+        """Entries with whole names, padded with 1 to 8 NUL bytes to a multiple of eight."""
+        content, fixed = self._content, _STAT_BYTES + self._hash_bytes
+        position, find = _EMPTY_HEADER, content.find
+        for _ in range(count):
+            flags = content[position + fixed] << 8 | content[position + fixed + 1]
+            start = position + fixed + (4 if flags & _EXTENDED else 2)
+            end = find(b"\0", start)
+            # Git believes the length. One that does not fit was written to mislead a reader.
+            if end < 0 or min(end - start, _NAME_LENGTH) != flags & _NAME_LENGTH:
+                raise Unreadable("an index with an entry of the wrong length")
+            if self._has_blocks:
+                self._starts[position] = True
+            mode = content[position + 26]
+            if mode & 0xF0 == _GITLINK or mode == 0x40:
+                self._note(position, content[start:end])
+            position += (end - position) // 8 * 8 + 8
+        return position
+
+    def _read_compressed(self, count: int) -> int:
+        """Entries whose names begin like the one before, without padding."""
+        content, fixed = self._content, _STAT_BYTES + self._hash_bytes
+        position, name = _EMPTY_HEADER, b""
+        for _ in range(count):
+            flags = content[position + fixed] << 8 | content[position + fixed + 1]
+            stripped, start = self._number(position + fixed + (4 if flags & _EXTENDED else 2))
+            end = content.index(b"\0", start)
+            if stripped > len(name):
+                raise Unreadable("an index with a name cut short")
+            if self._has_blocks:
+                self._starts[position] = stripped == len(name)
+            name = name[: len(name) - stripped] + content[start:end]
+            if min(len(name), _NAME_LENGTH) != flags & _NAME_LENGTH:
+                raise Unreadable("an index with an entry of the wrong length")
+            mode = content[position + 26]
+            if mode & 0xF0 == _GITLINK or mode == 0x40:
+                self._note(position, name)
+            position = end + 1
+        return position
+
+    def _number(self, position: int) -> tuple[int, int]:
+        byte = self._content[position]
+        number, position = byte & 0x7F, position + 1
+        while byte & 0x80:
+            byte = self._content[position]
+            number, position = ((number + 1) << 7) | (byte & 0x7F), position + 1
+        return number, position
+
+    def _note(self, position: int, name: bytes) -> None:
+        if self._content[position + 24 : position + 28] == _SPARSE_FOLDER:
+            self.sparse.append(os.fsdecode(name))
+        elif self._content[position + 26] & 0xF0 == _GITLINK:
+            if not name:
+                raise Unreadable("an index that replaces an entry of a shared one by a repository")
+            self.links.append(os.fsdecode(name))
+
+    def _read_extensions(self, position: int) -> None:
+        self._check_end(position)
+        for name, start, size in self._extensions(position):
+            if name == b"IEOT":
+                self._check_blocks(start, size)
+            if name == b"link":
+                base = self._content[start : start + min(size, self._hash_bytes)]
+                if len(base) != self._hash_bytes:
+                    raise Unreadable("an index whose shared part is not named")
+                self.shared = base.hex() if any(base) else ""
+
+    def _check_end(self, position: int) -> None:
+        """Git takes the extensions from where the last one says that the entries end."""
+        at = len(self._content) - 2 * self._hash_bytes - 12
+        if at >= position and self._content[at : at + 4] == b"EOIE":
+            (end,) = struct.unpack_from(">I", self._content, at + 8)
+            if end != position:
+                raise Unreadable("an index whose extensions are not behind its entries")
+
+    def _check_blocks(self, start: int, size: int) -> None:
+        """Git reads blocks of entries at once, from where the index says that they begin."""
+        starts = list(self._starts)
+        first = 0
+        for at in range(start + 4, start + size - 7, 8):
+            offset, count = struct.unpack_from(">II", self._content, at)
+            if not count or first >= len(starts) or starts[first] != offset:
+                raise Unreadable("an index whose blocks are not its entries")
+            if not self._starts[offset]:
+                raise Unreadable("an index with a name that spans two blocks")
+            first += count
+        if first != len(starts):
+            raise Unreadable("an index whose blocks are not its entries")
+
+    def _extensions(self, position: int) -> Iterator[tuple[bytes, int, int]]:
+        last = len(self._content) - self._hash_bytes
+        while position + 8 <= last:
+            name = self._content[position : position + 4]
+            (size,) = struct.unpack_from(">I", self._content, position + 4)
+            if position + 8 + size > last:
+                raise Unreadable("an index that ends too early")
+            yield name, position + 8, size
+            position += 8 + size
+        if position > last:
+            raise Unreadable("an index that ends too early")

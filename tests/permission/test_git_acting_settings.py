@@ -1,0 +1,300 @@
+"""Every setting of git that names a program or a file, in a repository that wants it used."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from dirge_py.permission.git_acting_settings import ROWS, Row, row_for
+from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.processes.environment import EnvironmentPolicy
+from tests.security.sizes import ASKED
+
+from .conftest import QUIET_GIT, Project
+
+COMMANDS = (
+    "git status", "git status --porcelain -uno", "git diff", "git diff --stat", "git diff HEAD",
+    "git diff --cached", "git log -p -2", "git log -m --stat -2", "git show", "git show HEAD~1",
+    "git show HEAD:README.md", "git blame README.md", "git ls-files -m -o", "git grep README",
+    "git describe --always", "git check-ignore -v x", "git branch -a", "git tag -l",
+    "git remote -v", "git remote get-url origin", "git stash list", "git worktree list",
+    "git shortlog -s HEAD", "git rev-list --count HEAD", "git ls-tree -r HEAD",
+)  # fmt: skip
+SECRET = "canary-2f9c1d <u@example.com>"
+NAMED = {"gpg.*.program": "gpg.other.program", "remote.*": "remote.origin", "submodule.*": "sub"}
+SWITCHED = {
+    "diff.submodule": "diff", "diff.ignoresubmodules": "none", "status.submodulesummary": "true",
+    "submodule.recurse": "true", "log.showsignature": "true", "log.diffmerges": "remerge",
+    "help.format": "web", "submodule.*.ignore": "none", "protocol.allow": "always",
+    "protocol.*.allow": "always", "remote.*.vcs": "helper", "safe.directory": "*",
+    "remote.*.promisor": "true", "extensions.partialclone": "origin",
+    "remote.*.partialclonefilter": "blob:none",
+}  # fmt: skip
+SAME_EVERYWHERE = [row for row in ROWS if row.answer in ("variable", "unread")]
+OVERRIDDEN = [row for row in ROWS if row.answer == "overridden"]
+FIRES_UNLESS_HARDENED = ("core.fsmonitor", "core.hookspath", "gpg.program", "mailmap.file")
+
+
+class Hostile:
+    """A project with a submodule that git enters, and a program that notes each of its starts."""
+
+    def __init__(self, home: Path) -> None:
+        self.project = project = Project(home)
+        self.secret = home / "secret"
+        self.secret.write_text(f"{SECRET}\n")
+        self.hooks = home / "hooks"
+        self.hooks.mkdir()
+        self.program = self.hooks / "post-index-change"
+        self.program.write_text(f"#!/bin/sh\n: > {home}/ran\n")
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+        self.inner = project.root / "sub"
+        self.inner.mkdir()
+        (self.inner / "f").write_text("f\n")
+        project.git("init", "-q", cwd=self.inner)
+        (self.inner / ".gitattributes").write_text("* filter=x\n")
+        project.git("add", "f", ".gitattributes", cwd=self.inner)
+        project.git("commit", "-q", "-m", "inner", cwd=self.inner)
+        (project.root / ".gitmodules").write_text(
+            '[submodule "sub"]\n\tpath = sub\n\turl = ./sub\n\tignore = none\n'
+        )
+        (project.root / ".gitattributes").write_text("* diff=x merge=x filter=x\n")
+        project.git("add", "README.md", "src", "sub", ".gitmodules", ".gitattributes")
+        project.git("commit", "-q", "-m", "first")
+        self._sign()
+        (project.root / "README.md").write_text("changed\n")
+        for config in (self.config, self.inner_config):
+            text = config.read_text() + "[format]\n\tpretty = %G? %aN\n"
+            config.write_text(f'{text}[remote "origin"]\n\turl = https://example.com/x\n')
+        self.plain = {file: file.read_text() for file in (self.config, self.inner_config)}
+
+    @property
+    def config(self) -> Path:
+        return self.project.root / ".git/config"
+
+    @property
+    def inner_config(self) -> Path:
+        return self.inner / ".git/config"
+
+    def _sign(self) -> None:
+        """A second commit with something that looks like a signature."""
+        head = self.project.git("cat-file", "commit", "HEAD")
+        head = head.replace("\nauthor", f"\nparent {self.project.git('rev-parse', 'HEAD')}author")
+        signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n"
+        file = self.project.home / "commit"
+        file.write_text(head.replace("\n\n", f"\n{signature}\n", 1))
+        made = self.project.git("hash-object", "-t", "commit", "-w", str(file)).strip()
+        self.project.git("update-ref", "HEAD", made)
+
+    def set(self, config: Path, *rows: Row) -> None:
+        """Nothing but these settings, with the program, the secret file or the worst switch."""
+        for file, text in self.plain.items():
+            file.write_text(text)
+        # Not by git: some of these settings keep it from working.
+        config.write_text(self.plain[config] + "".join(map(self._lines, rows)))
+
+    def _lines(self, row: Row) -> str:
+        name = re.sub(r"^(remote|submodule)\.\*", r"\1.origin", row.key)
+        key = NAMED.get(row.key, name.replace("http.*", "http.").replace("*", "x"))
+        folder = self.secret if row.kind == "file" else self.program
+        value = SWITCHED.get(row.key, str(self.hooks if "hookspath" in key else folder))
+        section, _, last = key.rpartition(".")
+        first, _, second = section.partition(".")
+        head = f'[{first} "{second}"]' if second else f"[{first}]"
+        return f'{head}\n\t{last} = "{value}"\n'
+
+    def run(self, *, lacking: str = "", hardened: bool = True) -> tuple[bool, str]:
+        """Whether the program was started by any of the commands, and all that they printed."""
+        (self.project.home / "ran").unlink(missing_ok=True)
+        # A new file makes git compare the contents; so it would look into the submodule.
+        for file in (self.inner / "f", self.project.root / "README.md"):
+            text = file.read_text()
+            file.unlink()
+            file.write_text(text)
+        source = {"PATH": os.environ["PATH"], "HOME": str(self.project.home)}
+        policy = EnvironmentPolicy(source=source)
+        environment = policy.build("mark", GIT_HARDENING) if hardened else source
+        environment = {name: text for name, text in environment.items() if name != lacking}
+        done = subprocess.run(
+            ["bash", "-c", "; ".join(COMMANDS)],
+            cwd=self.project.root,
+            env={**environment, **QUIET_GIT},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return (self.project.home / "ran").exists(), done.stdout + done.stderr
+
+    def effect(self) -> tuple[str, str]:
+        decision = self.project.run("; ".join(COMMANDS))
+        return decision.effect, decision.reason
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
+    made = Hostile(tmp_path_factory.mktemp("home").resolve())
+    yield made
+    made.project.workspace.close()
+
+
+def by_key(row: Row) -> str:
+    return row.key
+
+
+def grouped(rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Each on its own where the long tests were asked for, else a few dozen at once."""
+    step = 1 if ASKED else 40
+    return [rows[start : start + step] for start in range(0, len(rows), step)]
+
+
+def by_keys(rows: Sequence[Row]) -> str:
+    return f"{rows[0].key}-{len(rows)}"
+
+
+@pytest.mark.parametrize("rows", [*grouped(OVERRIDDEN), *grouped(SAME_EVERYWHERE)], ids=by_keys)
+def test_what_the_environment_overrides_acts_nowhere_and_asks_nothing(
+    hostile: Hostile, rows: Sequence[Row]
+) -> None:
+    hostile.set(hostile.config, *rows)
+
+    assert hostile.effect() == ("allow", "a command that only looks")
+    ran, printed = hostile.run()
+    assert (ran, SECRET.split()[0] in printed) == (False, False)
+    assert "README" in printed
+
+
+@pytest.mark.parametrize("lacking", ["GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT"])
+def test_each_spelling_of_the_overriding_settings_is_enough(hostile: Hostile, lacking: str) -> None:
+    hostile.set(hostile.config, *OVERRIDDEN)
+
+    ran, printed = hostile.run(lacking=lacking)
+
+    assert (ran, SECRET.split()[0] in printed) == (False, False)
+
+
+@pytest.mark.parametrize("rows", grouped(SAME_EVERYWHERE), ids=by_keys)
+def test_what_nobody_reads_acts_in_no_submodule_either(
+    hostile: Hostile, rows: Sequence[Row]
+) -> None:
+    hostile.set(hostile.inner_config, *rows)
+
+    assert hostile.effect()[0] == "allow"
+    ran, printed = hostile.run()
+    assert (ran, SECRET.split()[0] in printed) == (False, False)
+
+
+@pytest.mark.parametrize("row", [row for row in OVERRIDDEN if row.kind != "switch"], ids=by_key)
+def test_what_only_the_environment_overrides_asks_in_a_submodule(
+    hostile: Hostile, row: Row
+) -> None:
+    hostile.set(hostile.inner_config, row)
+
+    effect, reason = hostile.effect()
+    assert effect == "ask"
+    assert str(hostile.inner_config) in reason
+
+
+@pytest.mark.parametrize("where", ["config", "inner_config"])
+@pytest.mark.parametrize("row", [row for row in ROWS if row.answer.startswith("asks")], ids=by_key)
+def test_what_nothing_overrides_asks_and_is_named(hostile: Hostile, row: Row, where: str) -> None:
+    config = getattr(hostile, where)
+    hostile.set(config, row)
+
+    effect, reason = hostile.effect()
+    assert effect == "ask"
+    assert str(config) in reason
+    assert row.key.rpartition(".")[2] in reason
+
+
+@pytest.mark.parametrize("key", FIRES_UNLESS_HARDENED)
+def test_without_the_environment_the_program_runs_or_the_secret_shows(
+    hostile: Hostile, key: str
+) -> None:
+    row = row_for(key)
+    assert row is not None
+    hostile.set(hostile.config, row)
+
+    ran, printed = hostile.run(hardened=False)
+
+    assert ran or SECRET.split()[0] in printed
+
+
+def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:
+    row = row_for("filter.x.clean")
+    assert row is not None
+    hostile.set(hostile.inner_config, row)
+
+    assert hostile.run()[0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "[core]\n\thooksPath = .husky/_\n",
+        "[core]\n\tpager = delta\n\teditor = vim\n[commit]\n\ttemplate = y\n",
+        '[diff]\n\ttool = meld\n[merge]\n\ttool = meld\n[mergetool "x"]\n\tcmd = y\n',
+        "[user]\n\tname = a\n\temail = b\n\tsigningKey = c\n[commit]\n\tgpgSign = true\n",
+        '[branch "main"]\n\tremote = o\n\tmerge = refs/heads/main\n[url "a:"]\n\tinsteadOf = b:\n',
+        '[remote "o"]\n\turl = git@x:y\n\tfetch = +refs/heads/*:refs/remotes/o/*\n',
+        "[core]\n\tsshCommand = ssh -i key\n\tfsmonitor = true\n[alias]\n\tst = status\n",
+        "[blame]\n\tignoreRevsFile = README.md\n[core]\n\texcludesFile = notes.txt\n",
+    ],
+)
+def test_settings_of_ordinary_work_ask_nothing(hostile: Hostile, lines: str) -> None:
+    hostile.set(hostile.config)
+    hostile.config.write_text(hostile.plain[hostile.config] + lines)
+
+    assert hostile.effect()[0] == "allow"
+
+
+@pytest.mark.parametrize("value", [".env", "../secret", "/etc/passwd", "~/x", "link", "src"])
+def test_a_list_of_revisions_that_could_show_another_file_asks(
+    hostile: Hostile, value: str
+) -> None:
+    hostile.set(hostile.config)
+    link = hostile.project.root / "link"
+    link.unlink(missing_ok=True)
+    link.symlink_to(hostile.secret)
+    hostile.config.write_text(
+        f"{hostile.plain[hostile.config]}[blame]\n\tignoreRevsFile = {value}\n"
+    )
+
+    assert (hostile.effect()[0] == "ask") == (value != "src")
+
+
+def known_to_git() -> list[str]:
+    done = subprocess.run(["git", "help", "--config"], capture_output=True, text=True, check=False)
+    return [line for line in done.stdout.splitlines() if re.fullmatch(r"[A-Za-z]\S*\.\S+", line)]
+
+
+def test_every_setting_that_git_knows_is_judged() -> None:
+    listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
+    harmless = [line.lower() for line in listed if not line.startswith("#")]
+    assert shutil.which("git")
+
+    unjudged = [
+        key
+        for key in known_to_git()
+        if row_for(re.sub(r"<[^>]*>", "x", key)) is None
+        and not any(key.lower() == one or fnmatchcase(key.lower(), one) for one in harmless)
+    ]
+
+    assert unjudged == []
+
+
+def test_the_list_of_harmless_settings_holds_none_that_acts() -> None:
+    listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
+
+    assert [key for key in listed if row_for(re.sub(r"<[^>]*>", "x", key)) is not None] == []
+
+
+def test_a_setting_that_is_new_to_us_would_be_noticed() -> None:
+    assert row_for("core.futureprogram") is None
+    assert "core.futureprogram" not in known_to_git()

@@ -1,0 +1,266 @@
+"""Submodules that git could be made to enter, however the repository hides them."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dirge_py.permission.git_config import GIT_HARDENING
+
+from .conftest import QUIET_GIT, Project
+from .test_git_config import marker
+
+ENTERING = (
+    "git status; git diff; git diff --stat HEAD; git diff --cached; git show HEAD; git log -p"
+)
+
+
+def inner_repository(project: Project, path: str) -> Path:
+    """A repository at `path` that starts a program for its files when git compares them."""
+    inner = project.root / path
+    inner.mkdir(parents=True)
+    (inner / "f").write_text("f\n")
+    project.git("init", "-q", cwd=inner)
+    project.git("add", "f", cwd=inner)
+    project.git("commit", "-q", "-m", "inner", cwd=inner)
+    return inner
+
+
+def make_hostile(project: Project, inner: Path) -> None:
+    program = marker(project)
+    (inner / ".gitattributes").write_text("* filter=x\n")
+    project.git("config", "--local", "filter.x.clean", str(program), cwd=inner)
+    project.git("config", "--local", "diff.external", str(program), cwd=inner)
+    # A new file: git compares its contents.
+    (inner / "f").unlink()
+    (inner / "f").write_text("F\n")
+
+
+def name_module(project: Project, path: str, *more: str) -> None:
+    lines = [f'[submodule "{path}"]', f"\tpath = {path}", "\turl = ./x", *(f"\t{m}" for m in more)]
+    with (project.root / ".gitmodules").open("a") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def starts_a_program(project: Project, command: str = ENTERING, *, hardened: bool = True) -> bool:
+    ran = project.home / "ran"
+    ran.unlink(missing_ok=True)
+    subprocess.run(
+        ["bash", "-c", command],
+        cwd=project.root,
+        env={**os.environ, **QUIET_GIT, **(GIT_HARDENING if hardened else {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return ran.exists()
+
+
+@pytest.fixture
+def project(own_project: Project) -> Project:
+    """With a committed submodule `sub` that git enters, whose settings are hostile."""
+    inner = inner_repository(own_project, "sub")
+    name_module(own_project, "sub", "ignore = none")
+    own_project.git("add", "README.md", "src", "sub", ".gitmodules")
+    own_project.git("commit", "-q", "-m", "first")
+    make_hostile(own_project, inner)
+    return own_project
+
+
+def plain(project: Project) -> None:
+    pass
+
+
+def split_index(project: Project) -> None:
+    project.git("update-index", "--split-index")
+    assert list((project.root / ".git").glob("sharedindex.*"))
+
+
+def split_index_v4(project: Project) -> None:
+    project.git("update-index", "--index-version", "4")
+    split_index(project)
+
+
+def split_index_twice(project: Project) -> None:
+    split_index(project)
+    project.git("add", "notes.txt")
+
+
+def index_v3(project: Project) -> None:
+    (project.root / "new").write_text("new\n")
+    project.git("add", "--intent-to-add", "new")
+
+
+def index_v4(project: Project) -> None:
+    project.git("update-index", "--index-version", "4")
+
+
+def strange_mode(project: Project) -> None:
+    """Git looks at four bits of the mode only."""
+    index = project.root / ".git/index"
+    content = index.read_bytes().replace(b"\0\0\xe0\0", b"\0\0\xe1\x24")
+    index.write_bytes(content)
+    project.git("config", "--local", "index.threads", "1")
+
+
+def ignore_untracked(project: Project) -> None:
+    modules = project.root / ".gitmodules"
+    modules.write_text(modules.read_text().replace("none", "untracked"))
+
+
+def ignored_by_config(project: Project) -> None:
+    (project.root / ".gitmodules").unlink()
+    name_module(project, "sub")
+    project.git("config", "--local", "submodule.sub.ignore", "none")
+
+
+def named_by_index_only(project: Project) -> None:
+    (project.root / ".gitmodules").unlink()
+
+
+def named_by_head_only(project: Project) -> None:
+    project.git("rm", "-q", "--cached", ".gitmodules")
+    (project.root / ".gitmodules").unlink()
+
+
+def absorbed(project: Project) -> None:
+    project.git("submodule", "absorbgitdirs")
+    assert (project.root / ".git/modules/sub/config").is_file()
+
+
+def elsewhere_by_pointer(project: Project) -> None:
+    (project.root / "sub/.git").rename(project.root / "moved")
+    (project.root / "sub/.git").write_text("gitdir: ../moved\n")
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [plain, split_index, split_index_v4, split_index_twice, index_v3, index_v4, strange_mode,
+     ignore_untracked, ignored_by_config, named_by_index_only, named_by_head_only, absorbed,
+     elsewhere_by_pointer],
+)  # fmt: skip
+def test_a_hostile_submodule_is_found_wherever_it_hides(
+    project: Project, hide: Callable[[Project], None]
+) -> None:
+    hide(project)
+
+    decision = project.run("git status")
+    assert decision.effect == "ask"
+    assert starts_a_program(project), "this one would not act at all"
+
+
+def test_a_submodule_that_the_index_does_not_name_is_found(project: Project) -> None:
+    project.git("rm", "-q", "--cached", "sub")
+    project.git("config", "--local", "diff.submodule", "diff")
+
+    assert project.run("git show HEAD").effect == "ask"
+    assert not starts_a_program(project)
+    assert starts_a_program(project, hardened=False)
+
+
+def test_a_submodule_in_the_place_of_a_link_starts_nothing(project: Project) -> None:
+    (project.root / "sub").rename(project.root / "elsewhere")
+    (project.root / "sub").symlink_to("elsewhere")
+
+    assert project.run("git status").effect == "ask"
+    assert not starts_a_program(project)
+
+
+def test_a_submodule_that_only_history_names_is_not_entered(project: Project) -> None:
+    project.git("rm", "-q", "--cached", "sub", ".gitmodules")
+    (project.root / ".gitmodules").unlink()
+    project.git("commit", "-q", "-m", "no submodule")
+    project.git("config", "--local", "diff.submodule", "diff")
+
+    assert project.run("git log -p").effect == "allow"
+    assert not starts_a_program(project)
+    assert starts_a_program(project, "git log -p", hardened=False)
+
+
+def test_a_submodule_of_a_submodule_is_found(own_project: Project) -> None:
+    inner = inner_repository(own_project, "sub")
+    inmost = inner_repository(own_project, "sub/deep")
+    own_project.git("add", "deep", cwd=inner)
+    own_project.git("update-index", "--split-index", cwd=inner)
+    name_module(own_project, "sub", "ignore = none")
+    own_project.git("add", "sub", ".gitmodules")
+    assert own_project.run("git status").effect == "allow"
+
+    own_project.git("config", "--local", "filter.x.clean", "x", cwd=inmost)
+
+    assert "sub/deep/.git/config" in own_project.run("git status").reason
+
+
+def test_a_work_tree_of_its_own_is_searched_for_submodules(project: Project) -> None:
+    tree = project.root / "trees/one"
+    project.git("worktree", "add", "-q", str(tree), "-b", "one")
+    assert project.run("cd trees/one && git status").effect == "ask"
+
+
+def test_an_index_that_nobody_can_read_asks_where_submodules_could_be_entered(
+    own_project: Project,
+) -> None:
+    own_project.git("add", "README.md")
+    index = own_project.root / ".git/index"
+    index.write_bytes(b"DIRC\0\0\0\x09" + index.read_bytes()[8:])
+    assert own_project.run("git status").effect == "ask"
+
+    name_module(own_project, "sub")
+    assert own_project.run("git status").effect == "allow"
+    name_module(own_project, "other", "ignore = dirty")
+    assert own_project.run("git status").effect == "allow"
+    name_module(own_project, "third", "ignore = nonsense")
+    assert own_project.run("git status").effect == "ask"
+
+
+@pytest.mark.parametrize("value", ["none", "untracked"])
+@pytest.mark.parametrize("name", ["status", "diff"])
+def test_an_option_that_has_git_enter_submodules_asks(
+    own_project: Project, name: str, value: str
+) -> None:
+    assert own_project.run(f"git {name} --ignore-submodules={value}").effect == "ask"
+    assert own_project.run(f"git {name} --ignore-submodules=all").effect == "allow"
+
+
+def test_ordinary_submodules_ask_nothing(own_project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    own_project.git("init", "-q", str(other))
+    own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
+    for name in ("vendor/one", "vendor/two"):
+        own_project.git(
+            "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), name
+        )
+    own_project.git("commit", "-q", "-m", "submodules")
+    assert own_project.run("git status && git diff && git log -p").effect == "allow"
+    assert own_project.run("cd vendor/one && git status").effect == "allow"
+
+    own_project.git("submodule", "deinit", "-q", "-f", "vendor/one")
+
+    assert own_project.run("git status").effect == "allow"
+
+
+def test_a_sparse_index_hides_no_submodule(project: Project) -> None:
+    project.git("sparse-checkout", "init", "--cone", "--sparse-index")
+    project.git("sparse-checkout", "set", "src")
+
+    decision = project.run("git status")
+
+    assert decision.effect == "ask"
+
+
+def test_a_sparse_index_without_submodules_asks_nothing(own_project: Project) -> None:
+    for name in ("lib/a", "lib/b/c"):
+        (own_project.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (own_project.root / name).write_text("x\n")
+    own_project.git("add", "lib", "src", "README.md")
+    own_project.git("commit", "-q", "-m", "first")
+    own_project.git("sparse-checkout", "set", "--cone", "--sparse-index", "src")
+    assert b"sdir" in (own_project.root / ".git/index").read_bytes()
+    assert own_project.run("git status").effect == "allow"
+
+    (own_project.root / "lib").mkdir(exist_ok=True)
+
+    assert own_project.run("git status").effect == "ask"
