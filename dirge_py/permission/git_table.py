@@ -10,6 +10,7 @@ repositories), `describe --dirty` and `--broken` (refresh the index), `tag --col
 import re
 from collections.abc import Sequence
 
+from dirge_py.permission.git_pathspecs import secrets_meant
 from dirge_py.permission.options import Program, Refused, files_read, program, read_options
 from dirge_py.permission.words import Word
 
@@ -214,7 +215,8 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     # `log -L 1,9:FILE` prints lines of a file that is no operand.
     ranges = [value.text for option, value in given.seen if option == "L" and value]
     lines_of = (Word(text.rpartition(":")[2]) for text in ranges if ":" in text)
-    return (*files_read(row, given), *lines_of)
+    reads = (*files_read(row, given), *lines_of)
+    return (*reads, *(Word(name) for word in reads for name in secrets_meant(word.text)))
 
 
 def _verb_row(name: str, rest: Sequence[Word]) -> Program:

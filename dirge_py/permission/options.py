@@ -136,8 +136,24 @@ def files_read(row: Program, given: Given) -> Iterator[Word]:
                 yield word
         elif word.text != "-":
             yield word
-            if row.operands == "revision" and ":" in word.text:
-                yield Word(word.text.partition(":")[2] or ".", word.has_glob)
+            if row.operands == "revision":
+                yield from paths_behind_colons(word)
+
+
+def paths_behind_colons(word: Word) -> Iterator[Word]:
+    """What could be the path in `REVISION:PATH` or `:STAGE:PATH`; a revision may hold colons, too.
+
+    `:!PATH` and `:^PATH` leave a path out, and `:/PATH` counts from the top of the work tree.
+    """
+    text = word.text
+    if text.startswith((":!", ":^")):
+        return
+    text = text.removeprefix(":/") if text.startswith(":/") else text
+    if text != word.text:
+        yield Word(text or ".", word.has_glob)
+    for index, char in enumerate(text):
+        if char == ":":
+            yield Word(text[index + 1 :] or ".", word.has_glob)
 
 
 def _check_operands(row: Program, given: Given) -> None:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_table import judge_git
-from dirge_py.permission.options import Refused, files_read, program, read_options
+from dirge_py.permission.options import (
+    Refused,
+    files_read,
+    paths_behind_colons,
+    program,
+    read_options,
+)
 from dirge_py.permission.words import Word, listed
 
 _CONTEXT = "context before-context after-context max-count"
@@ -233,10 +239,12 @@ _BUILDS = tuple(
 class Judgement:
     """A command that only looks: at which files.
 
-    `wants_files`: given folders it would follow the links in them.
+    `wants_files`: given folders it would follow the links in them. `from_top`: paths that git takes
+    from the top of the work tree.
     """
 
     reads: tuple[Word, ...] = ()
+    from_top: tuple[Word, ...] = ()
     uses_git: bool = False
     wants_files: bool = False
 
@@ -330,7 +338,9 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
 
 
 def _git(arguments: Sequence[Word]) -> Judgement:
-    return Judgement(reads=judge_git(arguments), uses_git=True)
+    reads = judge_git(arguments)
+    from_top = tuple(path for word in reads for path in paths_behind_colons(word))
+    return Judgement(reads=reads, from_top=from_top, uses_git=True)
 
 
 _SPECIAL: Mapping[str, Callable[[Sequence[Word]], Judgement]] = {

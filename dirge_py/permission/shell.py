@@ -15,6 +15,7 @@ from dirge_py.permission.changes import TURNS_SHELL, changed_files
 from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
 from dirge_py.permission.folders import MOVERS, Folders
+from dirge_py.permission.git_config import work_tree_of
 from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
@@ -41,7 +42,7 @@ class Surroundings:
     `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
     `git_hooks` words about what a git command would run besides; `kept_beneath` the places below
     a folder that a rule keeps from being read; `program_problem` why a program of this name must
-    not run unasked, or "".
+    not run unasked, or ""; `git_top` the top of the work tree around a folder.
     """
 
     place: Callable[[str], Place]
@@ -52,6 +53,7 @@ class Surroundings:
     kept_beneath: Beneath
     program_problem: Callable[[str], str]
     home: str
+    git_top: Callable[[str], str] = work_tree_of
 
     @property
     def naming(self) -> Naming:
@@ -217,6 +219,13 @@ class _Walk:
                 # Most of what git is told are revisions; only what is there, or is no place for
                 # one, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
+                    yield PathFact("read", place)
+        for folder in self._folders.possible if judgement.from_top else ():
+            top = self._around.git_top(self._real(folder))
+            for word in judgement.from_top:
+                # It need not be there: git reads it from the repository.
+                place = self._around.place(os.path.join(top, word.text))
+                if place.inside or place.secret:
                     yield PathFact("read", place)
 
     def _places(self, word: Word) -> Iterator[Place]:

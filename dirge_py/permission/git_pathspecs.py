@@ -1,0 +1,50 @@
+"""Which secret files a pattern of git's own is after, as in `git grep x HEAD -- '.e*'`.
+
+Git matches these patterns with what it has stored, which nobody can list without running it.
+"""
+
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+
+from dirge_py.permission.protected import secrecy
+
+SECRETS = (
+    ".env", ".env.local", ".env.production", ".envrc", ".netrc", ".npmrc", ".pypirc", ".pgpass",
+    ".my.cnf", ".htpasswd", ".ssh/id_rsa", ".aws/credentials", "credentials", "credentials.json",
+    "credentials.toml", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "service-account.json",
+    "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "server.pem", "private.key",
+    "cert.p12", "cert.pfx", "keys.jks", "app.keystore", "vault.kdbx", "login.ppk",
+)  # fmt: skip
+_ORDINARY = (
+    "main.py", "index.js", "package.json", "config.yml", "config.yaml", "pyproject.toml",
+    "README.md", "Makefile", "a", "src/main.c", "src/app.json", "src/app.yml", "src/app.yaml",
+    "src/app.toml",
+)  # fmt: skip
+_SPECIAL = re.compile(r"[*?\[\\]")
+
+
+def secrets_meant(pattern: str) -> Iterator[str]:
+    """Names of secret files that git would find by the pattern; none if it matches anything.
+
+    A pattern such as `*.json` means files of all kinds, and does not count.
+    """
+    if not _SPECIAL.search(pattern):
+        return
+    bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
+    if bare and secrecy(f"/{bare}", ("/",)):
+        yield bare
+    # A star also stands for slashes: what is behind it may be all there is of the name.
+    texts = [pattern, *(pattern[found.start() :] for found in re.finditer(r"\*|/", pattern))]
+    for text in dict.fromkeys(text.lstrip("/") for text in texts):
+        expression = _as_expression(text)
+        if expression and not any(expression.match(name) for name in _ORDINARY):
+            yield from (name for name in SECRETS if expression.match(name))
+
+
+def _as_expression(pattern: str) -> re.Pattern[str] | None:
+    plain = re.sub(r"\\([^\]!^\\])", r"[\1]", pattern).replace("[^", "[!")
+    try:
+        return re.compile(translate(plain), re.IGNORECASE)
+    except re.error:
+        return None

@@ -1,0 +1,75 @@
+"""Files that git shows from the repository are read like any other."""
+
+import pytest
+
+from dirge_py.permission.git_pathspecs import SECRETS, secrets_meant
+from dirge_py.permission.protected import secrecy
+
+from .conftest import Project, deny
+
+NAMING = [
+    "git show :.env", "git show :0:.env", "git show :1:.env", "git show :2:./.env",
+    "git show HEAD:.env", "git show HEAD~2:./.env", "git show 'HEAD^{tree}:.env'",
+    "git show 'stash@{0}:.env'", "git show 'HEAD@{2026-01-01 10:00:00}:.env'",
+    "git show main:config/.env.local", "git show HEAD:deploy/server.pem", "git show ':/.env'",
+    "git show HEAD:.env HEAD:README.md", "git diff HEAD:.env HEAD:x", "git diff -- .env",
+    "git diff HEAD~1 -- .env", "git log -p -- .env", "git log -p --follow .env",
+    "git log -L 1,9:.env", "git log -L1,9:.env", "git blame .env", "git blame HEAD -- .env",
+    "git grep '' -- .env", "git grep '' HEAD -- '.e*'", "git grep -e '' HEAD -- '.en?'",
+    "git show HEAD -- '[.]env'", "git show HEAD -- '.en\\v'", "git log -p -- '**/.env*'",
+    "git log -p -- 'conf*env'", "git log -p -- '*.pem'", "git log -p -- 'id_*'",
+    "git diff -- '.ENV.mine*'", "git diff -- ':/.e*'", "git rev-list HEAD -- .env",
+    "cd src && git show HEAD:.env", "cd src && git show HEAD:./.env",
+]  # fmt: skip
+HARMLESS = [
+    "git show HEAD:README.md", "git show :0:README.md", "git show HEAD:src/gone.py", "git show :x",
+    "git log -p -- '*.py'", "git log --oneline -- 'src/*'", "git grep -n foo -- '*.json' '*.yml'",
+    "git grep -n 'a.*b' -- '**/*.ts'", "git show ':/fix: things'", "git show 'HEAD^{/fix.*}'",
+    "git diff -- . ':!.env'", "git log -p -- ':^.env'", "git diff main..HEAD -- src",
+    "git log origin/main..HEAD", "git show HEAD:.env.example", "git blame -L 1,3 README.md",
+    "git log -1 --format=%s", "git show 'HEAD@{1}:README.md'", "git branch --list 'feature/*'",
+    "cd src && git show HEAD:README.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", NAMING)
+def test_a_secret_that_git_shows_by_name_asks(project: Project, command: str) -> None:
+    decision = project.run(command)
+
+    assert (decision.effect, decision.policy) == ("ask", "protected")
+    assert "may hold" in decision.reason
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_what_git_shows_of_other_files_asks_nothing(project: Project, command: str) -> None:
+    assert project.run(command).effect == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git show HEAD:notes/gone.txt", "git show :2:notes/gone.txt", "git diff HEAD:notes/gone.txt x",
+     "cd src && git show HEAD:notes/gone.txt"],
+)  # fmt: skip
+def test_a_rule_holds_for_a_file_that_only_history_has(project: Project, command: str) -> None:
+    assert project.run(command, deny("read:notes/**")).effect == "deny"
+    assert project.run(command).effect == "allow"
+
+
+def test_every_name_that_patterns_are_tried_on_is_a_secret() -> None:
+    assert [name for name in SECRETS if not secrecy(f"/r/{name}", ("/r",))] == []
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_pattern_that_differs_in_one_letter_means_the_secret(name: str) -> None:
+    head, _, last = name.rpartition("/")
+    pattern = f"{head}/{last[:-1]}?" if head else f"{last[:-1]}?"
+
+    assert name in set(secrets_meant(pattern))
+    assert name in set(secrets_meant(f"**/{pattern}"))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "**", "*.py", "src/**", "*.json", "test_*", "[a", "\\", "a"]
+)
+def test_a_pattern_for_all_kinds_of_files_means_no_secret(pattern: str) -> None:
+    assert list(secrets_meant(pattern)) == []
