@@ -18,7 +18,7 @@ from dirge_py.permission.git_files import (
     read_text,
     stamp_of,
 )
-from dirge_py.permission.git_index import Index, read_index
+from dirge_py.permission.git_index import Index, Tracked, read_index
 from dirge_py.permission.git_settings import Unreadable, settings
 from dirge_py.permission.protected import secrecy
 
@@ -180,16 +180,30 @@ def _is_own_file(value: str, work_tree: str) -> bool:
     return not value or (is_beneath(real, top) and not secrecy(real, (top,)))
 
 
+def tracked_secrets(folder: str) -> list[Tracked]:
+    """The secret files that the index of the repository around `folder` names, by absolute path.
+
+    None where the index cannot be read: then git does not run unasked.
+    """
+    try:
+        one = next(_repositories_above(folder), None)
+        if one is None or one.work_tree is None:
+            return []
+        top = one.work_tree
+        values = _values(one.git_dir, _common_dir(one.git_dir))
+        found = _read_index(one, values, wants_secrets=True)
+    except (OSError, Unreadable, ValueError, struct.error, LookupError):
+        return []
+    named = (Tracked(os.path.join(top, each.path), each.blob) for each in found.secrets)
+    return [each for each in named if secrecy(each.path, (top,))]
+
+
 def _index(
     one: _Repository, modules: Iterable[tuple[str, str]], values: Iterable[tuple[str, str, str]]
 ) -> Index | None:
     """The index; None if submodules could be entered that it does not tell of."""
-    format_ = next(
-        (value for _, key, value in values if key.lower() == "extensions.objectformat"), "sha1"
-    )
     try:
-        hash_bytes = _HASH_BYTES[format_.lower()]
-        found = read_index(one.git_dir, hash_bytes=hash_bytes)
+        found = _read_index(one, values)
     except (OSError, Unreadable, ValueError, struct.error, LookupError):
         found = None
     # What a folder of a sparse index stands for is known to the repository only.
@@ -202,6 +216,14 @@ def _index(
     said = [*modules, *((key, value) for _, key, value in values)]
     ignoring = [value for key, value in said if _is_ignore(key)]
     return found or Index() if all(value in _NOT_ENTERED for value in ignoring) else None
+
+
+def _read_index(
+    one: _Repository, values: Iterable[tuple[str, str, str]], *, wants_secrets: bool = False
+) -> Index:
+    named = (value for _, key, value in values if key.lower() == "extensions.objectformat")
+    hash_bytes = _HASH_BYTES[next(named, "sha1").lower()]
+    return read_index(one.git_dir, hash_bytes=hash_bytes, wants_secrets=wants_secrets)
 
 
 def _is_ignore(key: str) -> bool:

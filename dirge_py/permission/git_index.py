@@ -1,10 +1,11 @@
-"""Reads the index of a repository for what makes git enter other repositories.
+"""Reads the index of a repository for other repositories in it, and for tracked secrets.
 
 What git would take from an index is found here or the index counts as not read: whoever made the
 repository made its index, too. Source: git's documentation "gitformat-index".
 """
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 
@@ -21,6 +22,21 @@ _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
 _VERSIONS = (2, 3, 4)
 _EMPTY_HEADER = 12
+_SECRET = re.compile(
+    rb"\.env|\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)\Z"
+    rb"|credentials|secrets\.|service-account|id_|\.(?:netrc|npmrc|pypirc|pgpass|my\.cnf|htpasswd)|_netrc"
+    rb"|\.(?:ssh|gnupg|aws|kube|docker|password-store|config)/",
+    re.IGNORECASE,
+)
+"""A cheap first look at a name; what is a secret is said by `secrecy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """A file that could be a secret: its path in the work tree, and the id of its content."""
+
+    path: str
+    blob: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,51 +47,61 @@ class Index:
 
     links: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
+    secrets: tuple[Tracked, ...] = ()
 
 
-_CACHE: dict[str, tuple[tuple[Stamp, ...], Index]] = {}
+_CACHE: dict[tuple[str, bool], tuple[tuple[Stamp, ...], Index]] = {}
 _MAX_CACHED = 64
 
 
-def read_index(git_dir: str, *, hash_bytes: int = 20) -> Index:
+def read_index(git_dir: str, *, hash_bytes: int = 20, wants_secrets: bool = False) -> Index:
     """The entries of `git_dir`'s index that matter, those of a shared index included.
 
+    Secrets are looked for only if they are wanted: it doubles the time that a large index takes.
+
     Raises:
-        OSError, Unreadable, struct.error, ValueError: they cannot all be told.
+        OSError, Unreadable, struct.error, ValueError, LookupError: they cannot all be told.
     """
     path = f"{git_dir}/index"
     if not os.path.lexists(path):
         return Index()
-    cached = _CACHE.get(path)
-    if cached and cached[0][0] == stamp_of(path) and len(cached[0]) == 1:
+    key, stamps = (path, wants_secrets), [stamp_of(path)]
+    cached = _CACHE.get(key)
+    if cached and cached[0] == tuple(stamps):
         return cached[1]
-    stamps = [stamp_of(path)]
-    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes)
-    found = Index(links=tuple(parsed.links), sparse=tuple(parsed.sparse))
+    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes, wants_secrets=wants_secrets)
+    found = parsed.index()
     if parsed.shared:
         shared = f"{git_dir}/sharedindex.{parsed.shared}"
         stamps.append(stamp_of(shared))
         if cached and cached[0] == tuple(stamps):
             return cached[1]
-        base = _Parsed(read_bytes(shared, MAX_INDEX_BYTES), hash_bytes)
-        found = Index(
-            links=tuple(dict.fromkeys((*parsed.links, *base.links))),
-            sparse=tuple(dict.fromkeys((*parsed.sparse, *base.sparse))),
-        )
+        content = read_bytes(shared, MAX_INDEX_BYTES)
+        found = _joined(found, _Parsed(content, hash_bytes, wants_secrets=wants_secrets).index())
     if len(_CACHE) >= _MAX_CACHED:
         _CACHE.clear()
-    _CACHE[path] = (tuple(stamps), found)
+    _CACHE[key] = (tuple(stamps), found)
     return found
+
+
+def _joined(one: Index, base: Index) -> Index:
+    return Index(
+        links=tuple(dict.fromkeys((*one.links, *base.links))),
+        sparse=tuple(dict.fromkeys((*one.sparse, *base.sparse))),
+        secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets))),
+    )
 
 
 class _Parsed:
     """One index file, taken apart."""
 
-    def __init__(self, content: bytes, hash_bytes: int) -> None:
+    def __init__(self, content: bytes, hash_bytes: int, *, wants_secrets: bool) -> None:
         self._content = content
         self._hash_bytes = hash_bytes
-        self.links: list[str] = []
-        self.sparse: list[str] = []
+        self._wants_secrets = wants_secrets
+        self._links: list[str] = []
+        self._sparse: list[str] = []
+        self._secrets: list[Tracked] = []
         self.shared = ""
         self._starts: dict[int, bool] = {}
         self._has_blocks = b"IEOT" in content
@@ -84,6 +110,11 @@ class _Parsed:
             raise Unreadable("an index of an unknown version")
         end = self._read_compressed(count) if version == 4 else self._read_plain(count)
         self._read_extensions(end)
+
+    def index(self) -> Index:
+        return Index(
+            links=tuple(self._links), sparse=tuple(self._sparse), secrets=tuple(self._secrets)
+        )
 
     def _read_plain(self, count: int) -> int:
         """Entries with whole names, padded with 1 to 8 NUL bytes to a multiple of eight."""
@@ -101,6 +132,8 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, content[start:end])
+            elif self._wants_secrets and _SECRET.search(content, start, end):
+                self._note_secret(position, content[start:end])
             position += (end - position) // 8 * 8 + 8
         return position
 
@@ -122,6 +155,8 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, name)
+            elif self._wants_secrets and _SECRET.search(name):
+                self._note_secret(position, name)
             position = end + 1
         return position
 
@@ -135,11 +170,15 @@ class _Parsed:
 
     def _note(self, position: int, name: bytes) -> None:
         if self._content[position + 24 : position + 28] == _SPARSE_FOLDER:
-            self.sparse.append(os.fsdecode(name))
+            self._sparse.append(os.fsdecode(name))
         elif self._content[position + 26] & 0xF0 == _GITLINK:
             if not name:
                 raise Unreadable("an index that replaces an entry of a shared one by a repository")
-            self.links.append(os.fsdecode(name))
+            self._links.append(os.fsdecode(name))
+
+    def _note_secret(self, position: int, name: bytes) -> None:
+        blob = self._content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes]
+        self._secrets.append(Tracked(os.fsdecode(name), blob.hex()))
 
     def _read_extensions(self, position: int) -> None:
         self._check_end(position)

@@ -16,6 +16,7 @@ from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
 from dirge_py.permission.folders import MOVERS, Folders
 from dirge_py.permission.git_config import work_tree_of
+from dirge_py.permission.git_secrets import shown_secrets
 from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
@@ -42,7 +43,8 @@ class Surroundings:
     `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
     `git_hooks` words about what a git command would run besides; `kept_beneath` the places below
     a folder that a rule keeps from being read; `program_problem` why a program of this name must
-    not run unasked, or ""; `git_top` the top of the work tree around a folder.
+    not run unasked, or ""; `git_top` the top of the work tree around a folder; `git_secrets` the
+    secrets that a git command shows without naming them.
     """
 
     place: Callable[[str], Place]
@@ -54,6 +56,9 @@ class Surroundings:
     program_problem: Callable[[str], str]
     home: str
     git_top: Callable[[str], str] = work_tree_of
+    git_secrets: Callable[[Sequence[Word], str, Callable[[str], Place]], Iterable[Place]] = (
+        shown_secrets
+    )
 
     @property
     def naming(self) -> Naming:
@@ -127,6 +132,7 @@ class _Walk:
             refusal = self._program_refusal(part.argv[0]) or self._git_refusal(judgement)
             reads = tuple(self._reads(judgement))
             reads += tuple(self._kept(part.argv))
+            reads += tuple(self._shown_by_git(part) if judgement.uses_git else ())
         except Refused as reason:
             refusal = str(reason) + self._hooks(part.argv)
             judgement = Judgement()
@@ -227,6 +233,11 @@ class _Walk:
                 place = self._around.place(os.path.join(top, word.text))
                 if place.inside or place.secret:
                     yield PathFact("read", place)
+
+    def _shown_by_git(self, part: Part) -> Iterator[PathFact]:
+        for folder in self._folders.possible:
+            shown = self._around.git_secrets(part.words, self._real(folder), self._around.place)
+            yield from (PathFact("read", place) for place in shown)
 
     def _places(self, word: Word) -> Iterator[Place]:
         for folder in self._folders.possible:

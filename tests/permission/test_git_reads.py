@@ -73,3 +73,55 @@ def test_a_pattern_that_differs_in_one_letter_means_the_secret(name: str) -> Non
 )
 def test_a_pattern_for_all_kinds_of_files_means_no_secret(pattern: str) -> None:
     assert list(secrets_meant(pattern)) == []
+
+
+SHOWING = [
+    "git diff", "git diff HEAD", "git diff -- .", "git diff --stat -p", "git diff --word-diff",
+    "git --no-pager diff", "git status -vv", "git diff HEAD -- .env.local README.md",
+]  # fmt: skip
+NOT_SHOWING = [
+    "git diff --stat", "git diff --name-only HEAD", "git diff --cached", "git diff -- src",
+    "git diff README.md", "git diff -- . ':!.env.local'", "git status -s", "git log -p", "git show",
+]  # fmt: skip
+
+
+@pytest.fixture(params=["2", "4"])
+def tracking(own_project: Project, request: pytest.FixtureRequest) -> Project:
+    """A project that tracks a file of secrets, changed since."""
+    (own_project.root / ".env.local").write_text("TOKEN=old\n")
+    own_project.git("config", "index.version", request.param)
+    own_project.git("add", ".env.local", "README.md", "src")
+    own_project.git("commit", "-q", "-m", "first")
+    (own_project.root / "README.md").write_text("changed\n")
+    return own_project
+
+
+def test_a_changed_secret_that_git_tracks_is_shown_to_nobody_unasked(tracking: Project) -> None:
+    assert {tracking.run(command).effect for command in (*SHOWING[:-1], *NOT_SHOWING)} == {"allow"}
+    (tracking.root / ".env.local").write_text("TOKEN=new\n")
+
+    asked = [command for command in SHOWING if tracking.run(command).effect == "ask"]
+    allowed = [command for command in NOT_SHOWING if tracking.run(command).effect == "allow"]
+
+    assert (asked, allowed) == (SHOWING, NOT_SHOWING)
+    assert ":!.env.local" in tracking.run("git diff").reason
+
+
+def test_a_secret_that_was_only_touched_asks_nothing(tracking: Project) -> None:
+    file = tracking.root / ".env.local"
+    file.unlink()
+    file.write_text("TOKEN=old\n")
+    assert tracking.run("git diff").effect == "allow"
+
+    file.unlink()
+
+    assert tracking.run("git diff").effect == "ask"
+
+
+def test_a_secret_named_by_the_id_of_its_content_asks(tracking: Project) -> None:
+    blob = tracking.git("rev-parse", ":.env.local").strip()
+    commit = tracking.git("rev-parse", "HEAD").strip()
+
+    for name in (blob, blob[:7], f"{blob}^0", f"{commit[:7]} {blob[:10]}"):
+        assert tracking.run(f"git show {name}").effect == "ask", name
+    assert tracking.run(f"git show {commit}").effect == "allow"
