@@ -226,6 +226,41 @@ def test_without_the_environment_the_program_runs_or_the_secret_shows(
     assert ran or SECRET.split()[0] in printed
 
 
+REMOTES = {
+    "ssh": '[remote "r"]\n\turl = ssh://x/y\n[core]\n\tsshCommand = PROGRAM\n',
+    "local": '[remote "r"]\n\turl = ./sub\n\tuploadpack = PROGRAM\n',
+    "ext": '[remote "r"]\n\turl = ext::PROGRAM\n[protocol]\n\tallow = always\n',
+    "ext-allowed": '[remote "r"]\n\turl = ext::PROGRAM\n[protocol "ext"]\n\tallow = always\n',
+    "git": '[remote "r"]\n\turl = git://x/y\n[core]\n\tgitProxy = PROGRAM\n',
+    "vcs": '[remote "r"]\n\turl = x\n\tvcs = helper\n',
+}
+
+
+@pytest.mark.parametrize("kind", REMOTES)
+def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) -> None:
+    """Git fetches missing objects by the same way, whatever the command."""
+    helper = hostile.hooks / "git-remote-helper"
+    if not helper.exists():
+        helper.symlink_to(hostile.program)
+    hostile.set(hostile.config)
+    lines = REMOTES[kind].replace("PROGRAM", str(hostile.program))
+    hostile.config.write_text(hostile.plain[hostile.config] + lines)
+    ran = hostile.project.home / "ran"
+    ran.unlink(missing_ok=True)
+
+    for hardening in (GIT_HARDENING, {}):
+        path = f"{hostile.hooks}:{os.environ['PATH']}"
+        subprocess.run(
+            ["git", "ls-remote", "r"],
+            cwd=hostile.project.root,
+            env={"PATH": path, "HOME": str(hostile.project.home), **QUIET_GIT, **hardening},
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        assert ran.exists() != bool(hardening)
+
+
 def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:
     row = row_for("filter.x.clean")
     assert row is not None

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.permission.git_acting_settings import ROWS
 from tests.permission.authorizing import Desk
 from tests.permission.conftest import Project
+from tests.permission.test_git_acting_settings import SECRET, Hostile
 from tests.permission.test_git_config import HOSTILE, marker
 from tests.security.sizes import ASKED, count
 
@@ -51,7 +53,7 @@ async def try_all(project: Project, prefix: str = "") -> tuple[int, int]:
 async def test_settings_that_name_a_program_start_none(project: Project) -> None:
     program = marker(project)
     tried = ran = 0
-    for key, value in HOSTILE:
+    for key, value in HOSTILE if ASKED else HOSTILE[::3]:
         project.git("config", "--local", key, value.replace("PROGRAM", str(program)))
         more, bad = await try_all(project)
         tried, ran = tried + more, ran + bad
@@ -149,3 +151,29 @@ async def test_plain_repositories_are_looked_at_unasked(project: Project) -> Non
 
     assert "README.md" in told
     assert desk.person.asked == []
+
+
+RISKY = [row for row in ROWS if row.answer not in ("variable", "unread")]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_every_setting_that_acts_starts_nothing_and_shows_no_secret(
+    tmp_path: Path, inside: bool
+) -> None:
+    """One at a time, run as the engine runs them, or asked about."""
+    hostile = Hostile(tmp_path.resolve())
+    desk = Desk(hostile.project, loop_guard=0)
+    ran = shown = 0
+    rows = RISKY if ASKED else RISKY[:: len(RISKY) // 6]
+    for row in rows:
+        hostile.set(hostile.inner_config if inside else hostile.config, row)
+        (hostile.inner / "f").unlink()
+        (hostile.inner / "f").write_text("f\n")
+        for command in FEW:
+            told = await desk.run(desk.bash(command))
+            shown += SECRET.split()[0] in told
+        ran += (hostile.project.home / "ran").exists()
+    hostile.project.workspace.close()
+
+    count("git: settings that act", len(rows) * len(FEW), ran + shown, "acted")
+    assert (ran, shown) == (0, 0)
