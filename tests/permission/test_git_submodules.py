@@ -264,3 +264,18 @@ def test_a_sparse_index_without_submodules_asks_nothing(own_project: Project) ->
     (own_project.root / "lib").mkdir(exist_ok=True)
 
     assert own_project.run("git status").effect == "ask"
+
+
+def test_a_hook_of_a_submodule_is_not_started(own_project: Project) -> None:
+    inner = inner_repository(own_project, "sub")
+    name_module(own_project, "sub", "ignore = none")
+    own_project.git("add", "sub", ".gitmodules")
+    hooks = inner / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "post-index-change").unlink(missing_ok=True)
+    (hooks / "post-index-change").symlink_to(marker(own_project))
+    renewed = "mv sub/f sub/g; cp sub/g sub/f; rm sub/g; touch -d 2001-01-01 sub/f; "
+
+    assert own_project.run("git status").effect == "allow"
+    assert not starts_a_program(own_project, renewed + "git status; git diff")
+    assert starts_a_program(own_project, renewed + "cd sub; git status", hardened=False)
