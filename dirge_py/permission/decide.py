@@ -13,11 +13,12 @@ from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, permits
 
 @dataclass(frozen=True, slots=True)
 class _Vote:
-    """What one policy says about one claim; None = nothing."""
+    """What one policy says about one claim; None = nothing. `is_firm`: yolo leaves it."""
 
     policy: Policy
     effect: Effect | None = None
     reason: str = ""
+    is_firm: bool = False
 
 
 def decide(request: Request, policy: PolicySet) -> Decision:
@@ -26,7 +27,8 @@ def decide(request: Request, policy: PolicySet) -> Decision:
     The strictest answer over all claims wins. For one claim the first policy that speaks wins:
     hard deny, any deny rule wherever it stands, protected names, grants, the last matching allow
     or ask rule, then the table of defaults. Two modes are no mere default: yolo beats everything
-    behind the deny rules, and what plan mode denies no grant or allow rule opens.
+    behind the deny rules but the protection of dirge's own settings, and what plan mode denies no
+    grant or allow rule opens.
     """
     claims: list[ClaimDecision] = []
     trace: list[TraceLine] = []
@@ -83,9 +85,9 @@ def refuse_tool(tool: str, by: str, request: Request) -> Decision:
 
 def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     """One vote of every policy, in their order."""
-    yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)))
-    yield _Vote("deny-rule", *_when("deny", _first_hit(fact, policy)))
-    yield _Vote("protected", *_when("ask", _guarded(fact) if policy.mode != "yolo" else ""))
+    yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)), is_firm=True)
+    yield _Vote("deny-rule", *_when("deny", _first_hit(fact, policy)), is_firm=True)
+    yield _protected(fact, policy)
     yield _granted(fact, policy)
     last = _last_rule(fact, policy)
     for name in ("allow", "ask"):
@@ -96,9 +98,9 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
 
 def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> ClaimDecision:
     spoken = [vote for vote in votes if vote.effect]
-    winner = spoken[0]
-    if _is_mode_strong(spoken[-1], policy) and winner.policy not in ("hard-deny", "deny-rule"):
-        winner = spoken[-1]
+    winner, default = spoken[0], spoken[-1]
+    if winner.effect != "deny" and _is_overruled(winner, default, policy):
+        winner = default
     return ClaimDecision(
         op=fact.op,
         resource=fact.resource,
@@ -115,8 +117,9 @@ def _in_spite_of(winner: _Vote, spoken: list[_Vote]) -> str:
     return ", and no rule opens it" if winner.policy == "protected" and is_given else ""
 
 
-def _is_mode_strong(default: _Vote, policy: PolicySet) -> bool:
-    return policy.mode == "yolo" or default.effect == "deny"
+def _is_overruled(winner: _Vote, default: _Vote, policy: PolicySet) -> bool:
+    """Whether the mode decides in place of the first policy that spoke."""
+    return default.effect == "deny" or (policy.mode == "yolo" and not winner.is_firm)
 
 
 def _forbidden(fact: Fact, policy: PolicySet) -> str:
@@ -135,6 +138,20 @@ def _first_hit(fact: Fact, policy: PolicySet) -> str:
             if hit:
                 return _said(rule, f"denies {hit}" if hit != fact.resource else "denies it")
     return ""
+
+
+def _protected(fact: Fact, policy: PolicySet) -> _Vote:
+    own = _own_settings(fact)
+    if own:
+        return _Vote("protected", "ask", own, is_firm=True)
+    return _Vote("protected", *_when("ask", _guarded(fact) if policy.mode != "yolo" else ""))
+
+
+def _own_settings(fact: Fact) -> str:
+    """What of dirge's own settings this would change, or ""."""
+    if isinstance(fact, CommandFact):
+        return next((place.own for place in fact.touches if place.own), "")
+    return fact.place.own if isinstance(fact, PathFact) and fact.op == "edit" else ""
 
 
 def _guarded(fact: Fact) -> str:

@@ -12,7 +12,8 @@ class Place:
     """A path as it was found at the time of asking.
 
     `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
-    reading, or touching it at all is special, or are empty.
+    reading, or touching it at all is special, or are empty. `own` says that it belongs to dirge's
+    own settings, which nothing changes unasked in any mode.
     """
 
     asked: str
@@ -22,6 +23,7 @@ class Place:
     protected: str = ""
     secret: str = ""
     forbidden: str = ""
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)

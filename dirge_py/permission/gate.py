@@ -3,13 +3,14 @@
 import importlib
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dirge_py.claims import Claim, Command
-from dirge_py.errors import FileError, UsageError
+from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision
@@ -18,7 +19,7 @@ from dirge_py.permission.git_config import hazard, is_bare_repository
 from dirge_py.permission.git_hooks import hooks_at
 from dirge_py.permission.globs import Expansions
 from dirge_py.permission.history import DecisionLog
-from dirge_py.permission.magic import magic
+from dirge_py.permission.places import Places, is_below
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import (
     Effect,
@@ -26,12 +27,13 @@ from dirge_py.permission.rules import (
     PolicySet,
     Rule,
     anchored,
-    forbids,
     parse_rule,
     permits,
 )
-from dirge_py.permission.searches import files_beneath, starts_of
 from dirge_py.processes.sandbox.programs import program_problem, remembered_closed_folders
+
+if TYPE_CHECKING:
+    from dirge_py.permission.searches import Search
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,9 +42,10 @@ class Gate:
     """Judges claims for one session: its rules, its mode, and what was granted in it.
 
     `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
-    save reading below `own_output_dirs`. Decisions look at the file system but open nothing except
-    git's settings. `denied_tools` are tools that are switched off, by name, with what did it
-    (`prompt NAME`); `history` is what was decided, for `/why`.
+    save reading below `own_output_dirs`; `settings` are places that nothing changes unasked in any
+    mode. Decisions look at the file system but open nothing except git's own files, ignore files
+    where a search obeys them, and certificates. `denied_tools` are tools that are switched off, by
+    name, with what did it (`prompt NAME`); `history` is what was decided, for `/why`.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Gate:
         policy: PolicySet,
         *,
         state_dirs: Sequence[Path | str] = (),
+        settings: Sequence[Path | str] = (),
         own_output_dirs: Sequence[Path | str] = (),
         home: Path | str | None = None,
     ) -> None:
@@ -58,8 +62,9 @@ class Gate:
         self._denied_tools: Mapping[str, str] = {}
         self._workspace = workspace
         self._home = os.path.realpath(os.fspath(home or Path.home()))
-        self._state = _both_spellings(state_dirs)
-        self._outputs = _both_spellings(own_output_dirs)
+        self._places = Places(
+            workspace, state_dirs=state_dirs, settings=settings, own_output_dirs=own_output_dirs
+        )
         own = (workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots)
         folders = tuple(dict.fromkeys((*own, *policy.anchors.folders)))
         anchors = replace(policy.anchors, folders=folders, home=self._home)
@@ -146,7 +151,9 @@ class Gate:
             return ""
         reasons = [
             f"{one} is dirge's own state or keys"
-            if _is_below(one, self._state)
+            if is_below(one, self._places.state)
+            else f"{one} belongs to dirge's own settings"
+            if parsed.op == "edit" and is_below(one, self._places.settings)
             else look(one, self._workspace.roots)
             for one in anchored(parsed.pattern, self._policy.anchors)
         ]
@@ -189,7 +196,7 @@ class Gate:
 
     def add_output_dir(self, folder: Path | str) -> None:
         """Let what is below `folder` be read: it holds output of this session."""
-        self._outputs = (*self._outputs, *_both_spellings([folder]))
+        self._places.add_output_dir(folder)
 
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
@@ -223,7 +230,7 @@ class Gate:
         For `Workspace.withheld`.
         """
         try:
-            facts = (PathFact("read", self._place(real)),)
+            facts = (PathFact("read", self._places.find(real)),)
             return decide(Request(facts), self._policy).effect != "allow"
         except Exception:
             return True
@@ -248,7 +255,9 @@ class Gate:
                 facts.extend(request.facts)
             elif claim.op in ("read", "edit"):
                 path = os.path.join(cwd, claim.resource)
-                facts.append(PathFact("read" if claim.op == "read" else "edit", self._place(path)))
+                facts.append(
+                    PathFact("read" if claim.op == "read" else "edit", self._places.find(path))
+                )
             else:
                 facts.append(NameFact(claim.op, claim.resource))
         return Request(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
@@ -258,13 +267,14 @@ class Gate:
         shell = importlib.import_module("dirge_py.permission.shell")
         # One look at each place: a command names the same ones again and again.
         around = shell.Surroundings(
-            place=cache(partial(self._place, is_bare=cache(is_bare_repository))),
+            place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
             expand=Expansions().expand,
             git_hazard=cache(hazard),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
             program_problem=cache(self._program_problem),
+            own_paths=(*self._places.state, *self._places.settings),
             home=self._home,
         )
         request: Request = shell.read_command(command, around)
@@ -274,57 +284,17 @@ class Gate:
         closed = remembered_closed_folders(self._workspace.roots, self._home)
         return program_problem(name, os.environ.get("PATH", os.defpath), closed)
 
-    def _kept_beneath(self, folder: str) -> Sequence[Place] | None:
-        """Places below the physical `folder` that a rule keeps from being read."""
-        policy = self._policy
-        rules = [
-            rule
-            for rule in policy.rules + policy.project_rules
-            if rule.effect != "allow" and rule.op in ("read", "*")
-        ]
-        if not rules:
-            return ()
-
-        def is_kept(path: str) -> bool:
-            fact = PathFact("read", Place(asked=path, real=path, inside=True))
-            return any(forbids(rule, fact, policy.anchors) for rule in rules)
-
-        patterns = (one for rule in rules for one in anchored(rule.pattern, policy.anchors))
-        starts = starts_of(patterns, policy.anchors.copies)
-        found = files_beneath(folder, starts, is_kept)
-        return None if found is None else [self._place(path) for path in found]
-
-    def _place(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> Place:
-        try:
-            located = self._workspace.locate(path)
-        except FileError as problem:
-            return _lost(path, problem)
-        real, asked = located.real, os.path.normpath(located.path)
-        roots = self._workspace.roots
-        if asked == real == "/dev/null":
-            return Place(asked=asked, real=real, inside=True)
-        is_output = _is_below(real, self._outputs)
-        elsewhere = magic(located.path, real)
-        is_own = _is_below(real, self._state) or _is_below(asked, self._state)
-        return Place(
-            asked=located.path,
-            real=real,
-            inside=not elsewhere and (located.inside or is_output),
-            exists=located.exists,
-            protected=elsewhere
-            if elsewhere
-            else "it holds what dirge itself wrote"
-            if is_output
-            else protection(real, roots)
-            or protection(asked, roots)
-            or _bare_above(real, roots, is_bare),
-            secret=elsewhere
-            if elsewhere
-            else ""
-            if is_output
-            else secrecy(real, roots) or secrecy(asked, roots),
-            forbidden="" if is_output or not is_own else f"{asked} is dirge's own state or keys",
+    def _kept_beneath(self, search: "Search", cwd: str, start: str) -> Sequence[Place] | None:
+        beneath = importlib.import_module("dirge_py.permission.beneath")
+        found: Sequence[Place] | None = beneath.kept_beneath(
+            search,
+            cwd,
+            start,
+            places=self._places,
+            policy=self._policy,
+            roots=self._workspace.roots,
         )
+        return found
 
 
 class Trial:
@@ -353,41 +323,6 @@ def suggest(decision: Decision) -> str:
         return ""
     quoted = ("'" + rule.replace("'", "'\\''") + "'" for rule in decision.wanted)
     return " ".join(f"--allow {rule}" for rule in quoted)
-
-
-def _lost(path: str, problem: FileError) -> Place:
-    forbidden = f"{path!r} is no path" if "\0" in path or not path else ""
-    elsewhere = magic(path) if path and not forbidden else ""
-    return Place(
-        asked=path,
-        real=path,
-        inside=False,
-        protected=elsewhere or str(problem),
-        secret=elsewhere,
-        forbidden=forbidden,
-    )
-
-
-def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
-    """Whether one of the folders above, within the workspace, is a repository of its own."""
-    folder = os.path.dirname(real)
-    while _is_below(folder, roots):
-        if is_bare(folder):
-            return f"{folder} is protected: it is a bare repository"
-        above = os.path.dirname(folder)
-        if above == folder:
-            break
-        folder = above
-    return ""
-
-
-def _both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
-    asked = [os.path.abspath(os.fspath(path)) for path in paths]
-    return tuple(dict.fromkeys([*asked, *map(os.path.realpath, asked)]))
-
-
-def _is_below(path: str, places: Sequence[str]) -> bool:
-    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
 
 
 def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:

@@ -5,68 +5,110 @@ which no file system's idea of "the same name" makes a difference.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
-_FOLDERS = {
-    ".git": "the repository's own files",
-    ".dirge": "the agent's project settings",
-    ".ssh": "keys",
-    ".gnupg": "keys",
-    ".aws": "credentials",
-    ".kube": "credentials",
-    ".docker": "credentials",
-    ".idea": "settings that can run programs",
-    ".husky": "git hooks",
-    ".circleci": "CI",
-    ".buildkite": "CI",
-}
-_FILES = {
-    ".mcp.json": "it names programs to start",
-    ".envrc": "a shell start file",
-    ".netrc": "credentials",
-    ".npmrc": "credentials",
-    ".pypirc": "credentials",
-    ".git-credentials": "credentials",
-    ".gitconfig": "it names programs to start",
-    ".gitlab-ci.yml": "CI",
-    ".gitlab-ci.yaml": "CI",
-    ".travis.yml": "CI",
-    ".drone.yml": "CI",
-    "azure-pipelines.yml": "CI",
-    "bitbucket-pipelines.yml": "CI",
-    "jenkinsfile": "CI",
-    **dict.fromkeys(
-        (
-            ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",
-            ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc",
-            ".tcshrc", ".login", ".logout", ".inputrc", ".xprofile", ".xinitrc", ".xsession",
-        ),
-        "a shell start file",
-    ),
-}  # fmt: skip
-_PAIRS = {
-    (".vscode", "settings.json"): "settings that can run programs",
-    (".vscode", "tasks.json"): "settings that can run programs",
-    (".vscode", "launch.json"): "settings that can run programs",
-    (".github", "workflows"): "CI",
-    (".config", "gh"): "credentials",
-    (".config", "fish"): "a shell start file",
-    (".config", "git"): "it names programs to start",
-}
+from dirge_py.permission.words import listed
 
-_SECRET_FOLDERS = frozenset((".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store"))
-_SECRET_PAIRS = frozenset(((".config", "gh"), (".config", "gcloud")))
-_SECRET_FILES = frozenset(
-    (
-        ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials",
-        ".htpasswd", "credentials", "credentials.json", "credentials.toml", "id_rsa", "id_dsa",
-        "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "service-account.json",
-        "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml",
-    )
+_PROTECTED = {
+    "the repository's own files": ".git",
+    "it names other repositories that git enters": ".gitmodules",
+    "the agent's project settings": ".dirge",
+    "keys": ".ssh .gnupg",
+    "credentials": (
+        ".aws .azure .kube .docker .netrc .npmrc .pypirc .git-credentials .pip .config/pip .condarc"
+        " .config/gh .config/gcloud .m2/settings.xml .m2/settings-security.xml .terraformrc"
+    ),
+    "settings of a coding agent, which can run programs": (
+        ".claude .claude.json .codex .gemini .qwen .opencode opencode.json opencode.jsonc"
+        " .config/opencode .config/crush crush.json .crush.json .aider.conf.yml .aider.conf.yaml"
+        " .continue .roo .kilocode .cline .windsurf .codeium .amazonq .kiro .trae .augment .junie"
+        " .goose .config/goose .copilot .mcp.json mcp.json"
+    ),
+    "settings of an editor, which can run programs": (
+        ".vscode/settings.json .vscode/tasks.json .vscode/launch.json .vscode/mcp.json"
+        " .vscode/extensions.json .vscode-server .config/code .config/vscodium .idea .fleet .zed"
+        " .config/zed .cursor .helix .config/helix .vim .vimrc .gvimrc .exrc .nvimrc .nvim.lua"
+        " .config/nvim .config/vim .ideavimrc .emacs .emacs.d .config/emacs .dir-locals.el"
+    ),
+    "settings of a container that starts programs": (
+        ".devcontainer devcontainer.json .devcontainer.json .gitpod.yml .gitpod.yaml"
+    ),
+    "git hooks": (
+        ".husky .huskyrc .githooks .lefthook .pre-commit-config.yaml .pre-commit-config.yml"
+        " .pre-commit-hooks.yaml lefthook.yml lefthook.yaml lefthook.toml lefthook.json"
+        " .lefthook.yml .lefthook.yaml .lefthook.toml .lefthook.json lefthook-local.yml"
+        " lefthook-local.yaml .lefthook-local.yml .lefthook-local.yaml .overcommit.yml"
+        " .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml .lintstagedrc.js"
+        " .lintstagedrc.cjs .lintstagedrc.mjs"
+    ),
+    "CI": (
+        ".github/workflows .github/actions .gitea/workflows .gitea/actions .forgejo/workflows"
+        " .forgejo/actions .gitlab/ci .gitlab-ci.yml .gitlab-ci.yaml .circleci .buildkite"
+        " .woodpecker .woodpecker.yml .woodpecker.yaml .travis.yml .drone.yml .drone.yaml"
+        " .cirrus.yml .tekton .semaphore .appveyor.yml appveyor.yml azure-pipelines.yml"
+        " azure-pipelines.yaml"
+        " bitbucket-pipelines.yml buildspec.yml cloudbuild.yaml jenkinsfile"
+    ),
+    "it names programs to start": (
+        ".gitconfig .config/git .yarnrc .yarnrc.yml .yarn/releases .yarn/plugins .pnpmfile.cjs"
+        " pnpmfile.js .cargo/config .cargo/config.toml .bundle/config .mvn .gradle/init.d"
+        " .gradle/gradle.properties mise.toml .mise.toml mise.local.toml .mise.local.toml"
+        " .config/mise .asdfrc .tmux.conf .config/tmux .screenrc"
+    ),
+    "a start file of a debugger or an interpreter": (
+        ".gdbinit .gdbearlyinit .config/gdb .lldbinit .pdbrc .pdbrc.py .psqlrc .sqliterc .irbrc"
+        " .pryrc .rprofile .renviron .pythonrc .pythonrc.py .pythonstartup .ipython .jupyter"
+        " .perldb .ghci .iex.exs sitecustomize.py usercustomize.py"
+    ),
+    "programs that other commands run": (
+        ".venv/bin venv/bin .venv/scripts venv/scripts node_modules/.bin .local/bin .cargo/bin"
+        " .rustup .bun .deno .pyenv .rbenv .nvm .volta .sdkman .asdf"
+    ),
+    "a shell start file": (
+        ".envrc .direnv .config/direnv .bashrc .bash_profile .bash_login .bash_logout .bash_aliases"
+        " .bash_completion .profile .zshrc .zshenv .zprofile .zlogin .zlogout .oh-my-zsh .kshrc"
+        " .mkshrc .cshrc .tcshrc .login .logout .inputrc .config/fish .config/nushell .config/zsh"
+        " .pam_environment .config/environment.d"
+    ),
+    "it is started with your desktop or by the system": (
+        ".xprofile .xinitrc .xserverrc .xsession .xsessionrc .xsession.d .config/autostart"
+        " .config/autostart-scripts .config/plasma-workspace .config/systemd .local/share/systemd"
+        " .local/share/applications .local/share/dbus-1 .local/share/kservices5 .config/i3"
+        " .config/sway .config/hypr .config/openbox .config/awesome library/launchagents"
+        " library/launchdaemons .crontab .forward .procmailrc"
+    ),
+}
+"""Why changing a name asks → the names; one with slashes is a path's part with these names."""
+
+_PROTECTED_ENDINGS = {".code-workspace": "settings of an editor, which can run programs"}
+_PROTECTED_BELOW = {("site-packages", ".pth"): "Python runs it at every start"}
+"""Names with such an ending, anywhere below such a folder."""
+
+_SECRET = (
+    ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gh .config/gcloud .config/op"
+    " .config/rclone .config/hub .config/github-copilot .config/doctl .config/hcloud .mozilla"
+    " .config/google-chrome .config/chromium .local/share/keyrings library/keychains"
+)
+"""Folders all of whose files are secret."""
+_SECRET_FILES = listed(
+    ".netrc _netrc .npmrc .pypirc .pgpass .my.cnf .mylogin.cnf .git-credentials .htpasswd .s3cfg"
+    " .boto .vault-token .databrickscfg .terraformrc .authinfo .authinfo.gpg .msmtprc .claude.json"
+    " .bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history"
+    " credentials credentials.json credentials.toml credentials.tfrc.json kubeconfig"
+    " application_default_credentials.json id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk"
+    " id_ed25519_sk service-account.json secrets.yml secrets.yaml secrets.json secrets.toml"
+    " .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json"
+    " .gemini/google_accounts.json .qwen/oauth_creds.json opencode/auth.json .m2/settings.xml"
+    " .m2/settings-security.xml .pip/pip.conf .config/pip/pip.conf"
+)
+_SECRET_ENDINGS = (
+    ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate",
+    ".tfstate.backup",
 )  # fmt: skip
-_SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk")
-_EXAMPLES = frozenset((".env.example", ".env.sample", ".env.template", ".env.dist"))
+_EXAMPLES = listed(".env.example .env.sample .env.template .env.dist")
+_PUBLISHED = listed("node_modules site-packages dist-packages")
+"""Packages that everybody can download: keys in them are made for tests, and no secret."""
 
 _IGNORED_BY_HFS = dict.fromkeys(
     (
@@ -83,9 +125,16 @@ def protection(path: str, roots: tuple[str, ...]) -> str:
     """
     names = _names_of(path, roots)
     for index, name in enumerate(names):
-        why = _FOLDERS.get(name) or _FILES.get(name) or _PAIRS.get((name, _after(names, index)))
-        if why:
-            return f"{name} is protected: {why}"
+        for tail, why in _ACTING.get(name, ()):
+            if _follows(names, index, tail):
+                return f"{'/'.join(tail)} is protected: {why}"
+    last = names[-1] if names else ""
+    for ending, why in _PROTECTED_ENDINGS.items():
+        if last.endswith(ending):
+            return f"{last} is protected: {why}"
+    for (folder, ending), why in _PROTECTED_BELOW.items():
+        if last.endswith(ending) and folder in names:
+            return f"{last} is protected: {why}"
     return ""
 
 
@@ -94,16 +143,32 @@ def secrecy(path: str, roots: tuple[str, ...]) -> str:
     """Why reading the absolute `path` needs a person's word, or ""."""
     names = _names_of(path, roots)
     for index, name in enumerate(names):
-        if name in _SECRET_FOLDERS or (name, _after(names, index)) in _SECRET_PAIRS:
-            return f"{name} holds keys or credentials"
+        for tail, _ in _SECRET_FOLDERS.get(name, ()):
+            if _follows(names, index, tail):
+                return f"{'/'.join(tail)} holds keys or credentials"
     last = names[-1] if names else ""
     if last in _EXAMPLES:
         return ""
     if last.startswith(".env"):
         return f"{last} may hold secrets"
-    if last in _SECRET_FILES or last.endswith(_SECRET_ENDINGS):
+    is_named = any(
+        _follows(names, len(names) - len(tail), tail) for tail, _ in _SECRET_LAST.get(last, ())
+    )
+    if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
         return f"{last} may hold keys or credentials"
     return ""
+
+
+@lru_cache(maxsize=65536)
+def may_be_secret(name: str) -> bool:
+    """Whether a path that ends in this name could be a secret: a quick look before `secrecy`."""
+    spelled = comparable(name)
+    return (
+        spelled.startswith(".env")
+        or spelled in _SECRET_LAST
+        or spelled in _SECRET_FOLDER_ENDS
+        or spelled.endswith(_SECRET_ENDINGS)
+    )
 
 
 def comparable(name: str) -> str:
@@ -121,5 +186,23 @@ def _names_of(path: str, roots: Sequence[str]) -> list[str]:
     return [comparable(name) for name in path.split("/") if name not in ("", ".")]
 
 
-def _after(names: Sequence[str], index: int) -> str:
-    return names[index + 1] if index + 1 < len(names) else ""
+def _follows(names: Sequence[str], index: int, tail: Sequence[str]) -> bool:
+    return index >= 0 and tuple(names[index : index + len(tail)]) == tail
+
+
+_Tails = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
+
+
+def _by_name(rows: Iterable[tuple[str, str]], at: int) -> _Tails:
+    """Names with why, as components, to be found by the first (0) or the last (-1) of them."""
+    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for spelled, why in rows:
+        tail = tuple(map(comparable, spelled.split("/")))
+        found.setdefault(tail[at], []).append((tail, why))
+    return found
+
+
+_ACTING = _by_name(((name, why) for why, names in _PROTECTED.items() for name in names.split()), 0)
+_SECRET_FOLDERS = _by_name(((name, "") for name in _SECRET.split()), 0)
+_SECRET_FOLDER_ENDS = frozenset(_by_name(((name, "") for name in _SECRET.split()), -1))
+_SECRET_LAST = _by_name(((name, "") for name in _SECRET_FILES), -1)

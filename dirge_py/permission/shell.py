@@ -7,10 +7,11 @@ Everything else is one opaque fact that asks; for it the loose reader serves the
 import logging
 import os.path
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dirge_py.claims import Command
+from dirge_py.permission.beneath import NARROWER, Beneath, worded
 from dirge_py.permission.changes import TURNS_SHELL, changed_files
 from dirge_py.permission.danger import destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
@@ -19,10 +20,12 @@ from dirge_py.permission.git_config import work_tree_of
 from dirge_py.permission.git_secrets import shown_secrets
 from dirge_py.permission.git_table import judge_git
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
+from dirge_py.permission.loose_searches import kept_loosely, leads_anywhere
 from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
 from dirge_py.permission.options import Refused
+from dirge_py.permission.own_places import OwnPlaces
 from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
-from dirge_py.permission.searches import Beneath, searched
+from dirge_py.permission.searches import Search, searched
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
 _LOG = logging.getLogger(__name__)
@@ -41,9 +44,10 @@ class Surroundings:
     """The looks at the file system that judging a command takes; paths are absolute.
 
     `expand` gives the paths a pattern could stand for in a folder, None if they are too many;
-    `git_hooks` words about what a git command would run besides; `kept_beneath` the places below
-    a folder that a rule keeps from being read; `program_problem` why a program of this name must
-    not run unasked, or ""; `git_top` the top of the work tree around a folder; `git_secrets` the
+    `git_hooks` words about what a git command would run besides; `kept_beneath` the places that a
+    search would come upon below a folder though they are not read unasked; `program_problem` why a
+    program of this name must not run unasked, or ""; `own_paths` are where dirge's own settings,
+    keys and state are; `git_top` the top of the work tree around a folder; `git_secrets` the
     secrets that a git command shows without naming them.
     """
 
@@ -54,6 +58,7 @@ class Surroundings:
     git_hooks: Callable[[str, Sequence[str]], str]
     kept_beneath: Beneath
     program_problem: Callable[[str], str]
+    own_paths: Sequence[str]
     home: str
     git_top: Callable[[str], str] = work_tree_of
     git_secrets: Callable[[Sequence[Word], str, Callable[[str], Place]], Iterable[Place]] = (
@@ -63,6 +68,10 @@ class Surroundings:
     @property
     def naming(self) -> Naming:
         return Naming(place=self.place, expand=self.expand, home=self.home)
+
+    @property
+    def own(self) -> OwnPlaces:
+        return OwnPlaces(paths=self.own_paths, place=self.place, home=self.home)
 
 
 @dataclass(slots=True)
@@ -130,8 +139,9 @@ class _Walk:
         try:
             judgement = judge(part.words)
             refusal = self._program_refusal(part.argv[0]) or self._git_refusal(judgement)
-            reads = tuple(self._reads(judgement))
-            reads += tuple(self._kept(part.argv))
+            search = searched(part.words)
+            reads = tuple(self._reads(judgement, search.excluded if search else ()))
+            reads += tuple(self._kept(part, search))
             reads += tuple(self._shown_by_git(part) if judgement.uses_git else ())
         except Refused as reason:
             refusal = str(reason) + self._hooks(part.argv)
@@ -166,7 +176,8 @@ class _Walk:
         touched: tuple[Place, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
-            touched = (*self._mentioned(arguments), *self._matched(part))
+            own = self._around.own.touched(loose.commands, self._reals(), part.text)
+            touched = (*self._mentioned(arguments), *self._matched(part), *own)
         return CommandFact(
             text=part.text,
             words=part.words,
@@ -183,17 +194,33 @@ class _Walk:
             touches=touched,
         )
 
-    def _kept(self, words: Sequence[str]) -> Iterator[PathFact]:
-        """What a search through folders would come upon though a rule keeps it from being read."""
-        places = _kept(words, [self._real(one) for one in self._folders.possible], self._around)
-        if places is None:
-            raise Refused("it reads more files than can be compared with the rules for reading")
-        yield from (PathFact("read", place) for place in places)
+    def _kept(self, part: Part, search: Search | None) -> Iterator[PathFact]:
+        """What a search through folders would come upon though it is not read unasked."""
+        is_fed = part.joint == "|" and not any(one.startswith("<") for one in part.redirects)
+        if search is None or (search.program == "rg" and is_fed and not search.starts):
+            return
+        for folder in dict.fromkeys(self._reals()):
+            for start in self._starts(search, folder):
+                found = self._around.kept_beneath(search, folder, start)
+                if found is None:
+                    raise Refused(f"it reads more files than can be looked at: {NARROWER}")
+                yield from (PathFact("read", one) for one in worded(found, search, folder))
+
+    def _starts(self, search: Search, folder: str) -> Iterator[str]:
+        """The physical folders below which a search that runs in `folder` reads."""
+        for text in search.unsure:
+            if not os.path.lexists(os.path.join(folder, text)):
+                raise Refused(f"{text} may be a commit, whose files cannot be looked at from here")
+        if not search.starts or search.program == "git grep":
+            yield folder
+        for word in search.starts:
+            if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
+                raise Refused(f"{word.text} may stand for `..`, too")
+            yield from (one.real for one in self._places(word) if self._around.is_folder(one.real))
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[Place, ...]:
-        folders = [self._real(one) for one in self._folders.possible]
-        found = (_kept(words, folders, self._around) or () for words in commands)
-        return tuple(place for places in found for place in places)
+        guesses = ("/", self._around.home) if self._folders.is_lost else ()
+        return tuple(kept_loosely(commands, self._reals(), self._around, guesses=guesses))
 
     def _hooks(self, words: Sequence[str]) -> str:
         """What is to be added to the reason for asking about a git command."""
@@ -217,8 +244,10 @@ class _Walk:
         hazards = (self._around.git_hazard(self._real(folder)) for folder in self._folders.possible)
         return next(filter(None, hazards), "")
 
-    def _reads(self, judgement: Judgement) -> Iterator[PathFact]:
+    def _reads(self, judgement: Judgement, excluded: Collection[str]) -> Iterator[PathFact]:
         for word in judgement.reads:
+            if word.text in excluded or f":{word.text}" in excluded:
+                continue
             for place in self._places(word):
                 if judgement.wants_files and self._around.is_folder(place.real):
                     raise Refused(f"{word.text} is a folder, whose links it would follow")
@@ -287,8 +316,10 @@ class _Walk:
                     yield too_many(self._around.place)
 
     def _mentioned(self, words: Iterable[str]) -> tuple[Place, ...]:
-        folders = [self._real(one) for one in self._folders.possible]
-        return mentioned(words, folders, self._around.naming)
+        return mentioned(words, self._reals(), self._around.naming)
+
+    def _reals(self) -> list[str]:
+        return [self._real(folder) for folder in self._folders.possible]
 
     def _real(self, folder: str) -> str:
         return self._around.place(folder).real
@@ -304,7 +335,8 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     places = mentioned([*_all_words(loose.commands), *named], folders, around.naming)
     touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
     reals = [around.place(folder).real for folder in folders]
-    kept = [place for words in loose.commands for place in _kept(words, reals, around) or ()]
+    guesses = ("/", around.home) if leads_anywhere(loose.commands, around.home) else ()
+    kept = kept_loosely(loose.commands, reals, around, guesses=guesses)
     writing = next((words for words in loose.commands if _changes_git(words)), ())
     hooks = around.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
@@ -315,25 +347,8 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
         destroys=destroys,
         changes_git=bool(writing),
         reads=(*places, *kept),
-        touches=touched,
+        touches=(*touched, *around.own.touched(loose.commands, reals, command.text)),
     )
-
-
-def _kept(
-    words: Sequence[str], folders: Sequence[str], around: Surroundings
-) -> Sequence[Place] | None:
-    named = searched(words)
-    if named is None:
-        return ()
-    found: list[Place] = []
-    for folder in folders:
-        for name in named or (folder,):
-            real = around.place(os.path.join(folder, name)).real
-            beneath = around.kept_beneath(real) if around.is_folder(real) else ()
-            if beneath is None:
-                return None
-            found += beneath
-    return found
 
 
 def _changes_git(words: Sequence[str]) -> bool:

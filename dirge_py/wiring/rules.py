@@ -59,6 +59,7 @@ def open_gate(
             anchors=anchors,
         ),
         state_dirs=[state_dir(environment), config_dir(environment) / "keys", *_key_files(config)],
+        settings=[config_dir(environment), *([config.origin.path] if config.origin.path else [])],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
     gate.denied_tools = denied_tools or {}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dirge_py.permission import searches
+from dirge_py.permission import beneath
 from dirge_py.permission.rules import Effect, Mode
 
 from .conftest import Project, allow, ask, deny
@@ -133,7 +133,7 @@ def test_a_long_command_is_judged_soon(project: Project, command: str) -> None:
     "command",
     [
         "grep -rn notes .", "grep -r notes", "rg notes", "rg -i notes src .", "rg --hidden x .",
-        "grep --recursive x .", "cd src && rg x ..", "grep -rn x . | head", "git grep notes",
+        "grep --recursive x .", "cd src && rg x ..", "grep -rn x . | head",
         "tar cf /tmp/x.tar .", "cp -r . /tmp/x", "bash -c 'grep -r x .'", "grep -r x . > out",
         "sudo rg x", "x=$(rg x .)", "rg --pre cat x .",
     ],
@@ -145,8 +145,25 @@ def test_c21_a_search_through_a_folder_reads_no_denied_file(
     assert project.run(command, deny(rule), mode="yolo").effect == "deny"
 
 
+@pytest.mark.parametrize("options", ["", "--cached", "--untracked"])
+def test_c21_git_grep_reads_no_denied_file(own_project: Project, options: str) -> None:
+    own_project.git("add", "notes.txt")
+
+    for rule in ("read:notes.txt", "read:**/*.txt"):
+        decision = own_project.run(f"git grep {options} notes", deny(rule), mode="yolo")
+        assert decision.effect == "deny"
+
+
 @pytest.mark.parametrize(
-    "command", ["grep -rn x src", "rg x src", "grep x README.md", "ls -R .", "find . -name x"]
+    "command",
+    [
+        "grep -rn x src",
+        "rg x src",
+        "git grep notes",
+        "grep x README.md",
+        "ls -R .",
+        "find . -name x",
+    ],
 )
 def test_c21_other_searches_go_on(project: Project, command: str) -> None:
     assert project.run(command, deny("read:notes.txt")).effect == "allow"
@@ -161,7 +178,7 @@ def test_c21_a_search_asks_where_reading_asks(project: Project) -> None:
 def test_c21_too_many_files_to_compare_ask(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searches, "MAX_ENTRIES", 30)
+    monkeypatch.setattr(beneath, "MAX_ENTRIES", 30)
     (own_project.root / "many").mkdir()
     for number in range(31):
         (own_project.root / f"many/{number}").touch()

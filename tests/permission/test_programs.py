@@ -19,7 +19,7 @@ ALLOWED = [
     "date -r f", "uname -a", "whoami", "true", "false", "echo a b", "echo -n *.md", "test -f x",
     "cd src", "cd src && cat a.py", "cd src; ls", "cd src && ls ..", "rg foo", "rg -n -i 'a|b' src",
     "rg --files -g '*.py'",
-    "rg -e foo src", "grep -rn foo .", "grep -n -A 3 foo f", "grep -rn --include=*.py foo src",
+    "rg -e foo src", "grep -rn foo src", "grep -n -A 3 foo f", "grep -rn --include=*.py foo src",
     "grep --color=auto -E 'a|b' f", "find . -name '*.py'", "find src -type f -mtime -7 -print0",
     "find . '(' -name a -o -name b ')' -not -path './x/*'", "find . -maxdepth 2 -size +10k",
     "sed -n '1,20p' f", "sed -n 5p f", "sed -n '3,$p' f", "du -sh src", "sha256sum f", "md5sum f",

@@ -1,0 +1,219 @@
+"""Patterns by which searches leave files out, read so that no file is taken for left out wrongly.
+
+Only patterns of plain characters are trusted to leave something out: about the others programs
+differ. Those that take something back in count for every file where they are not plain.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.git_config import git_dir_of
+from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.patterns import starred
+
+MAX_IGNORE_BYTES = 1 << 20
+MAX_IGNORE_FILES = 4096
+MAX_DEPTH = 3
+
+_PLAIN = re.compile(r"[ -Z^-z|~]+")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_EVERY_FILE = re.compile("", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One pattern. `leaves_out`: what it matches is left out; else it is taken back in.
+
+    A pattern that is not `is_anchored` is compared with the last name of a path only.
+    """
+
+    regex: re.Pattern[str]
+    leaves_out: bool
+    is_anchored: bool = False
+    is_for_folders: bool = False
+
+    def matches(self, relative: str, *, is_folder: bool) -> bool:
+        if self.is_for_folders and not is_folder:
+            return False
+        text = relative if self.is_anchored else relative.rpartition("/")[2]
+        return self.regex.match(text) is not None
+
+
+def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -> Line | None:
+    """A pattern as ignore files write it; None where it is not plain and would leave out."""
+    trimmed = pattern.removesuffix("/")
+    regex = _regex(trimmed, re.IGNORECASE if ignore_case else 0)
+    if regex is None:
+        return None if leaves_out else Line(regex=_EVERY_FILE, leaves_out=False)
+    return Line(
+        regex=regex,
+        leaves_out=leaves_out,
+        is_anchored="/" in trimmed,
+        is_for_folders=pattern.endswith("/"),
+    )
+
+
+def plain_name(pattern: str) -> re.Pattern[str] | None:
+    """A pattern for one name, `*` and `?` in it; None if it holds more than that."""
+    is_plain = _PLAIN.fullmatch(pattern) and "/" not in pattern
+    return re.compile(_component(pattern) + r"\Z", re.DOTALL) if is_plain else None
+
+
+def unbraced(pattern: str, most: int = 64) -> list[str]:
+    """The patterns that `{a,b}` in it stands for; the pattern itself if they are too many."""
+    done, waiting = [], [pattern]
+    while waiting:
+        current = waiting.pop()
+        found = _BRACES.search(current)
+        if found is None:
+            done.append(current)
+            continue
+        before, after = current[: found.start()], current[found.end() :]
+        waiting += [before + choice + after for choice in found[1].split(",")]
+        if len(done) + len(waiting) > most:
+            return [pattern]
+    return done
+
+
+class IgnoreFiles:
+    """What the ignore files around a search leave out, in ripgrep's order of their kinds.
+
+    `start` is the physical folder where the search begins. `is_named`: the command names it; then
+    ripgrep does not obey all that files above it say. `uses_git`: `.gitignore` files count, too.
+    """
+
+    def __init__(self, start: str, *, is_named: bool, uses_git: bool, uses_above: bool) -> None:
+        self._start = start
+        self._uses_git = uses_git
+        self._lines: dict[tuple[str, str], Sequence[Line]] = {}
+        self._has_git: dict[str, bool] = {}
+        self._above = "anchored" if uses_above and not is_named else "names"
+        if not uses_above or any(map(self._is_left_out, self._from_the_top(start))):
+            self._above = "nothing"
+
+    def verdict(self, path: str, *, is_folder: bool) -> bool | None:
+        """True: it is left out; False: it is taken back in; None: nothing is about this path."""
+        folders = list(_upwards(os.path.dirname(path)))
+        has_git = self._uses_git and any(map(self._is_top, folders))
+        kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
+        for kind in kinds:
+            for folder in folders:
+                relative = path[len(folder.rstrip("/")) + 1 :]
+                for line in self._of(folder, kind):
+                    if line.matches(relative, is_folder=is_folder):
+                        return line.leaves_out
+                if kind.startswith(".git") and self._is_top(folder):
+                    break
+        return None
+
+    def _is_left_out(self, folder: str) -> bool:
+        return self.verdict(folder, is_folder=True) is True
+
+    def _from_the_top(self, start: str) -> Iterator[str]:
+        return (folder for folder in _upwards(start) if folder != "/")
+
+    def _is_top(self, folder: str) -> bool:
+        if folder not in self._has_git:
+            self._has_git[folder] = os.path.exists(os.path.join(folder, ".git"))
+        return self._has_git[folder]
+
+    def _of(self, folder: str, kind: str) -> Sequence[Line]:
+        """The lines of one file, the last one first."""
+        if (folder, kind) not in self._lines:
+            lines = _lines_of(_place_of(folder, kind))
+            if folder != self._start and self._start.startswith(folder.rstrip("/") + "/"):
+                lines = [line for line in lines if self._counts_from_above(line)]
+            self._lines[folder, kind] = lines
+        return self._lines[folder, kind]
+
+    def _counts_from_above(self, line: Line) -> bool:
+        if not line.leaves_out or self._above == "anchored":
+            return True
+        return self._above == "names" and not line.is_anchored
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+def _place_of(folder: str, kind: str) -> str:
+    path = os.path.join(folder, kind)
+    if kind == ".git/info/exclude" and os.path.isfile(os.path.join(folder, ".git")):
+        try:
+            return f"{git_dir_of(folder)}/info/exclude"
+        except (OSError, Unreadable):
+            return path
+    return path
+
+
+_Stamp = tuple[int, int, int, int]
+_FILES: dict[str, tuple[_Stamp, Sequence[Line]]] = {}
+
+
+def _lines_of(path: str) -> Sequence[Line]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return ()
+        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        known = _FILES.get(path)
+        if known is None or known[0] != stamp:
+            content = stream.read(MAX_IGNORE_BYTES + 1)
+            # What is a link is an ignore file for some programs only.
+            is_trusted = len(content) <= MAX_IGNORE_BYTES and not os.path.islink(path)
+            if len(_FILES) >= MAX_IGNORE_FILES:
+                _FILES.clear()
+            known = _FILES[path] = (stamp, tuple(_read_lines(content, is_trusted=is_trusted)))
+    return known[1]
+
+
+def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[Line]:
+    """The lines of an ignore file, the last one first."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text, is_trusted = content.decode("latin-1"), False
+    for raw in reversed(text.split("\n")):
+        pattern = raw.removesuffix("\r").rstrip(" ")
+        if not pattern.strip() or pattern.startswith("#"):
+            continue
+        leaves_out = not pattern.startswith("!")
+        line = pattern_line(pattern.removeprefix("!"), leaves_out=leaves_out)
+        if line is not None and (is_trusted or not line.leaves_out):
+            yield line
+
+
+def _regex(pattern: str, flags: int) -> re.Pattern[str] | None:
+    """A regex for a path relative to the pattern's folder; None if the pattern is not plain."""
+    components = pattern.removeprefix("/").split("/")
+    if not _PLAIN.fullmatch(pattern) or components.count("**") > MAX_DEPTH:
+        return None
+    if any(one in ("", ".", "..") or ("**" in one and one != "**") for one in components):
+        return None
+    pieces = []
+    for index, one in enumerate(components):
+        is_last = index == len(components) - 1
+        if one != "**":
+            pieces.append(_component(one) + ("" if is_last else "/"))
+        elif is_last and index:
+            pieces.append(".+")
+        else:
+            pieces.append("(?:[^/]+/)*" if not is_last else "[^/]+")
+    return re.compile("".join(pieces) + r"\Z", re.DOTALL | flags)
+
+
+def _component(text: str) -> str:
+    pieces = [re.escape(piece).replace(r"\?", "[^/]") for piece in text.split("*")]
+    return starred(pieces, "[^/]")

@@ -1,0 +1,216 @@
+"""Paths as they are found on this machine: where they lead, and why touching them is special."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from dirge_py.errors import FileError
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.facts import Place
+from dirge_py.permission.git_config import is_bare_repository
+from dirge_py.permission.magic import magic
+from dirge_py.permission.protected import protection, secrecy
+
+MAX_OWN_FILES = 2_000
+MAX_CERTIFICATE_BYTES = 1 << 20
+
+_PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----")
+_PUBLIC_BLOCKS = frozenset(
+    (
+        b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE", b"CERTIFICATE REQUEST",
+        b"X509 CRL", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"DH PARAMETERS", b"EC PARAMETERS",
+    )
+)  # fmt: skip
+_PUBLIC_FILES: dict[str, tuple[tuple[int, ...], bool]] = {}
+
+
+class Places:
+    """Looks paths up for one workspace.
+
+    `state_dirs` are places (folders or files) of dirge's own that nothing may touch, save reading
+    below `own_output_dirs`. `settings` are places of dirge's own that only a person may change.
+    Both hold for where their links lead, too, and for other names of the same files.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        state_dirs: Sequence[Path | str] = (),
+        settings: Sequence[Path | str] = (),
+        own_output_dirs: Sequence[Path | str] = (),
+    ) -> None:
+        self._workspace = workspace
+        self.state = both_spellings(state_dirs)
+        own = both_spellings(settings)
+        self.settings = tuple(dict.fromkeys([*own, *_link_targets(own)]))
+        self._outputs = both_spellings(own_output_dirs)
+        self._linked_settings = _hard_linked(self.settings)
+        self._linked_keys = _hard_linked(self.state, is_deep=False)
+
+    def add_output_dir(self, folder: Path | str) -> None:
+        """Let what is below `folder` be read: it holds output of this session."""
+        self._outputs = (*self._outputs, *both_spellings([folder]))
+
+    def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> Place:
+        """The place that the absolute `path` names now."""
+        try:
+            located = self._workspace.locate(path)
+        except FileError as problem:
+            return self._lost(path, problem)
+        real, asked = located.real, os.path.normpath(located.path)
+        roots = self._workspace.roots
+        if asked == real == "/dev/null":
+            return Place(asked=asked, real=real, inside=True)
+        is_output = is_below(real, self._outputs)
+        elsewhere = magic(located.path, real)
+        protected, secret = elsewhere, elsewhere
+        if not elsewhere and is_output:
+            protected = "it holds what dirge itself wrote"
+        elif not elsewhere:
+            protected = (
+                protection(real, roots)
+                or protection(asked, roots)
+                or _bare_above(real, roots, is_bare)
+            )
+            secret = secrecy(real, roots) or secrecy(asked, roots)
+            secret = "" if secret and is_public(real) else secret
+        return Place(
+            asked=located.path,
+            real=real,
+            inside=not elsewhere and (located.inside or is_output),
+            exists=located.exists,
+            protected=protected,
+            secret=secret,
+            forbidden="" if is_output else self._state_reason(real, asked),
+            own=self._settings_reason(real, asked),
+        )
+
+    def _state_reason(self, real: str, asked: str) -> str:
+        is_state = is_below(real, self.state) or is_below(asked, self.state)
+        is_state = is_state or _is_one_of(real, self._linked_keys)
+        return f"{asked} is dirge's own state or keys" if is_state else ""
+
+    def _settings_reason(self, real: str, asked: str) -> str:
+        is_own = is_below(real, self.settings) or is_below(asked, self.settings)
+        is_own = is_own or _is_one_of(real, self._linked_settings)
+        return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
+
+    def _lost(self, path: str, problem: FileError) -> Place:
+        """A path that leads nowhere: nobody can say what a command makes of it."""
+        is_path = bool(path) and "\0" not in path
+        forbidden = self._state_reason(path, path) if is_path else f"{path!r} is no path"
+        elsewhere = magic(path) if is_path else ""
+        return Place(
+            asked=path,
+            real=path,
+            inside=False,
+            protected=elsewhere or str(problem),
+            secret=elsewhere,
+            forbidden=forbidden,
+            own=self._settings_reason(path, path) if is_path else "",
+        )
+
+
+def is_public(path: str) -> bool:
+    """Whether this file consists of certificates and public keys, whatever its name says."""
+    if not path.lower().endswith((".pem", ".key")):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_CERTIFICATE_BYTES:
+            return False
+        stamp = (
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
+        known = _PUBLIC_FILES.get(path)
+        if known is None or known[0] != stamp:
+            blocks = set(_PEM_BLOCK.findall(stream.read(MAX_CERTIFICATE_BYTES)))
+            known = (stamp, bool(blocks) and blocks <= _PUBLIC_BLOCKS)
+            _PUBLIC_FILES[path] = known
+    return known[1]
+
+
+def is_below(path: str, places: Iterable[str]) -> bool:
+    """Whether `path` is one of the places, or lies in one of them."""
+    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+
+
+def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
+    """The paths, absolute, as they were named and where they lead."""
+    asked = [os.path.abspath(os.fspath(path)) for path in paths]
+    return tuple(dict.fromkeys([*asked, *map(os.path.realpath, asked)]))
+
+
+def _link_targets(places: Iterable[str]) -> Iterator[str]:
+    """Where the links within these folders lead: settings are often kept in another folder."""
+    for entry in _entries(places):
+        if entry.is_symlink():
+            yield os.path.realpath(entry.path)
+
+
+def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tuple[int, int]]:
+    """Device and inode of the files in there that have other names, too."""
+    found: set[tuple[int, int]] = set()
+    files = [place for place in places if os.path.isfile(place)]
+    entries = _entries(places) if is_deep else _entries(one for one in places if _holds_keys(one))
+    for path in (*files, *(entry.path for entry in entries)):
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            found.add((status.st_dev, status.st_ino))
+    return frozenset(found)
+
+
+def _holds_keys(place: str) -> bool:
+    return os.path.basename(place) == "keys"
+
+
+def _entries(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:
+    pending, left = list(places), MAX_OWN_FILES
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as scanned:
+                entries = list(scanned)
+        except OSError:
+            continue
+        for entry in entries[:left]:
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
+        left -= min(left, len(entries))
+
+
+def _is_one_of(real: str, identities: frozenset[tuple[int, int]]) -> bool:
+    if not identities:
+        return False
+    try:
+        status = os.lstat(real)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) in identities
+
+
+def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
+    """Whether one of the folders above, within the workspace, is a repository of its own."""
+    folder = os.path.dirname(real)
+    while is_below(folder, roots):
+        if is_bare(folder):
+            return f"{folder} is protected: it is a bare repository"
+        above = os.path.dirname(folder)
+        if above == folder:
+            break
+        folder = above
+    return ""

@@ -1,0 +1,334 @@
+"""A search through folders reads nothing that would be asked about one by one."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.permission import beneath
+from dirge_py.permission.rules import Effect, Mode
+from tests.security.sizes import size
+
+from .conftest import QUIET_GIT, Project, allow
+
+KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"
+
+
+def write(root: Path, files: Mapping[str, str]) -> None:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+
+
+SECRETS = {".env": "hit", "certs/server.pem": KEY, "config/secrets.yml": "hit"}
+
+
+@pytest.fixture
+def guarded(own_project: Project) -> Project:
+    """A project with secrets that git ignores, below ordinary folders and at its top."""
+    write(own_project.root, {**SECRETS, ".gitignore": ".env\n*.pem\nsecrets.yml\n"})
+    own_project.git("add", "-A")
+    return own_project
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn hit .", "grep -r hit", "grep -rn hit . | head", "grep -rn hit ./*",
+        "grep -rn hit c*", "grep -rn hit src certs", "cd certs && grep -rn hit",
+        "grep -rn hit --include='*.pem' .", "grep -rn hit --include='*' --include='*.py' .",
+        "grep -rn hit --exclude='*.pem' --include='server.*' certs",
+        "grep -rn hit --exclude='[s]erver.pem' certs", "grep -rlc hit .", "grep -rnq hit .",
+        "rg -uu hit", "rg -u -u hit", "rg -uuu hit", "rg --no-ignore hit", "rg -u hit certs",
+        "rg --no-ignore-vcs hit", "rg -g '*' hit", "rg -g '*.pem' hit", "rg -g '.env' hit",
+        "rg -g '*.{pem,py}' hit", "rg --hidden --no-ignore hit", "rg -. -u hit",
+        "rg -u -g '!*.pem' -g 'server.pem' hit", "rg -u --iglob '*.PEM' hit", "rg -ul hit",
+        "rg -u -t yaml hit", "rg -u --type-add 'py:*.pem' -t py hit", "rg -u -g '!**/[s]*' hit",
+        "git grep --untracked hit", "git grep hit HEAD", "git grep hit HEAD -- src",
+        "git grep hit nothing-there", "git grep hit ':/'", "ls | rg -u hit < /dev/null",
+        "rg hit certs/server.pem", "grep hit certs/*", "cat certs/*", "head -n 1 .e*",
+    ],
+)  # fmt: skip
+def test_a_search_that_would_read_a_secret_asks(guarded: Project, command: str) -> None:
+    assert guarded.run(command).effect == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rg hit", "rg hit .", "rg hit src", "rg --hidden hit", "rg -i hit src README.md",
+        "rg -t py -uu hit", "rg -uu -g '*.py' hit", "rg -uu -g '!.env' -g '!*.{pem,yml}' hit",
+        "rg -uu -g '!.env' -g '!certs' -g '!config/' hit", "rg --files -uu", "ls | rg -uu hit",
+        "git grep hit", "git grep -n hit -- src", "git grep hit src", "git grep -e hit -- '*.py'",
+        "git grep --cached hit", "grep -rn hit src", "grep -rn hit --include='*.py' .",
+        "grep -rn hit . --exclude=.env --exclude='*.pem' --exclude=secrets.yml",
+        "grep -rn hit . --exclude='.env*' --exclude-dir=certs --exclude-dir=config/",
+        "grep -rn --include='*.py' --include='*.md' hit .", "cat s*/*.py", "ls -R", "ls -la certs",
+        "find . -newer README.md", "find . -name '*.pem'", "cat README.md | grep hit",
+    ],
+)  # fmt: skip
+def test_a_search_that_leaves_the_secrets_out_runs_unasked(guarded: Project, command: str) -> None:
+    decision = guarded.run(command)
+
+    assert (decision.effect, decision.reason) == ("allow", decision.reason)
+
+
+def test_the_question_names_the_files_and_what_leaves_them_out(guarded: Project) -> None:
+    decision = guarded.run("grep -rn hit .")
+
+    for words in (".env", "certs/server.pem", "config/secrets.yml", "use the `grep` tool"):
+        assert words in decision.reason
+    assert {claim.resource for claim in decision.claims if claim.effect == "ask"} == {
+        str(guarded.root / name) for name in SECRETS
+    }
+    assert decision.grant == ()
+
+
+@pytest.mark.parametrize("command", ["grep -rn hit .", "rg -uu hit", "git grep --untracked hit"])
+def test_what_the_question_says_to_add_makes_it_run_unasked(
+    own_project: Project, command: str
+) -> None:
+    write(own_project.root, {"sub/.env.local": "hit", "secrets.yml": "hit"})
+    decision = own_project.run(command)
+
+    added = decision.reason.rpartition("or add ")[2]
+    again = own_project.run(f"{command} {added}")
+
+    assert (decision.effect, again.effect, again.reason) == ("ask", "allow", again.reason)
+
+
+def test_a_folder_of_keys_is_left_out_by_its_name(own_project: Project) -> None:
+    (own_project.root / ".env").unlink()
+    write(own_project.root, {"deploy/.ssh/config": "hit"})
+
+    assert "deploy/.ssh" in own_project.run("grep -rn hit .").reason
+    assert own_project.run("grep -rn hit . --exclude-dir=.ssh").effect == "allow"
+    assert own_project.run("rg -uu hit -g '!.ssh'").effect == "allow"
+
+
+def test_many_secrets_are_told_in_short(own_project: Project) -> None:
+    write(own_project.root, {f"s{number:02}/.env": "hit" for number in range(40)})
+
+    reason = own_project.run("grep -rn hit .").reason
+
+    assert "and 13 more" in reason
+    assert len(reason) < 300
+
+
+@pytest.mark.parametrize(
+    ("files", "effect"),
+    [
+        ({".venv/lib/site-packages/certifi/cacert.pem": CERTIFICATE}, "allow"),
+        ({"ca.pem": CERTIFICATE * 3, "public.key": CERTIFICATE}, "allow"),
+        ({"node_modules/tls/test/server.key": KEY}, "allow"),
+        ({"ca.pem": CERTIFICATE + KEY}, "ask"),
+        ({"ca.pem": "no certificate"}, "ask"),
+        ({"node_modules/x/.env": "hit"}, "ask"),
+    ],
+)
+def test_public_certificates_and_keys_of_packages_are_no_secrets(
+    own_project: Project, files: Mapping[str, str], effect: Effect
+) -> None:
+    (own_project.root / ".env").unlink()
+    write(own_project.root, files)
+
+    assert own_project.run("grep -rn hit .").effect == effect
+
+
+def test_a_certificate_that_became_a_key_asks(own_project: Project) -> None:
+    write(own_project.root, {"a.pem": CERTIFICATE})
+    assert own_project.run("cat a.pem").effect == "allow"
+
+    write(own_project.root, {"a.pem": KEY})
+
+    assert own_project.run("cat a.pem").effect == "ask"
+
+
+def test_a_secret_that_appears_later_is_seen(own_project: Project) -> None:
+    (own_project.root / ".env").unlink()
+    gate = own_project.gate()
+    claims = [own_project.execute("grep -rn hit .")]
+    os.utime(own_project.root / "src", (1, 1))
+    assert gate.decide(claims).effect == "allow"
+
+    write(own_project.root, {"src/.env": "hit"})
+
+    assert gate.decide(claims).effect == "ask"
+
+
+def test_a_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
+    own_project.git("add", "-f", ".env")
+
+    assert own_project.run("git grep hit").effect == "ask"
+    assert own_project.run("git grep hit src").effect == "allow"
+    assert own_project.run("git grep hit -- ':!.env'").effect == "allow"
+    assert own_project.run("cd src && git grep hit").effect == "allow"
+    assert own_project.run("cd src && git grep hit ..").effect == "ask"
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_every_kind_of_index_is_read(own_project: Project, version: str) -> None:
+    write(own_project.root, {"src/.env.local": "hit", "src/deep/er/a.py": "hit"})
+    own_project.git("add", "-f", ".")
+    if version == "3":
+        own_project.git("add", "-f", "--intent-to-add", ".")
+    own_project.git("update-index", "--index-version", "4" if version == "4" else "2")
+
+    assert "src/.env.local" in own_project.run("git grep hit").reason
+    own_project.git("rm", "-q", "--cached", ".env", "src/.env.local")
+    assert own_project.run("git grep hit").effect == "allow"
+
+
+def test_an_index_that_is_split_asks(own_project: Project) -> None:
+    own_project.git("add", "README.md")
+    own_project.git("update-index", "--split-index")
+
+    assert own_project.run("git grep hit").effect == "ask"
+
+
+def test_a_damaged_index_asks(own_project: Project) -> None:
+    own_project.git("add", "README.md")
+    index = own_project.root / ".git/index"
+    index.write_bytes(index.read_bytes()[:40])
+
+    assert own_project.run("git grep hit").effect == "ask"
+
+
+def test_more_names_than_are_looked_at_ask(
+    own_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_project.root / ".env").unlink()
+    write(own_project.root, {f"many/{number}": "" for number in range(31)})
+    monkeypatch.setattr(beneath, "MAX_NAMES", 30)
+
+    decision = own_project.run("grep -rn hit many")
+
+    assert decision.effect == "ask"
+    assert "more files than can be looked at" in decision.reason
+
+
+MODES: tuple[Mode, ...] = ("standard", "yolo")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -rn hit HOME", "rg -uu hit HOME", "grep -rn hit HOME/.local", "cd HOME && grep -rn x",
+        "grep -R hit HOME", "tar cf x.tar HOME", "cp -r HOME x", "bash -c 'grep -r x HOME'",
+        "x=$(grep -rn hit HOME)", "cd / && grep -rn x", "grep -rn x ~", "cd ~; x=1; grep -r x .",
+    ],
+)  # fmt: skip
+def test_a_search_that_comes_upon_our_state_is_denied(
+    project: Project, command: str, mode: Mode
+) -> None:
+    decision = project.run(
+        command.replace("HOME", str(project.home)), allow("execute:*"), mode=mode
+    )
+
+    assert (decision.effect, decision.policy) == ("deny", "hard-deny")
+
+
+@pytest.mark.parametrize("command", ['cd "$X" && grep -rn x .', "cd - && grep -rn x ."])
+def test_where_nobody_knows_the_folder_a_search_is_asked_about(
+    project: Project, command: str
+) -> None:
+    assert project.run(command).effect == "ask"
+
+
+def test_home_as_workspace_keeps_keys_from_a_search(own_project: Project) -> None:
+    home = own_project.home
+    write(home, {".ssh/id_ed25519": "hit", ".aws/credentials": "hit", "notes/a": "hit"})
+    own_project.workspace.add_root(home)
+
+    for command in (
+        f"grep -rn hit {home}/.ssh/..",
+        f"grep -rn hit {home}/.aws",
+        "rg -. hit ../.aws",
+    ):
+        assert own_project.run(command).effect in ("ask", "deny")
+    assert own_project.run(f"grep -rn hit {home}/notes").effect == "allow"
+    assert own_project.run(f"rg hit {home}").effect == "allow"
+
+
+NAMES = ["a.py", ".env", "server.pem", "secrets.yml", "id_rsa"]
+FOLDERS = ["", "src", "src/deep", ".hidden", "build", "build/deep"]
+PATTERNS = [
+    ".env", "*.pem", "/secrets.yml", "secrets.yml", "build/", "/build/*", "src/*.yml", "!.env",
+    "!*.pem", "**/deep/*.pem", "src/**", "id_*", "!/src/deep/id_rsa", "*", "!src/", "de?p/",
+    "[s]*.yml", "!\\.env", ".*", "deep", "!build/deep/", "# id_rsa", "id_rsa ", "build",
+]  # fmt: skip
+COMMANDS = [
+    "rg hit", "rg hit .", "rg hit src", "rg hit build", "rg hit src/deep build", "rg -u hit",
+    "rg -uu hit", "rg -. hit", "rg --no-ignore-vcs hit", "rg --no-ignore-parent hit src",
+    "rg --no-ignore-parent hit", "rg -g '*.yml' hit", "rg -g '!*.yml' hit", "rg -g '!src' hit",
+    "rg -g 'src/**' hit", "rg -g '!/build/' -g '*' hit", "rg -g '*.{yml,pem}' hit",
+    "rg -. -g '!.env' hit src", "rg -t py hit", "rg -u -g '!deep/' hit", "rg -g '!**/deep/**' hit",
+    "rg --iglob '!*.YML' hit", "cd src && rg hit", "cd src && rg hit ..", "cd build && rg hit",
+    "cd src && rg -g '!/deep' hit", "cd src && rg -u -g '!/build' hit ..", "grep -r hit .",
+    "grep -r hit --exclude='*.pem' .", "grep -r hit --exclude-dir=build --exclude=.env .",
+    "grep -r hit --include='*.y*' .", "grep -r hit --include='*.py' --exclude='a*' src",
+    "grep -r hit --exclude='*' --include=id_rsa .", "git grep hit", "git grep hit src",
+    "git grep hit -- '*.pem'", "git grep hit -- ':!src'", "git grep hit -- ':!*.yml' build src",
+    "git grep --untracked hit", "git grep --cached hit", "cd src && git grep hit",
+    "cd src && git grep hit -- deep", "cd src && git grep --untracked hit .. ",
+]  # fmt: skip
+
+
+def printed(command: str, root: Path) -> set[str]:
+    """The files that the real program finds something in."""
+    folder, _, rest = command.rpartition(" && ")
+    where = root / folder.removeprefix("cd ")
+    program = rest.replace(" hit", " -l hit", 1)
+    done = subprocess.run(
+        ["bash", "-c", program],
+        cwd=where,
+        env={**os.environ, **QUIET_GIT, "HOME": str(root)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    return {os.path.normpath(where / line) for line in done.stdout.splitlines()}
+
+
+@settings(
+    max_examples=size(25, 400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.sampled_from(COMMANDS),
+    st.lists(st.sampled_from(PATTERNS), max_size=5),
+    st.lists(st.sampled_from(PATTERNS), max_size=3),
+    st.sampled_from([".gitignore", ".ignore", ".rgignore", ".git/info/exclude"]),
+    st.booleans(),
+)
+def test_what_a_program_really_reads_was_seen_before(
+    tmp_path_factory: pytest.TempPathFactory,
+    command: str,
+    above: Sequence[str],
+    deeper: Sequence[str],
+    kind: str,
+    is_tracked: bool,
+) -> None:
+    project = Project(tmp_path_factory.mktemp("home").resolve())
+    root = project.root
+    secrets = {f"{folder}/{name}".lstrip("/") for folder in FOLDERS for name in NAMES}
+    write(root, dict.fromkeys(secrets, "hit\n"))
+    (root / ".git/info").mkdir(exist_ok=True)
+    write(root, {kind: "\n".join(above), "src/.gitignore": "\n".join(deeper)})
+    if is_tracked:
+        project.git("add", ".")
+
+    decision = project.run(command)
+    project.workspace.close()
+
+    kept = {str(root / name) for name in secrets if not name.endswith(".py")}
+    if decision.effect == "allow":
+        assert printed(command, root) & kept == set()
