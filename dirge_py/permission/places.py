@@ -11,7 +11,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.facts import Place
 from dirge_py.permission.git_config import is_bare_repository
 from dirge_py.permission.magic import magic
-from dirge_py.permission.protected import protection, secrecy
+from dirge_py.permission.protected import comparable_path, protection, secrecy
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20
@@ -89,12 +89,12 @@ class Places:
         )
 
     def _state_reason(self, real: str, asked: str) -> str:
-        is_state = is_below(real, self.state) or is_below(asked, self.state)
+        is_state = _is_same_or_below((real, asked), self.state)
         is_state = is_state or _is_one_of(real, self._linked_keys)
         return f"{asked} is dirge's own state or keys" if is_state else ""
 
     def _settings_reason(self, real: str, asked: str) -> str:
-        is_own = is_below(real, self.settings) or is_below(asked, self.settings)
+        is_own = _is_same_or_below((real, asked), self.settings)
         is_own = is_own or _is_one_of(real, self._linked_settings)
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
@@ -141,6 +141,12 @@ def is_public(path: str) -> bool:
     return known[1]
 
 
+def _is_same_or_below(spellings: Iterable[str], places: Iterable[str]) -> bool:
+    """`is_below`, also where a file system takes differently spelled names for the same."""
+    folded = tuple(map(comparable_path, places))
+    return any(is_below(comparable_path(path), folded) for path in spellings)
+
+
 def is_below(path: str, places: Iterable[str]) -> bool:
     """Whether `path` is one of the places, or lies in one of them."""
     return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
@@ -154,9 +160,10 @@ def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
 
 def _link_targets(places: Iterable[str]) -> Iterator[str]:
     """Where the links within these folders lead: settings are often kept in another folder."""
+    too_wide = ("/", os.path.realpath(os.path.expanduser("~")))
     for entry in _entries(places):
-        if entry.is_symlink():
-            yield os.path.realpath(entry.path)
+        if entry.is_symlink() and (target := os.path.realpath(entry.path)) not in too_wide:
+            yield target
 
 
 def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tuple[int, int]]:

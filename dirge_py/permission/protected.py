@@ -13,7 +13,7 @@ from dirge_py.permission.words import listed
 _PROTECTED = {
     "the repository's own files": ".git",
     "it names other repositories that git enters": ".gitmodules",
-    "the agent's project settings": ".dirge",
+    "the agent's own settings": ".dirge .config/dirge .local/state/dirge",
     "keys": ".ssh .gnupg",
     "credentials": (
         ".aws .azure .kube .docker .netrc .npmrc .pypirc .git-credentials .pip .config/pip .condarc"
@@ -171,10 +171,17 @@ def may_be_secret(name: str) -> bool:
     )
 
 
+@lru_cache(maxsize=65536)
 def comparable(name: str) -> str:
     """The form in which two names of one file on any file system are equal."""
     visible = unicodedata.normalize("NFC", name).translate(_IGNORED_BY_HFS)
     return unicodedata.normalize("NFC", visible.casefold()).rstrip(". ")
+
+
+@lru_cache(maxsize=4096)
+def comparable_path(path: str) -> str:
+    """The absolute path with every name in its comparable form."""
+    return "/".join(map(comparable, path.split("/")))
 
 
 def _names_of(path: str, roots: Sequence[str]) -> list[str]:

@@ -48,7 +48,6 @@ def open_gate(
         ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
     """
     _refuse_allowing(project_rules)
-    environment = config.origin.environment
     gate = make(
         workspace,
         PolicySet(
@@ -58,8 +57,8 @@ def open_gate(
             is_sandboxed=is_sandboxed,
             anchors=anchors,
         ),
-        state_dirs=[state_dir(environment), config_dir(environment) / "keys", *_key_files(config)],
-        settings=[config_dir(environment), *([config.origin.path] if config.origin.path else [])],
+        state_dirs=_state_places(config),
+        settings=_settings_places(config),
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
     gate.denied_tools = denied_tools or {}
@@ -116,6 +115,30 @@ def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
     for text in options.disallowed_tools:
         rules += from_claude(text, "deny", source="--disallowedTools")
     return tuple(rules)
+
+
+def _state_places(config: Config) -> list[Path]:
+    environments = _environments(config)
+    states = [state_dir(one) for one in environments]
+    return [*states, *(config_dir(one) / "keys" for one in environments), *_key_files(config)]
+
+
+def _settings_places(config: Config) -> list[Path]:
+    file = [Path(config.origin.path)] if config.origin.path else []
+    return [*map(config_dir, _environments(config)), *file]
+
+
+def _environments(config: Config) -> list[Mapping[str, str]]:
+    """The environment of this start, and what it is where no folders are named for dirge."""
+    given = config.origin.environment
+    own = ("DIRGE_CONFIG_DIR", "DIRGE_STATE_DIR")
+    usual = {name: value for name, value in given.items() if name not in own}
+    try:
+        config_dir(usual)
+        state_dir(usual)
+    except ConfigError:  # there is no home folder, so there are no such starts
+        return [given]
+    return [given, usual]
 
 
 def _key_files(config: Config) -> list[Path]:

@@ -22,6 +22,7 @@ class Project:
         self.home = home
         self.root = home / "proj"
         self.state = home / ".local/state/dirge"
+        self.config = home / ".config/dirge"
         (self.root / "src").mkdir(parents=True)
         self.state.mkdir(parents=True)
         for name in ("README.md", "a", "b", "f", "x", "src/a.py", ".env", "notes.txt", "-o"):
@@ -46,7 +47,8 @@ class Project:
         return Gate(
             self.workspace,
             policy,
-            state_dirs=[self.state],
+            state_dirs=[self.state, self.config / "keys"],
+            settings=[self.config],
             own_output_dirs=[output],
             home=self.home,
         )

@@ -1,14 +1,19 @@
 import subprocess
 import sys
+import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from dirge_py.claims import Claim, Command
+from dirge_py.claims import Claim, Command, Operation
 from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.rules import PolicySet
+from tests.security.sizes import size
 
 from .conftest import Project, allow
 
@@ -18,12 +23,43 @@ PROTECTED = [
     ".npmrc", ".pypirc", ".netrc", ".gitconfig", ".vscode/settings.json", ".vscode/tasks.json",
     ".idea/x.xml", ".envrc", ".husky/pre-commit", ".github/workflows/ci.yml", ".GitHub/Workflows/x",
     ".gitlab-ci.yml", "Jenkinsfile", ".config/gh/hosts.yml", "missing/.git/x",
+    "dots/.config/dirge/config.toml", ".gitmodules", ".claude/settings.json", ".claude/hooks/x.sh",
+    ".cursor/mcp.json", ".vscode/mcp.json", ".vscode/extensions.json", "x.code-workspace",
+    ".zed/settings.json", ".codex/config.toml", ".gemini/settings.json", ".qwen/settings.json",
+    ".opencode/plugin/x.ts", "opencode.json", ".aider.conf.yml", ".continue/config.yaml",
+    ".roo/mcp.json", ".windsurf/x", ".amazonq/mcp.json", ".devcontainer/devcontainer.json",
+    ".devcontainer.json", ".yarnrc", ".yarnrc.yml", ".yarn/releases/yarn.cjs", ".pnpmfile.cjs",
+    ".cargo/config.toml", ".cargo/config", ".pre-commit-config.yaml", "lefthook.yml",
+    ".lintstagedrc.json", "mise.toml", ".mise.toml", ".asdfrc", ".direnv/x",
+    ".github/actions/x/action.yml", ".gitlab/ci/x.yml", ".forgejo/workflows/x.yml",
+    ".gitea/workflows/x.yml", ".woodpecker/x.yml", ".woodpecker.yml", ".githooks/pre-push", ".exrc",
+    ".vimrc", ".nvim.lua", ".gdbinit", ".lldbinit", ".pdbrc", ".psqlrc", ".irbrc", ".Rprofile",
+    "sitecustomize.py", "lib/usercustomize.py", ".venv/bin/python", "venv/bin/activate",
+    "node_modules/.bin/tsc", "env/lib/python3.11/site-packages/x.pth", ".bundle/config",
+    ".m2/settings.xml", ".gradle/init.d/x.gradle", ".config/systemd/user/x.service",
+    ".config/autostart/x.desktop", ".local/bin/git", ".config/environment.d/x.conf",
+    ".local/share/systemd/user/x", ".local/share/applications/x.desktop", ".config/fish/x.fish",
+    ".config/nvim/init.lua", ".config/Code/User/settings.json", ".tmux.conf", ".screenrc",
+    ".pam_environment", ".xsessionrc", ".config/plasma-workspace/env/x.sh",
+    "Library/LaunchAgents/x.plist", ".crontab", ".forward", ".cargo/bin/cargo", ".rustup/x",
+    ".bun/bin/x", ".deno/bin/x", ".config/pip/pip.conf", ".condarc",
 ]  # fmt: skip
 SECRET = [
     ".env", ".env.local", ".ENV", "sub/.env.production", "id_rsa", "sub/id_ed25519", "server.pem",
     "tls.KEY", ".netrc", ".npmrc", ".aws/credentials", "credentials.json", ".ssh/known_hosts",
+    ".codex/auth.json", ".gemini/oauth_creds.json", ".claude/.credentials.json", ".azure/x.json",
+    ".config/gh/hosts.yml", ".docker/config.json", ".cargo/credentials.toml", ".m2/settings.xml",
+    ".config/op/config", ".config/gcloud/x.db", ".terraform.d/credentials.tfrc.json",
+    "terraform.tfstate", "terraform.tfstate.backup", ".vault-token", ".databrickscfg",
+    ".config/rclone/rclone.conf", ".bash_history", ".local/share/keyrings/login.keyring",
 ]  # fmt: skip
-ORDINARY = ["src/a.py", ".github/README.md", ".gitignore", ".vscode/x.md", "environment.py", "gitx"]
+ORDINARY = [
+    "src/a.py", ".github/README.md", ".gitignore", ".vscode/x.md", "environment.py", "gitx",
+    "package.json", "Makefile", "pyproject.toml", "Dockerfile", "tsconfig.json", ".gitattributes",
+    ".editorconfig", ".prettierrc", "CLAUDE.md", "AGENTS.md", ".github/ISSUE_TEMPLATE/bug.md",
+    "bin/run", "model.pth", "auth.json", "settings.xml", "config.toml", "src/mise/x", ".claude.md",
+    ".tool-versions", "requirements.txt", "Cargo.toml",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", PROTECTED)
@@ -40,6 +76,11 @@ def test_reading_a_secret_asks(project: Project, path: str) -> None:
     assert (decision.effect, decision.policy) == ("ask", "protected")
 
 
+@pytest.mark.parametrize("path", SECRET)
+def test_the_search_tools_leave_a_secret_out(project: Project, path: str) -> None:
+    assert project.gate().withholds(str(project.root / path))
+
+
 @pytest.mark.parametrize("path", [*ORDINARY, ".env.example", "id_rsa.pub", ".git/HEAD"])
 def test_ordinary_files_are_read_unasked(project: Project, path: str) -> None:
     assert project.gate().decide([project.claim("read", path)]).effect == "allow"
@@ -48,6 +89,57 @@ def test_ordinary_files_are_read_unasked(project: Project, path: str) -> None:
 @pytest.mark.parametrize("path", ORDINARY)
 def test_ordinary_files_are_changed_unasked(project: Project, path: str) -> None:
     assert project.gate().decide([project.claim("edit", path)]).effect == "allow"
+
+
+SPELLINGS: list[Callable[[str], str]] = [
+    str.upper, str.title, lambda name: f"{name}.", lambda name: f"{name} ",
+    lambda name: unicodedata.normalize("NFD", name), lambda name: name.replace("i", "\u200ci"),
+    lambda name: name.replace("s", "\u017f"), lambda name: f"./{name}", lambda name: f"x/../{name}",
+    lambda name: f".//{name}", lambda name: name,
+]  # fmt: skip
+
+
+@settings(
+    max_examples=size(150, 3000),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.sampled_from([*PROTECTED, *SECRET]),
+    st.lists(st.sampled_from(SPELLINGS), max_size=3),
+    st.sampled_from(["", "sub", "sub/deep", "LINK", "LINK/sub"]),
+)
+def test_no_spelling_of_a_name_hides_it(
+    linked: Project, path: str, spellings: list[Callable[[str], str]], folder: str
+) -> None:
+    components = path.split("/")
+    for respelled in spellings:
+        components = [respelled(name) for name in components]
+    spelled = "/".join([*filter(None, [folder.replace("LINK", "elsewhere/link")]), *components])
+    gate = linked.gate()
+
+    assert path not in PROTECTED or gate.decide([linked.claim("edit", spelled)]).effect == "ask"
+    assert path not in SECRET or gate.decide([linked.claim("read", spelled)]).effect == "ask"
+
+
+@pytest.fixture(scope="module")
+def linked(project: Project) -> Project:
+    """The project with a folder that is reached through a link, too."""
+    (project.root / "elsewhere").mkdir()
+    (project.root / "elsewhere/link").symlink_to("../src")
+    return project
+
+
+@pytest.mark.parametrize("path", [".claude/settings.json", ".env"])
+def test_a_link_with_an_innocent_name_leads_to_a_protected_one(
+    own_project: Project, path: str
+) -> None:
+    (own_project.root / ".claude").mkdir()
+    (own_project.root / path).write_text("{}")
+    (own_project.root / "plain.txt").symlink_to(path)
+    op: Operation = "read" if path == ".env" else "edit"
+
+    assert own_project.gate().decide([own_project.claim(op, "plain.txt")]).effect == "ask"
 
 
 def test_a_bare_repository_in_the_workspace_is_protected(own_project: Project) -> None:

@@ -13,7 +13,8 @@ from dirge_py.permission import beneath
 from dirge_py.permission.rules import Effect, Mode
 from tests.security.sizes import size
 
-from .conftest import QUIET_GIT, Project, allow
+from .authorizing import Desk
+from .conftest import QUIET_GIT, Project, allow, deny
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"
@@ -79,6 +80,15 @@ def test_a_search_that_leaves_the_secrets_out_runs_unasked(guarded: Project, com
     assert (decision.effect, decision.reason) == ("allow", decision.reason)
 
 
+@pytest.mark.parametrize(
+    "command", ["cat n*", "head -n 1 src/../n*s.txt", "cat *", "tail -- n?tes*"]
+)
+def test_a_pattern_that_stands_for_a_denied_file_is_denied(project: Project, command: str) -> None:
+    decision = project.run(command, deny("read:notes.txt"), mode="yolo")
+
+    assert (decision.effect, decision.policy) == ("deny", "deny-rule")
+
+
 def test_the_question_names_the_files_and_what_leaves_them_out(guarded: Project) -> None:
     decision = guarded.run("grep -rn hit .")
 
@@ -101,6 +111,26 @@ def test_what_the_question_says_to_add_makes_it_run_unasked(
     again = own_project.run(f"{command} {added}")
 
     assert (decision.effect, again.effect, again.reason) == ("ask", "allow", again.reason)
+
+
+async def test_the_model_is_told_what_to_do_instead(guarded: Project) -> None:
+    desk = Desk(guarded)
+
+    told = await desk.run(desk.bash("grep -rn hit ."))
+
+    assert "certs/server.pem" in told
+    assert "use the `grep` tool, which leaves such files out, or add --exclude=" in told
+
+
+async def test_the_grep_tool_leaves_the_same_files_out(guarded: Project) -> None:
+    (guarded.root / ".gitignore").unlink()
+    desk = Desk(guarded)
+    guarded.workspace.withheld = desk.gate.withholds
+
+    found = await desk.run(desk.call("grep", pattern="hit"))
+
+    assert not any(name in found for name in SECRETS)
+    assert "left out" in found
 
 
 def test_a_folder_of_keys_is_left_out_by_its_name(own_project: Project) -> None:
