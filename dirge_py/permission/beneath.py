@@ -17,6 +17,8 @@ MAX_ENTRIES = 20_000
 """How many paths are compared with rules."""
 MAX_NAMES = 400_000
 """How many names are looked at in search of secrets: about half a second the first time."""
+MAX_SECONDS = 3.0
+"""How long a walk may take, whatever the ignore files of a repository say."""
 MAX_FOUND = 16
 MAX_FOLDERS_KNOWN = 100_000
 
@@ -119,12 +121,13 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
         return [one for one, _ in zip(found, range(MAX_FOUND), strict=False)]
     found_by_walk: list[str] = []
     left = MAX_NAMES
+    deadline = time.monotonic() + MAX_SECONDS
     pending = [reach.start or "/"]
     while pending and len(found_by_walk) < MAX_FOUND:
         folder = pending.pop()
         listing = _listing(folder)
         left -= listing.entries
-        if left < 0:
+        if left < 0 or time.monotonic() > deadline:
             return found_by_walk or None
         base = folder.rstrip("/")
         for name in listing.suspects:

@@ -13,8 +13,10 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import git_dir_of
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.patterns import starred
+from dirge_py.permission.places import is_below
 
 MAX_IGNORE_BYTES = 1 << 20
+MAX_IGNORE_LINES = 5_000
 MAX_IGNORE_FILES = 4096
 MAX_DEPTH = 3
 
@@ -88,6 +90,7 @@ class IgnoreFiles:
     def __init__(self, start: str, *, is_named: bool, uses_git: bool, uses_above: bool) -> None:
         self._start = start
         self._uses_git = uses_git
+        self._uses_above = uses_above
         self._lines: dict[tuple[str, str], Sequence[Line]] = {}
         self._has_git: dict[str, bool] = {}
         self._above = "anchored" if uses_above and not is_named else "names"
@@ -97,7 +100,7 @@ class IgnoreFiles:
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """True: it is left out; False: it is taken back in; None: nothing is about this path."""
         folders = list(_upwards(os.path.dirname(path)))
-        has_git = self._uses_git and any(map(self._is_top, folders))
+        has_git = self._uses_git and any(map(self._is_top, self._looked_for(folders)))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
         for kind in kinds:
             for folder in folders:
@@ -108,6 +111,10 @@ class IgnoreFiles:
                 if kind.startswith(".git") and self._is_top(folder):
                     break
         return None
+
+    def _looked_for(self, folders: Sequence[str]) -> Iterator[str]:
+        """The folders in which a repository makes `.gitignore` files count."""
+        return (one for one in folders if self._uses_above or is_below(one, [self._start]))
 
     def _is_left_out(self, folder: str) -> bool:
         return self.verdict(folder, is_folder=True) is True
@@ -185,7 +192,11 @@ def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[Line]:
         text = content.decode()
     except UnicodeDecodeError:
         text, is_trusted = content.decode("latin-1"), False
-    for raw in reversed(text.split("\n")):
+    lines = text.split("\n")
+    if len(lines) > MAX_IGNORE_LINES:
+        yield Line(regex=_EVERY_FILE, leaves_out=False)
+        return
+    for raw in reversed(lines):
         pattern = raw.removesuffix("\r").rstrip(" ")
         if not pattern.strip() or pattern.startswith("#"):
             continue

@@ -11,7 +11,12 @@ from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.ignoring import IgnoreFiles, Line, pattern_line, plain_name, unbraced
 from dirge_py.permission.options import Given, Refused, read_options
 from dirge_py.permission.programs import PROGRAMS
-from dirge_py.permission.tracked import tracked_files, tracked_suspects, work_trees_above
+from dirge_py.permission.tracked import (
+    tracked_files,
+    tracked_folders,
+    tracked_suspects,
+    work_trees_above,
+)
 from dirge_py.permission.words import Word, listed
 
 _ALWAYS = listed("rg ag ack ripgrep tar zip rsync 7z")
@@ -45,7 +50,7 @@ class Search:
     `starts` are the words that may name these folders; none: it reads the folder it runs in. Of a
     command that is not `is_known` nothing says which files it leaves out. `options` are as given,
     in their order. Of a `git grep`, `paths` are its pathspecs, and `unsure` those of its words that
-    name a commit unless a file has that name.
+    name a commit unless a file has that name. `is_linked`: it comes to its folder through a link.
     """
 
     program: str
@@ -54,6 +59,7 @@ class Search:
     paths: tuple[str, ...] = ()
     unsure: tuple[str, ...] = ()
     is_known: bool = True
+    is_linked: bool = False
 
     def has(self, *names: str) -> bool:
         return any(name in names for name, _ in self.options)
@@ -104,7 +110,7 @@ def searched(words: Sequence[Word]) -> Search | None:
             # These list names, and read nothing.
             return None if given.names & {"files", "type-list"} else _given("rg", given)
         case "git":
-            rest = [word for word in words[1:] if word.text not in ("--no-pager", "-P")]
+            rest = words[2:] if words[1:] and words[1].text in ("--no-pager", "-P") else words[1:]
             return _git_grep(rest[1:]) if rest and rest[0].text == "grep" else None
     return None
 
@@ -170,6 +176,7 @@ class _GrepFilter:
 class _RgFilter:
     def __init__(self, search: Search, cwd: str, start: str) -> None:
         self._cwd = cwd.rstrip("/")
+        self._is_linked = search.is_linked
         unrestricted = sum(name in ("u", "unrestricted") for name, _ in search.options)
         self._skips_hidden = unrestricted < 2 and not search.has(".", "hidden")
         self._globs = list(_globs(search))[::-1]
@@ -196,7 +203,7 @@ class _RgFilter:
         return self._skips_hidden and ignored is None and path.rpartition("/")[2].startswith(".")
 
     def _by_globs(self, path: str, *, is_folder: bool) -> bool | None:
-        is_inside = path.startswith(self._cwd + "/")
+        is_inside = path.startswith(self._cwd + "/") and not self._is_linked
         relative = path[len(self._cwd) + 1 :] if is_inside else path
         for line in self._globs:
             # Elsewhere nobody can tell what a pattern with slashes is compared with.
@@ -246,8 +253,15 @@ class _TrackedFilter:
         try:
             self._trees = list(work_trees_above(cwd))
             self._names = [(top, tracked_files(git)) for top, git in self._trees]
+            moved = next(filter(os.path.islink, self._folders()), "")
         except (OSError, Unreadable) as error:
             raise Refused(f"nobody can tell which files git tracks here: {error}") from None
+        if moved:
+            raise Refused(f"git tracks files in {moved}, which is a link")
+
+    def _folders(self) -> Iterator[str]:
+        for top, git in self._trees:
+            yield from (f"{top.rstrip('/')}/{folder}" for folder in tracked_folders(git))
 
     @property
     def suspects(self) -> list[str] | None:
@@ -333,7 +347,12 @@ def _git_options(
     for word in rest:
         text = word.text
         if text == "--":
-            return options, operands, list(rest)
+            behind = list(rest)
+            if operands or any(name == "e" for name, _ in options):
+                return options, operands, behind
+            # It only ends the options: the pattern comes next, and then commits may.
+            at = next((at for at, one in enumerate(behind) if one.text == "--"), None)
+            return options, behind[:at], None if at is None else behind[at + 1 :]
         if text.startswith("--"):
             options.append((text[2:].partition("=")[0], ""))
         elif text.startswith("-") and len(text) > 1:

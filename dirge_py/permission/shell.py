@@ -200,23 +200,34 @@ class _Walk:
         if search is None or (search.program == "rg" and is_fed and not search.starts):
             return
         for folder in dict.fromkeys(self._reals()):
-            for start in self._starts(search, folder):
-                found = self._around.kept_beneath(search, folder, start)
+            self._check_options(part, folder)
+            for place in self._starts(search, folder):
+                is_linked = os.path.normpath(place.asked) != place.real
+                kind = replace(search, is_linked=True) if is_linked else search
+                found = self._around.kept_beneath(kind, folder, place.real)
                 if found is None:
                     raise Refused(f"it reads more files than can be looked at: {NARROWER}")
                 yield from (PathFact("read", one) for one in worded(found, search, folder))
 
-    def _starts(self, search: Search, folder: str) -> Iterator[str]:
-        """The physical folders below which a search that runs in `folder` reads."""
+    def _check_options(self, part: Part, folder: str) -> None:
+        """A pattern in an option must stand for itself: else a file's name takes its place."""
+        for word in part.words[1:]:
+            if word.has_glob and word.text.startswith("-"):
+                found = self._around.expand(folder, word.text)
+                if found is None or len(found) > 1:
+                    raise Refused(f"{word.text} could become another option; quote it")
+
+    def _starts(self, search: Search, folder: str) -> Iterator[Place]:
+        """The folders below which a search that runs in `folder` reads."""
         for text in search.unsure:
             if not os.path.lexists(os.path.join(folder, text)):
                 raise Refused(f"{text} may be a commit, whose files cannot be looked at from here")
         if not search.starts or search.program == "git grep":
-            yield folder
+            yield self._around.place(folder)
         for word in search.starts:
             if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
                 raise Refused(f"{word.text} may stand for `..`, too")
-            yield from (one.real for one in self._places(word) if self._around.is_folder(one.real))
+            yield from (one for one in self._places(word) if self._around.is_folder(one.real))
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[Place, ...]:
         guesses = ("/", self._around.home) if self._folders.is_lost else ()

@@ -3,8 +3,9 @@
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.protected import may_be_secret
 
@@ -15,7 +16,14 @@ _Stamp = tuple[int, int, int, int, int]
 _REGULAR = 0o100000
 _SPARSE_FOLDER = 0o040000
 _EXTENDED = 0x4000
-_KNOWN: dict[str, tuple[_Stamp, frozenset[str], tuple[str, ...]]] = {}
+_KNOWN: dict[str, tuple[_Stamp, "_Index"]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    files: frozenset[str] = frozenset()
+    suspects: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
 
 
 def work_trees_above(folder: str) -> Iterator[tuple[str, str]]:
@@ -48,18 +56,23 @@ def tracked_files(git_dir: str) -> frozenset[str]:
     Raises:
         OSError, Unreadable: the index is of a kind that is not read here.
     """
-    return _index(git_dir)[0]
+    return _index(git_dir).files
 
 
 def tracked_suspects(git_dir: str) -> tuple[str, ...]:
     """Those of the tracked files whose names could be secret. Raises as `tracked_files`."""
-    return _index(git_dir)[1]
+    return _index(git_dir).suspects
 
 
-def _index(git_dir: str) -> tuple[frozenset[str], tuple[str, ...]]:
+def tracked_folders(git_dir: str) -> tuple[str, ...]:
+    """The folders that tracked files lie in, at any depth. Raises as `tracked_files`."""
+    return _index(git_dir).folders
+
+
+def _index(git_dir: str) -> _Index:
     path = os.path.join(git_dir, "index")
     if not os.path.lexists(path):
-        return frozenset(), ()
+        return _Index()
     # O_NONBLOCK: a pipe in a file's place must not hold us up.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
@@ -75,8 +88,19 @@ def _index(git_dir: str) -> tuple[frozenset[str], tuple[str, ...]]:
             suspects = tuple(one for one in names if any(map(may_be_secret, one.split("/"))))
             if len(_KNOWN) >= MAX_INDEXES:
                 _KNOWN.clear()
-            known = _KNOWN[path] = (stamp, frozenset(names), suspects)
-    return known[1], known[2]
+            index = _Index(frozenset(names), suspects, tuple(_folders_of(names)))
+            known = _KNOWN[path] = (stamp, index)
+    return known[1]
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        folder = os.path.dirname(name)
+        while folder and folder not in found:
+            found.add(folder)
+            folder = os.path.dirname(folder)
+    return found
 
 
 def _names(content: bytes) -> list[str]:

@@ -52,7 +52,8 @@ def guarded(own_project: Project) -> Project:
         "rg -u -g '!*.pem' -g 'server.pem' hit", "rg -u --iglob '*.PEM' hit", "rg -ul hit",
         "rg -u -t yaml hit", "rg -u --type-add 'py:*.pem' -t py hit", "rg -u -g '!**/[s]*' hit",
         "git grep --untracked hit", "git grep hit HEAD", "git grep hit HEAD -- src",
-        "git grep hit nothing-there", "git grep hit ':/'", "ls | rg -u hit < /dev/null",
+        "git grep hit nothing-there", "git grep hit ':/'", "git grep -- hit HEAD",
+        "git grep -- hit HEAD -- src", "ls | rg -u hit < /dev/null",
         "rg hit certs/server.pem", "grep hit certs/*", "cat certs/*", "head -n 1 .e*",
     ],
 )  # fmt: skip
@@ -67,7 +68,8 @@ def test_a_search_that_would_read_a_secret_asks(guarded: Project, command: str) 
         "rg -t py -uu hit", "rg -uu -g '*.py' hit", "rg -uu -g '!.env' -g '!*.{pem,yml}' hit",
         "rg -uu -g '!.env' -g '!certs' -g '!config/' hit", "rg --files -uu", "ls | rg -uu hit",
         "git grep hit", "git grep -n hit -- src", "git grep hit src", "git grep -e hit -- '*.py'",
-        "git grep --cached hit", "grep -rn hit src", "grep -rn hit --include='*.py' .",
+        "git grep --cached hit", "git --no-pager grep -P hit", "git grep -- hit -- src",
+        "grep -rn --include=*.py hit .", "grep -rn hit src", "grep -rn hit --include='*.py' .",
         "grep -rn hit . --exclude=.env --exclude='*.pem' --exclude=secrets.yml",
         "grep -rn hit . --exclude='.env*' --exclude-dir=certs --exclude-dir=config/",
         "grep -rn --include='*.py' --include='*.md' hit .", "cat s*/*.py", "ls -R", "ls -la certs",
@@ -202,6 +204,40 @@ def test_a_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
     assert own_project.run("cd src && git grep hit ..").effect == "ask"
 
 
+def test_a_tracked_folder_that_became_a_link_asks(own_project: Project) -> None:
+    write(own_project.root, {"sub/config": "hit"})
+    write(own_project.home, {".ssh/config": "hit"})
+    own_project.git("add", "sub")
+    (own_project.root / "sub/config").unlink()
+    (own_project.root / "sub").rmdir()
+    (own_project.root / "sub").symlink_to(own_project.home / ".ssh")
+
+    assert own_project.run("git grep hit").effect == "ask"
+
+
+def test_a_link_to_a_folder_is_searched_under_its_own_name(guarded: Project) -> None:
+    (guarded.root / "link").symlink_to("certs")
+
+    for glob in ("!/certs/*.pem", "!certs/**", "!certs"):
+        assert guarded.run(f"rg -u -g '{glob}' hit link").effect == "ask"
+        assert guarded.run(f"rg -u -g '{glob}' hit link/").effect == "ask"
+
+
+def test_a_file_named_like_an_option_takes_no_pattern_s_place(guarded: Project) -> None:
+    command = "grep -rn hit certs --exclude=*.pem"
+    assert guarded.run(command).effect == "allow"
+
+    (guarded.root / "--exclude=other.pem").touch()
+
+    assert guarded.run(command).effect == "ask"
+
+
+def test_an_ignore_file_without_end_ignores_nothing(own_project: Project) -> None:
+    write(own_project.root, {".gitignore": "*.pem\n" * 6000, "a.pem": KEY})
+
+    assert own_project.run("rg hit").effect == "ask"
+
+
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_every_kind_of_index_is_read(own_project: Project, version: str) -> None:
     write(own_project.root, {"src/.env.local": "hit", "src/deep/er/a.py": "hit"})
@@ -293,6 +329,10 @@ PATTERNS = [
     ".env", "*.pem", "/secrets.yml", "secrets.yml", "build/", "/build/*", "src/*.yml", "!.env",
     "!*.pem", "**/deep/*.pem", "src/**", "id_*", "!/src/deep/id_rsa", "*", "!src/", "de?p/",
     "[s]*.yml", "!\\.env", ".*", "deep", "!build/deep/", "# id_rsa", "id_rsa ", "build",
+    "secrets.yml\t", "\\secrets.yml", "!se[c]rets.yml", "{a,secrets}.yml", "**/**/secrets.yml",
+    "s**s.yml", "*.yml/", "/**", "src/**/", "!*.p?m", "./secrets.yml", "//secrets.yml", " id_rsa",
+    "!", "!/", "/", "**", "!**", "*/", "\\!x", "src/../id_rsa", "id_rsa\\ ", "!\tid_rsa", "é",
+    "!id_*s?",
 ]  # fmt: skip
 COMMANDS = [
     "rg hit", "rg hit .", "rg hit src", "rg hit build", "rg hit src/deep build", "rg -u hit",
