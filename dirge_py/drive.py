@@ -312,6 +312,7 @@ class Drive:
 
         return Bundle(
             name="conversation",
+            only_watches=True,
             transform_context=before_model,
             before_tool_call=self._rejection if self._decisions else None,
             after_tool_call=after_call,

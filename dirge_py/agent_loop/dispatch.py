@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dirge_py.agent_loop.hooks import Answer, CallDecision, Defer, EditArgs, StopRun
+from dirge_py.agent_loop.hooks import (
+    AfterToolCallResult,
+    Answer,
+    CallDecision,
+    Defer,
+    EditArgs,
+    StopRun,
+)
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.prepare import prepare_call, with_arguments
 from dirge_py.agent_loop.race import Aborted, until_aborted
@@ -21,6 +28,7 @@ from dirge_py.agent_loop.results import (
     answered_result,
     error_result,
     problem_result,
+    unchecked,
     with_notes,
     with_outcome,
 )
@@ -219,18 +227,17 @@ class _Batch:
         began = clock()
         result = await self._executed(slot)
         duration_ms = round((clock() - began) * 1000)
+        kept = unchecked(result)
         try:
             info = self._run.info(calls=self._calls)
             change = await self._run.hooks.after_tool_call(info, slot.call, result)
-            if change is not None:
-                result = changed_result(result, change)
+            kept = _changed(result, change)
         except StopRun as stop:
-            if stop.change is not None:
-                result = changed_result(result, stop.change)
+            kept = _changed(result, stop.change)
             raise
         finally:
             # After the hooks: what they put in the place of the content must not take notes along.
-            self._end(slot, with_notes(result, slot.call.notes), duration_ms=duration_ms)
+            self._end(slot, with_notes(kept, slot.call.notes), duration_ms=duration_ms)
 
     async def _executed(self, slot: _Slot) -> LoopToolResult:
         slot.is_running = True
@@ -316,6 +323,10 @@ class _Batch:
             is_error=slot.result.is_error,
         )
         self._run.inject((message,))
+
+
+def _changed(result: LoopToolResult, change: AfterToolCallResult | None) -> LoopToolResult:
+    return result if change is None else changed_result(result, change)
 
 
 def _own_copy(arguments: Any) -> Any:

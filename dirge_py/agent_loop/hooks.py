@@ -6,7 +6,7 @@ Any of them may return or raise `StopRun`. A plain function will do where nothin
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
@@ -174,14 +174,20 @@ GetSteeringMessages: TypeAlias = Callable[[TurnInfo], Answered[Sequence[Message]
 GetFollowupMessages: TypeAlias = Callable[
     [TurnInfo, Sequence[Message]], Answered[Sequence[Message]]
 ]
+CheckAborted: TypeAlias = Callable[[AssistantMessage], Coroutine[Any, Any, AssistantMessage]]
 GetApiKey: TypeAlias = Callable[[str], Answered[str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """Hooks that belong together; `name` is what people read when one of them fails."""
+    """Hooks that belong together; `name` is what people read when one of them fails.
+
+    `only_watches`: its `after_tool_call` waits or takes notes and judges nothing. Of any other, a
+    result is withheld that it had not let pass before the run was aborted.
+    """
 
     name: str = "config"
+    only_watches: bool = False
     transform_context: TransformContext | None = None
     convert_to_llm: ConvertToLlm | None = None
     before_tool_call: BeforeToolCall | None = None
@@ -217,7 +223,8 @@ class LoopConfig(Bundle):
     `model` is `alias/id`. `interceptors` go around each tool call, the first is the outermost.
     `clock` counts seconds; `new_id` names the run and calls that came without an id. `repair` mends
     arguments that do not fit where it is plain what was meant; `scavenge` looks for calls that a
-    model wrote as text.
+    model wrote as text. `check_aborted` is asked what to keep of an answer that an abort cut short;
+    where it does not come back in time, nothing of its text is kept.
     """
 
     model: str = ""
@@ -236,6 +243,7 @@ class LoopConfig(Bundle):
     validate: ToolValidator | None = None
     repair: bool = True
     scavenge: bool = False
+    check_aborted: CheckAborted | None = None
     interceptors: Sequence[Interceptor] = ()
     new_id: Callable[[], str] = _new_id
     clock: Callable[[], float] = time.monotonic

@@ -25,6 +25,7 @@ from dirge_py.agent_loop.hooks import (
 )
 from dirge_py.agent_loop.prepare import with_arguments
 from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.results import unchecked
 from dirge_py.calls import LoopToolResult, ToolCall, ToolValidator
 from dirge_py.errors import DirgeError, ProviderError
 from dirge_py.events import SystemNotice
@@ -50,7 +51,8 @@ def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
 
     A hook that returns what it may not has failed, too. Failures are logged and told in a notice. A
     StopRun goes through, for `after_tool_call` once all have seen the result. Once the run is
-    aborted, a hook that does not come back counts as one without an answer. All nine hooks of the
+    aborted, a hook that does not come back counts as one without an answer, but a result that an
+    `after_tool_call` did not let pass is withheld: see `Bundle.only_watches`. All nine hooks of the
     result are set.
     """  # noqa: E501
     config = config or LoopConfig()
@@ -128,7 +130,10 @@ class MergedHooks:
         stop: StopRun | None = None
         for bundle, hook in self._each("after_tool_call"):
             try:
-                change = await _ask("after_tool_call", bundle, hook, info, call, result)
+                change = await _ask(
+                    "after_tool_call", bundle, hook, info, call, result,
+                    if_aborted=None if bundle.only_watches else _withheld(result),
+                )  # fmt: skip
             except StopRun as asked:
                 # The result is recorded all the same: what hides its secrets must still see it.
                 stop, change = stop or asked, asked.change
@@ -191,14 +196,16 @@ class MergedHooks:
         return added
 
 
-async def _ask(name: str, bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any) -> Any:
-    """The hook's answer; None when it failed or the run was aborted meanwhile."""
+async def _ask(
+    name: str, bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
+) -> Any:
+    """The hook's answer; None when it failed, `if_aborted` when the run was aborted meanwhile."""
     try:
         return await _call(name, hook, info, *rest, signal=info.signal)
     except StopRun:
         raise
     except Aborted:
-        return None
+        return if_aborted
     except Exception as error:
         _report(bundle, hook, info, error, "the run goes on without it")
         return None
@@ -233,6 +240,13 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
     if "content" in fields:
         fields["content"] = tuple(fields["content"])
     return replace(result, **fields)
+
+
+def _withheld(result: LoopToolResult) -> AfterToolCallResult:
+    kept = unchecked(result)
+    return AfterToolCallResult(
+        content=kept.content, details=kept.details, is_error=kept.is_error, terminate=kept.terminate
+    )
 
 
 def _is_allowed(info: TurnInfo, call: ToolCall) -> bool:

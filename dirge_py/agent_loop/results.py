@@ -30,6 +30,13 @@ SUPPRESSED = text_result(
     is_error=True,
     synthetic="suppressed",
 )
+WITHHELD = text_result(
+    "[result withheld: the run was stopped before its check finished]\nThe call itself ran to its "
+    "end. What it did was not undone: look before you repeat it.",
+    outcome="aborted",
+    is_error=True,
+    withheld="the run was stopped before its check finished",
+)
 WAITING = text_result("Waits for a decision.", outcome="suppressed")
 
 
@@ -62,6 +69,11 @@ def problem_result(call: ToolCall) -> LoopToolResult:
     """Why a call cannot run, in the words that `prepare` found."""
     assert call.problem is not None
     return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
+
+
+def unchecked(result: LoopToolResult) -> LoopToolResult:
+    """What is kept of a result that not every hook has seen; our own words need no check."""
+    return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
 
 
 def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:

@@ -14,7 +14,7 @@ from dirge_py.agent_loop.state import Run
 from dirge_py.errors import ProviderError
 from dirge_py.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.lib.late import late
-from dirge_py.messages import AssistantMessage, Message, StopReason, ToolCallBlock
+from dirge_py.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
 from dirge_py.streams import (
     LlmContext,
     StreamDone,
@@ -33,6 +33,7 @@ else:
     with_written_calls = late("dirge_py.agent_loop.scavenge", "with_written_calls")
 
 _EVENTS_PER_BREATH = 256
+_UNCHECKED = "the run was stopped before its check finished"
 
 _logger = logging.getLogger(__name__)
 
@@ -57,8 +58,9 @@ async def stream_assistant_response(run: Run) -> AssistantMessage:
         await answer.hear(_llm_context(run, context, healed.messages))
     except StopRun:
         # A decorator ended the run after the model had spoken: what it said is history.
-        answer.record_if_told()
+        await answer.record_if_told()
         raise
+    await answer.check_if_aborted()
     return answer.record()
 
 
@@ -114,6 +116,7 @@ class _Answer:
         self._is_over = False
         self._done: StreamDone | None = None
         self._error: ProviderError | None = None
+        self._checked: AssistantMessage | None = None
         self._model = run.model
         self._role = run.role
 
@@ -186,10 +189,26 @@ class _Answer:
         for update in self._held:
             self._run.emit(update)
 
+    async def check_if_aborted(self) -> None:
+        """Have the text looked at that an abort cut short, or withhold it: it was never whole."""
+        check = self._run.config.check_aborted
+        if check is None or not self._is_broken_off:
+            return
+        message = self._broken_off()
+        if message.stop_reason != "aborted" or not message.text:
+            return
+        try:
+            self._checked = await until_aborted(check(message), self._run.signal)
+        except Exception as error:
+            if not isinstance(error, Aborted):
+                _logger.exception("the check of an answer that was cut short failed")
+            notice = TextBlock(f"[answer withheld: {_UNCHECKED}]")
+            self._checked = replace(message, content=(notice,), withheld=_UNCHECKED)
+
     def record(self) -> AssistantMessage:
         """Put the message into history and tell the rest of it."""
         self._is_over = True
-        message = self._message()
+        message = self._checked or self._message()
         if message.stop_reason in ("error", "aborted"):
             self._held.clear()
         for update in self._assembler.close():
@@ -204,14 +223,19 @@ class _Answer:
             self._run.emit(UsageReported(usage=message.usage, model=message.model, role=self._role))
         return message
 
-    def record_if_told(self) -> None:
+    async def record_if_told(self) -> None:
         """Keep what was said before a stop; calls among it will not run."""
         self._error = self._error or ProviderError("Stopped by a hook.", kind="aborted")
         if self._is_told or self._assembler.blocks(with_calls=False):
+            await self.check_if_aborted()
             self.record()
 
+    @property
+    def _is_broken_off(self) -> bool:
+        return self._error is not None or (self._done is None and self._run.signal.aborted)
+
     def _message(self) -> AssistantMessage:
-        if self._error is not None or (self._done is None and self._run.signal.aborted):
+        if self._is_broken_off:
             return self._broken_off()
         done = self._done or StreamDone()
         message = done.message or AssistantMessage(content=self._assembler.blocks())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.calls import LoopToolResult, ToolCall
+from dirge_py.claims import Command
 from dirge_py.errors import DirgeError
 from dirge_py.events import LoopEvent, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.messages import TextBlock
@@ -49,7 +50,12 @@ class Recording:
         self._unasked: set[str] = set()
 
     def bundle(self) -> Bundle:
-        return Bundle(name="evidence", before_tool_call=self._before, after_tool_call=self._after)
+        return Bundle(
+            name="evidence",
+            only_watches=True,
+            before_tool_call=self._before,
+            after_tool_call=self._after,
+        )
 
     def sink(self, event: LoopEvent) -> None:
         """Take down the end of a command, also of one that was not allowed to run."""
@@ -86,8 +92,8 @@ class Recording:
             self._unasked.add(event.tool_call_id)
 
     async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
-        command = call.arguments.get("command")
-        if call.name != _COMMANDS or not isinstance(command, str) or not command.strip():
+        command = _command_of(call)
+        if call.name != _COMMANDS or not command.strip():
             return
         if self._strays is not None:
             await self._strays.begin(call.id, command)
@@ -116,6 +122,20 @@ class Recording:
             return self._conversation.why(_COMMANDS, command).only_looks
         except DirgeError:
             return True  # What nobody knows proves nothing.
+
+
+def _command_of(call: ToolCall) -> str:
+    """The command with the `cd` to its folder, for what passes in one folder may fail in another.
+
+    Empty if there is none.
+    """
+    command = call.arguments.get("command")
+    if not isinstance(command, str):
+        return ""
+    if call.tool is None or not call.arguments.get("workdir"):
+        return command
+    resources = (claim.resource for claim in call.tool.claims(call.arguments))
+    return next((one.text for one in resources if isinstance(one, Command)), command)
 
 
 def _outcome(outcome: str, code: object) -> EvidenceOutcome:

@@ -71,7 +71,9 @@ class Untouched:
             if start is not None and now is not None:
                 self._take_in(start, now)
 
-        return Bundle(name="untouched", before_tool_call=before, after_tool_call=after)
+        return Bundle(
+            name="untouched", only_watches=True, before_tool_call=before, after_tool_call=after
+        )
 
     async def compare(self) -> Touched:
         """What became of the files."""

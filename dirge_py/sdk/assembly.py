@@ -253,6 +253,7 @@ class _Assembly:
                     provider=run.model.partition("/")[0],
                     thinking_level=run.thinking,
                     validate=validate,
+                    check_aborted=guardrails.check_aborted,
                     asset_dir=asset_dir,
                     # What an embedder does around a call happens after the call was written down.
                     # No limit but a tool's own: how long others may take nobody has said.

@@ -4,7 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import AfterToolCallResult, Bundle, Context, StopRun, TurnInfo
+from dirge_py.agent_loop.hooks import (
+    AfterToolCallResult,
+    Bundle,
+    CheckAborted,
+    Context,
+    StopRun,
+    TurnInfo,
+)
 from dirge_py.agent_loop.whole_answers import at_whole_answer
 from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.config.loop_tables import Guardrail as Table
@@ -63,6 +70,11 @@ class Guardrails:
         """
         return at_whole_answer(inner, self._check_answer) if self._checks["output"] else inner
 
+    @property
+    def check_aborted(self) -> CheckAborted | None:
+        """For `LoopConfig.check_aborted`: looks at the text of an answer that was stopped."""
+        return self._check_aborted if self._checks["output"] else None
+
     def bundle(self) -> Bundle:
         """The hooks of one run: results are looked at, and a withheld answer ends the run."""
         looks_at_results = bool(self._checks["tool_result"])
@@ -91,6 +103,10 @@ class Guardrails:
             return done
         withheld = _withheld(message, verdict.reason)
         return replace(done, message=replace(withheld, stop_reason="stop"), stop_reason="stop")
+
+    async def _check_aborted(self, message: AssistantMessage) -> AssistantMessage:
+        verdict = await self._judge("output", message.text)
+        return _withheld(message, verdict.reason) if isinstance(verdict, Trip) else message
 
     async def _check_result(
         self, info: TurnInfo, call: ToolCall, result: LoopToolResult

@@ -126,6 +126,7 @@ class Guards:
             max_parallel=config.tools.max_parallel,
             validate=self._parts.validate,
             scavenge=config.loop.scavenge,
+            check_aborted=self._parts.checks.check_aborted,
             asset_dir=self._parts.asset_dir,
             chunk_timeout_s=prompt.chunk_s if prompt is not None else None,
             # What a plugin does around a call happens after the call was written down.

@@ -128,6 +128,7 @@ class Lifecycle:
     def bundle(self) -> Bundle:
         return Bundle(
             name="lifecycle",
+            only_watches=True,
             transform_context=self._at_turn,
             before_tool_call=self._before_call,
             after_tool_call=self._after_call,

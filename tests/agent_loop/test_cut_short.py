@@ -1,0 +1,191 @@
+"""What an abort cuts short: a result or an answer that was not looked at is never kept."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.agent_loop import LoopConfig, compose
+from dirge_py.agent_loop.hooks import Bundle
+from dirge_py.calls import text_result
+from dirge_py.events import ToolExecutionEnd
+from dirge_py.messages import AssistantMessage, TextBlock
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import EventRecorder, ScriptedModel
+from tests.agent_loop.arguments.kit import asking
+from tests.agent_loop.kit import Tool, ran
+
+
+def said(text: str, **details: Any) -> Any:
+    async def body(*_: Any) -> Any:
+        return text_result(text, **details)
+
+    return body
+
+
+def waiting_after(signal: AbortSignal, *, aborts: bool = True) -> Any:
+    """An `after_tool_call` that does not come back, and has the run aborted meanwhile."""
+
+    async def after(*_: Any) -> None:
+        if aborts:
+            asyncio.get_running_loop().call_soon(signal.abort)
+        await asyncio.Event().wait()
+
+    return after
+
+
+async def test_a_result_whose_check_an_abort_cut_short_is_withheld() -> None:
+    signal = AbortSignal()
+    tool = Tool("read", said("hunter2", key="hunter2"))
+    config = compose(Bundle(name="check", after_tool_call=waiting_after(signal)))
+    run = await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
+
+    [result] = run.results
+    assert result.text.startswith(
+        "[result withheld: the run was stopped before its check finished]"
+    )
+    assert (result.is_error, result.details["outcome"]) == (True, "aborted")
+    assert "hunter2" not in str(run.recorder.of(ToolExecutionEnd)) + str(run.new)
+
+
+async def test_what_later_hooks_see_is_the_notice_and_not_what_was_withheld() -> None:
+    signal = AbortSignal()
+    seen: list[str] = []
+    config = compose(
+        Bundle(name="check", after_tool_call=waiting_after(signal)),
+        Bundle(name="later", after_tool_call=lambda _i, _c, result: seen.append(result.text)),
+    )
+    tool = Tool("read", said("hunter2"))
+    await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
+
+    assert len(seen) == 1 and seen[0].startswith("[result withheld")
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) -> None:
+    signal = AbortSignal()
+    waits = waiting_after(signal)
+    config = compose(
+        Bundle(name="check", after_tool_call=lambda i, c, r: waits() if c.name == "b" else None),
+        config=LoopConfig(tool_execution=mode),
+    )
+    tools = [Tool(name, said(f"of {name}")) for name in ("a", "b")]
+    run = await ran(asking(("a", {}), ("b", {})), "go", tools=tools, config=config, signal=signal)
+
+    assert run.results[0].text == "of a"
+    assert run.results[1].text.startswith("[result withheld")
+
+
+async def test_a_hook_that_only_watches_costs_no_result() -> None:
+    signal = AbortSignal()
+    watch = Bundle(name="watch", only_watches=True, after_tool_call=waiting_after(signal))
+    tool = Tool("read", said("hello"))
+    run = await ran(asking(("read", {})), "go", tools=[tool], config=compose(watch), signal=signal)
+
+    assert [result.text for result in run.results] == ["hello"]
+
+
+async def test_a_check_that_needs_no_time_is_made_after_an_abort_too() -> None:
+    signal = AbortSignal()
+
+    async def at_once(*_: Any) -> None:
+        await asyncio.sleep(0)
+
+    config = compose(
+        Bundle(name="slow", only_watches=True, after_tool_call=waiting_after(signal)),
+        Bundle(name="check", after_tool_call=at_once),
+    )
+    run = await ran(
+        asking(("read", {})),
+        "go",
+        tools=[Tool("read", said("hello"))],
+        config=config,
+        signal=signal,
+    )
+
+    assert [result.text for result in run.results] == ["hello"]
+
+
+async def test_an_aborted_call_keeps_its_own_words() -> None:
+    signal = AbortSignal()
+
+    async def body(*_: Any) -> Any:
+        signal.abort()
+        await asyncio.Event().wait()
+
+    config = compose(Bundle(name="check", after_tool_call=waiting_after(signal, aborts=False)))
+    run = await ran(
+        asking(("read", {})), "go", tools=[Tool("read", body)], config=config, signal=signal
+    )
+
+    assert run.results[0].text.startswith("Aborted while it ran.")
+
+
+async def test_a_run_that_is_cancelled_from_outside_keeps_no_unchecked_result() -> None:
+    began = asyncio.Event()
+
+    async def after(*_: Any) -> None:
+        began.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    recorder = EventRecorder()
+    tool = Tool("read", said("hunter2"))
+    task = asyncio.ensure_future(
+        ran(
+            asking(("read", {})),
+            "go",
+            tools=[tool],
+            config=compose(Bundle(name="check", after_tool_call=after)),
+            recorder=recorder,
+        )
+    )
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert "hunter2" not in str(recorder.events)
+
+
+async def aborted_answer(check: Any) -> AssistantMessage:
+    """The message that is kept of an answer which an abort cut short."""
+    signal = AbortSignal()
+
+    async def stop() -> None:
+        signal.abort()
+        await asyncio.Event().wait()
+
+    model = ScriptedModel().will(Reply(text="it is hunter2", hold=stop))
+    run = await ran(model, "go", config=LoopConfig(check_aborted=check), signal=signal)
+    [answer] = [message for message in run.new if isinstance(message, AssistantMessage)]
+    assert answer.stop_reason == "aborted"
+    return answer
+
+
+async def test_an_answer_that_was_stopped_is_looked_at_before_it_is_kept() -> None:
+    async def passes(message: AssistantMessage) -> AssistantMessage:
+        return message
+
+    async def hides(message: AssistantMessage) -> AssistantMessage:
+        return replace(message, content=(TextBlock("[hidden]"),), withheld="a check")
+
+    assert (await aborted_answer(passes)).text == "it is hunter2"
+    assert (await aborted_answer(hides)).text == "[hidden]"
+    assert (await aborted_answer(None)).text == "it is hunter2"
+
+
+@pytest.mark.parametrize("kind", ["hangs", "fails"])
+async def test_an_answer_whose_check_does_not_come_back_is_withheld(kind: str) -> None:
+    async def check(_message: AssistantMessage) -> AssistantMessage:
+        if kind == "hangs":
+            await asyncio.Event().wait()
+        raise LookupError("broken")
+
+    answer = await aborted_answer(check)
+    assert "hunter2" not in str(answer)
+    assert answer.withheld == "the run was stopped before its check finished"
