@@ -1,5 +1,7 @@
 """What a tool call would do: the only thing the permission engine judges."""
 
+import os.path
+import shlex
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -40,3 +42,16 @@ class Claim:
 
     op: Operation
     resource: Resource
+
+
+def command_in_folder(command: str, folder: str, cwd: str) -> str:
+    """The command line that does in `cwd` what `command` does when it is started in `folder`.
+
+    Both are absolute. A command that is started elsewhere is judged, shown and kept by this text,
+    so whoever follows a `cd` follows it, too.
+    """
+    if folder in (cwd, os.path.normpath(cwd)):
+        return command
+    inside = os.path.relpath(folder, cwd)
+    shown = folder if inside.startswith("..") else inside
+    return f"cd {shlex.quote(shown if shown[0] not in '-~' else f'./{shown}')} && {command}"

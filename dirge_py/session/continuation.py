@@ -79,10 +79,18 @@ class Continuation:
 
 def title_of_call(call: ToolCallBlock) -> str:
     """The call on one line of at most 80 characters, as `bash: make test`."""
-    given = call.arguments.values() if isinstance(call.arguments, Mapping) else [call.arguments]
-    first = next((value for value in given if isinstance(value, str) and value.strip()), "")
+    first = _first_text(call.arguments)
     line = f"{call.name}: {' '.join(first.split())}" if first else call.name
     return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
+
+
+def _first_text(arguments: Any) -> str:
+    """The command, with the folder that it starts in, else the first text that says something."""
+    named = arguments if isinstance(arguments, Mapping) else {"": arguments}
+    texts = {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
+    if "command" in texts and "workdir" in texts:
+        return f"({texts['workdir']}) {texts['command']}"
+    return texts.get("command") or next(iter(texts.values()), "")
 
 
 def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation | None:

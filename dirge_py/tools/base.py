@@ -246,13 +246,23 @@ class Tool(ABC, Generic[Args]):
 
 
 def renamed(arguments: Any, names: Mapping[str, str]) -> Any:
-    """`arguments` with keys that other agents use for the same thing replaced by ours."""
+    """`arguments` with keys that other agents use for the same thing replaced by ours.
+
+    Left as they are where two keys would become one and differ: none may get lost.
+    """
     if not isinstance(arguments, dict):
         return arguments
-    renamed_keys = {names[key] for key in arguments if key in names}
-    if renamed_keys & arguments.keys():
-        return arguments
-    return {names.get(key, key): value for key, value in arguments.items()}
+    changed: dict[str, Any] = {}
+    for key, value in arguments.items():
+        name = names.get(key, key)
+        if name in changed and not _is_same(changed[name], value):
+            return arguments
+        changed[name] = value
+    return changed
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
 
 
 P = ParamSpec("P")

@@ -1,23 +1,43 @@
 """bash: run a command line."""
 
+import os.path
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from pydantic import Field
 
 from dirge_py.calls import LoopToolResult, Preview, text_result
-from dirge_py.claims import Claim, Command
-from dirge_py.errors import ToolFailed
+from dirge_py.claims import Claim, Command, command_in_folder
+from dirge_py.errors import FileError, ToolFailed
 from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running import Finished
 from dirge_py.processes.shell import NewOutput, Shell
 from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S
 from dirge_py.processes.watch import Watching
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, renamed
 from dirge_py.tools.commands.results import finished_result, shell_result
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
 """How long a background command is looked at: one that fails at once is told of at once."""
+
+_NAMES = {
+    **dict.fromkeys(
+        ("cwd", "directory", "dir", "dir_path", "working_directory", "working_dir", "workingDir"),
+        "workdir",
+    ),
+    "workingDirectory": "workdir",
+    **dict.fromkeys(
+        ("run_in_background", "runInBackground", "is_background", "isBackground"), "background"
+    ),
+    "timeoutMs": "timeout_ms",
+}
+"""What models were trained to call these properties by other agents."""
+
+_LEAST_MS, _MOST_MS = 10_000, MAX_TIMEOUT_S * 1000
+"""What can only be milliseconds: whole seconds of them, and as seconds more than a call may have.
+Smaller numbers could be either, so they are what the schema says."""
 
 
 class BashArgs(ToolArgs):
@@ -27,6 +47,9 @@ class BashArgs(ToolArgs):
         gt=0,
         le=MAX_TIMEOUT_S,
         description="Seconds after which the command is stopped.",
+    )
+    workdir: PathText | None = Field(
+        default=None, description="Folder to start in, instead of the working directory."
     )
     background: bool = Field(default=False, description="Return at once; it goes on.")
     input: str | None = Field(
@@ -41,29 +64,84 @@ class Bash(Tool[BashArgs]):
     mode = "sequential"
     needs = ("processes",)
 
+    def prepare(self, arguments: Any) -> Any:
+        return _in_seconds(renamed(arguments, _NAMES))
+
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("execute", Command(_as_typed(args), ctx.cwd))]
+        claims = [Claim("execute", Command(_as_typed(args, ctx), ctx.cwd))]
+        folder = _folder(args, ctx)
+        # Claimed as a path as well, so that the folder that was judged is the one it starts in.
+        return claims if folder == ctx.cwd else [*claims, Claim("read", folder)]
 
     def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
         note = "in the background" if args.background else ""
-        return Preview(kind="command", text=_as_typed(args), note=note)
+        return Preview(kind="command", text=_as_typed(args, ctx), note=note)
 
     async def run(self, args: BashArgs, ctx: ToolContext) -> LoopToolResult:
-        if args.background:
-            return await _start(args, ctx)
-        timeout_s = args.timeout or ctx.services.command_timeout_s
-        ended = await _run(args, ctx, timeout_s)
-        if isinstance(ended, Finished):
-            return finished_result(args.command, ended, timeout_s)
-        moved = NewOutput(output=ended.output, state=ended.state)
-        return shell_result(moved, "The user moved the command to the background. It goes on.")
+        folder = _physical_folder(args, ctx)
+        result = await (_start if args.background else _finish)(args, folder, ctx)
+        if folder == ctx.cwd:
+            return result
+        return replace(result, details={**result.details, "workdir": folder})
 
 
 TOOL = Bash()
 
 
-def _as_typed(args: BashArgs) -> str:
-    """The command line that does the same, with the input in it.
+def _in_seconds(arguments: Any) -> Any:
+    """The arguments with `timeout_ms`, or a `timeout` that can only be one, turned into seconds."""
+    if not isinstance(arguments, dict):
+        return arguments
+    told_ms, told = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
+    if told_ms is not None and "timeout" not in arguments:
+        rest = {name: each for name, each in arguments.items() if name != "timeout_ms"}
+        return {**rest, "timeout": told_ms / 1000}
+    if told is not None and _LEAST_MS <= told <= _MOST_MS and told % 1000 == 0:
+        return {**arguments, "timeout": told / 1000}
+    return arguments
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return float(value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+def _folder(args: BashArgs, ctx: ToolContext) -> str:
+    """The absolute folder the command starts in, as `cd` would find it: `..` leaves a link."""
+    if args.workdir is None:
+        return ctx.cwd
+    folder = os.path.normpath(ctx.absolute(args.workdir))
+    return ctx.cwd if folder == os.path.normpath(ctx.cwd) else folder
+
+
+def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
+    """Where that folder is now; it must be the one that was judged. Raises FileError."""
+    folder = _folder(args, ctx)
+    if folder == ctx.cwd:
+        return folder
+    located = ctx.files.locate(folder)
+    if not located.exists:
+        raise FileError(
+            f"There is no folder {args.workdir}, so the command was not run.",
+            hint="Make it first, or give another `workdir`.",
+        )
+    if located.kind != "dir":
+        raise FileError(
+            f"{args.workdir} is no folder, so the command was not run.",
+            hint="Give the folder to start in as `workdir`.",
+        )
+    return located.real
+
+
+def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
+    """The command line that does the same from the working directory."""
+    return command_in_folder(_with_input(args), _folder(args, ctx), ctx.cwd)
+
+
+def _with_input(args: BashArgs) -> str:
+    """The command line with the input in it.
 
     What stands in the input can be as much of a command as the command itself (`bash`, `python`),
     so it is judged and shown like one.
@@ -78,7 +156,18 @@ def _as_typed(args: BashArgs) -> str:
     return f"{{ {args.command}\n}} <<'{end}'\n{body}{end}"
 
 
-async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished | Shell:
+async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
+    timeout_s = args.timeout or ctx.services.command_timeout_s
+    ended = await _run(args, folder, ctx, timeout_s=timeout_s)
+    if isinstance(ended, Finished):
+        return finished_result(args.command, ended, timeout_s)
+    moved = NewOutput(output=ended.output, state=ended.state)
+    return shell_result(moved, "The user moved the command to the background. It goes on.")
+
+
+async def _run(
+    args: BashArgs, folder: str, ctx: ToolContext, *, timeout_s: float
+) -> Finished | Shell:
     services = ctx.services
     runner = services.shells or services.processes
     if runner is None:
@@ -92,7 +181,7 @@ async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished |
 
     return await runner.run(
         args.command,
-        cwd=ctx.cwd,
+        cwd=folder,
         timeout_s=timeout_s,
         call_id=ctx.call_id,
         signal=ctx.signal,
@@ -103,12 +192,12 @@ async def _run(args: BashArgs, ctx: ToolContext, timeout_s: float) -> Finished |
     )
 
 
-async def _start(args: BashArgs, ctx: ToolContext) -> LoopToolResult:
+async def _start(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
     if ctx.services.shells is None:
         raise ToolFailed("Nothing can go on in the background here. Run it without `background`.")
     shell = ctx.services.shells.start(
         args.command,
-        cwd=ctx.cwd,
+        cwd=folder,
         timeout_s=args.timeout or BACKGROUND_TIMEOUT_S,
         call_id=ctx.call_id,
         outputs=ctx.services.outputs,

@@ -1,24 +1,26 @@
-"""Create a file, or replace all of one."""
+"""Create a file, replace all of one, or append to it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from dirge_py.calls import LoopToolResult, Preview
 from dirge_py.claims import Claim
 from dirge_py.errors import FileError
+from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 
 if TYPE_CHECKING:
     from dirge_py.tools.editing.diff import diff_of_texts
-    from dirge_py.tools.editing.document import encoded
+    from dirge_py.tools.editing.document import encoded, require_utf8
     from dirge_py.tools.editing.landing import Landed, Planned, land, preview_of
 else:
     diff_of_texts = late("dirge_py.tools.editing.diff", "diff_of_texts")
     encoded = late("dirge_py.tools.editing.document", "encoded")
+    require_utf8 = late("dirge_py.tools.editing.document", "require_utf8")
     Planned = late("dirge_py.tools.editing.landing", "Planned")
     land = late("dirge_py.tools.editing.landing", "land")
     preview_of = late("dirge_py.tools.editing.landing", "preview_of")
@@ -26,7 +28,8 @@ else:
 
 class WriteArgs(ToolArgs):
     path: PathText
-    content: str = Field(description="The whole new content.")
+    content: str = Field(description="The whole new content, or what to append.")
+    mode: Literal["overwrite", "append"] = "overwrite"
 
 
 class Write(Tool[WriteArgs]):
@@ -54,9 +57,25 @@ class Write(Tool[WriteArgs]):
 
 def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> "Landed":
     planned = _planned(args, path, ctx.files)
-    if planned.before is not None:
-        ctx.files.check_fresh(args.path, planned.before)
-    return land([planned], ctx)
+    before = planned.before
+    if before is not None and args.mode == "overwrite":
+        ctx.files.check_fresh(args.path, before)
+    was_known = before is None or _is_known(before, ctx.files)
+    landed = land([planned], ctx)
+    if before is not None and not was_known:
+        # What stands before the appended text was not seen by the model, and is still no file of
+        # which it could replace something.
+        ctx.files.ledger.forget(before.real)
+    return landed
+
+
+def _is_known(content: FileContent, files: CallFiles) -> bool:
+    """Whether the model has read, or written, exactly this version."""
+    try:
+        files.check_fresh(content.real, content)
+    except FileError:
+        return False
+    return True
 
 
 def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
@@ -64,6 +83,9 @@ def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
     if files.locate(path).kind == "dir":
         raise FileError(f"{args.path} is a folder.", hint="Give the path of a file in it.")
     before = files.read_if_there(path)
+    if before is not None and args.mode == "append":
+        require_utf8(before.content, args.path)
+        content = before.content + content
     diff = diff_of_texts(before.content if before else None, content, path=args.path)
     return Planned(path=path, shown=args.path, before=before, after=content, diff=diff)
 
@@ -71,10 +93,22 @@ def _planned(args: WriteArgs, path: str, files: CallFiles) -> "Planned":
 def _report(args: WriteArgs, landed: "Landed") -> str:
     if not landed.files:
         return f"Did not write {args.path}."
-    content = landed.files[0].after or b""
+    file = landed.files[0]
+    content, old = file.after or b"", file.old
+    if old is None or args.mode == "overwrite":
+        return f"{'Created' if old is None else 'Wrote'} {args.path}: {_size_of(content)}."
+    if file.is_chosen:
+        return f"Changed {args.path}: {_size_of(content)}."
+    joined = old and not old.endswith(b"\n")
+    where = (
+        " The file did not end with a newline, so it goes on in the last line." if joined else ""
+    )
+    return f"Appended to {args.path}: {_size_of(content[len(old) :])}.{where}"
+
+
+def _size_of(content: bytes) -> str:
     lines = content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
-    verb = "Created" if landed.files[0].before is None else "Wrote"
-    return f"{verb} {args.path}: {len(content)} bytes ({lines} lines)."
+    return f"{len(content)} bytes ({lines} lines)"
 
 
 TOOL = Write()

@@ -73,3 +73,66 @@ def test_both_changing_tools_claim_an_edit_of_the_absolute_path(bench):
     claims = bench.toolbox.claims("write", {"path": "x/../a", "content": ""})
 
     assert claims == [Claim("edit", f"{bench.folder}/x/../a")]
+
+
+async def test_appending_adds_exactly_the_content(bench):
+    file = bench.put("log", "one\n")
+    text = await bench.text("write", path="log", content="two\nthree", mode="append")
+
+    assert text == "Appended to log: 9 bytes (2 lines)."
+    assert file.read_bytes() == b"one\ntwo\nthree"
+
+
+async def test_appending_to_a_line_that_is_not_ended_says_so(bench):
+    file = bench.put("log", b"one\r\ntw")
+    text = await bench.text("write", path="log", content="o\n", mode="append")
+
+    assert text.endswith(
+        "bytes (1 lines). The file did not end with a newline, so it goes on in the last line."
+    )
+    assert file.read_bytes() == b"one\r\ntwo\n"
+
+
+async def test_appending_to_no_file_creates_it(bench):
+    text = await bench.text("write", path="x/log", content="one\n", mode="append")
+
+    assert text == "Created x/log: 4 bytes (1 lines)."
+    assert (bench.folder / "x/log").read_text() == "one\n"
+
+
+async def test_what_was_appended_to_unread_is_still_unread(bench):
+    file = bench.put("log", "theirs\n")
+    await bench.text("write", path="log", content="ours\n", mode="append")
+
+    assert "not been read" in await bench.refusal("write", path="log", content="all ours")
+    assert "not been read" in await bench.refusal(
+        "edit", path="log", old_text="theirs", new_text="ours"
+    )
+    assert file.read_text() == "theirs\nours\n"
+
+
+async def test_what_was_read_stays_known_when_something_is_appended(bench):
+    file = bench.put("log", "one\n")
+    await bench.text("read", path="log")
+    await bench.text("write", path="log", content="two\n", mode="append")
+    await bench.text("write", path="log", content="three\n", mode="append")
+    await bench.text("edit", path="log", old_text="two", new_text="2")
+
+    assert file.read_text() == "one\n2\nthree\n"
+
+
+async def test_text_is_not_appended_to_a_file_of_another_encoding(bench):
+    file = bench.put("log", "\ufeffone".encode("utf-16-le"))
+
+    refusal = await bench.refusal("write", path="log", content="two", mode="append")
+
+    assert "UTF-16" in refusal
+    assert file.read_bytes() == "\ufeffone".encode("utf-16-le")
+
+
+async def test_the_preview_of_appending_shows_what_is_added(bench):
+    bench.put("log", "one\n")
+    preview = bench.preview("write", path="log", content="two\n", mode="append")
+
+    assert [line for line in preview.text.splitlines() if line[:1] in "+-"][2:] == ["+two"]
+    assert preview.changes[0].after == "one\ntwo\n"

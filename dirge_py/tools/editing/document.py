@@ -41,7 +41,7 @@ class Document:
     @classmethod
     def parse(cls, content: bytes, shown: str) -> "Document":
         """Raises FileError if `content` is not UTF-8; `shown` names the file."""
-        _require_utf8(content, shown)
+        require_utf8(content, shown)
         mark_length = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
         body = content[mark_length:]
         dropped = [match.start() - n for n, match in enumerate(re.finditer(rb"\r\n", body))]
@@ -97,7 +97,7 @@ def encoded(text: str) -> bytes:
         ) from None
 
 
-def _require_utf8(content: bytes, shown: str) -> None:
+def require_utf8(content: bytes, shown: str) -> None:
     if content.startswith(_UTF16_MARKS):
         raise FileError(f"{shown} is UTF-16, not UTF-8; nothing was changed.", hint=_CONVERT)
     try:

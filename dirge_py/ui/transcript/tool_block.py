@@ -48,6 +48,12 @@ def main_argument(args: Any) -> str:
     return texts[0] if texts else ""
 
 
+def _folder_asked_for(args: Any) -> str:
+    """The folder that a command is to start in, as the model wrote it; "" for the usual one."""
+    folder = args.get("workdir") if isinstance(args, Mapping) and "command" in args else None
+    return folder if isinstance(folder, str) and folder not in (".", "./") else ""
+
+
 class ToolBlock(BlockBase):
     """A call from its first letter to its result."""
 
@@ -74,6 +80,7 @@ class ToolBlock(BlockBase):
         self._pictures: Sequence[str] = ()
         self._note = ""
         self._is_command = False
+        self._folder: str | None = None
         self._going = Going(clock)
 
     @property
@@ -104,6 +111,7 @@ class ToolBlock(BlockBase):
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
         self.state = state_after(outcome, details, is_error=is_error)
         self._is_command = "exit_code" in details
+        self._folder = str(details.get("workdir") or "") if self._is_command else None
         self._diff = clean(str(details.get("diff") or ""))[:_LONGEST_OUTPUT]
         shown = text[:_LONGEST_OUTPUT]
         if len(text) > len(shown):
@@ -257,7 +265,8 @@ class ToolBlock(BlockBase):
             "repeated": "not run",
             "unrun": "not run",
         }
-        parts = [words.get(self.state, ""), self._note]
+        folder = _folder_asked_for(self._args) if self._folder is None else self._folder
+        parts = [clean(f"in {folder}") if folder else "", words.get(self.state, ""), self._note]
         if self.state == "running":
             parts.append(self._going.words)
         if self._diff:

@@ -1,0 +1,267 @@
+"""The folder a command starts in, and the names other agents have for what a call says."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.abort import AbortSignal
+from dirge_py.calls import ToolCall
+from dirge_py.claims import Claim, Command
+from dirge_py.errors import FileError
+from dirge_py.messages import ToolCallBlock
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
+from dirge_py.session.continuation import title_of_call
+from dirge_py.tools.base import Services, ToolContext
+from dirge_py.tools.bash import TOOL, BashArgs
+from dirge_py.tools.toolbox import Toolbox
+from tests.permission.authorizing import YES, Desk
+from tests.permission.conftest import Project, allow, deny
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path.resolve())
+    yield made
+    made.workspace.close()
+
+
+@pytest.fixture
+def desk(project: Project) -> Desk:
+    return Desk(project)
+
+
+def context(desk: Desk, cwd: str | None = None) -> ToolContext:
+    return ToolContext(
+        cwd=cwd or str(desk.project.root),
+        services=desk.services,
+        call_id="c",
+        signal=None,  # type: ignore[arg-type]
+        on_update=lambda update: None,
+    )
+
+
+def claims(desk: Desk, workdir: str, command: str = "make") -> list[Claim]:
+    return list(TOOL.claims(BashArgs(command=command, workdir=workdir), context(desk)))
+
+
+async def test_a_command_starts_in_its_workdir(desk):
+    desk.person.answer = lambda request: YES
+    assert await desk.run(desk.call("bash", command="pwd", workdir="src")) == str(
+        desk.project.root / "src"
+    )
+
+
+async def test_the_result_names_the_folder_if_it_is_another_one(bench):
+    (bench.folder / "src").mkdir()
+    there = await bench.call("bash", command="pwd", workdir="src")
+    here = await bench.call("bash", command="pwd", workdir=".")
+
+    assert (there.text, there.details["workdir"]) == (str(bench.folder / "src"),) * 2
+    assert (here.text, here.details.get("workdir")) == (str(bench.folder), None)
+
+
+async def test_a_command_in_the_background_starts_in_its_workdir(project):
+    runner = Runner(EnvironmentPolicy())
+    shells = Shells(runner)
+    services = Services(files=project.workspace, processes=runner, shells=shells)
+    toolbox = Toolbox([TOOL], services, str(project.root))
+    call = {"command": "pwd", "workdir": "src", "background": True}
+    try:
+        result = await toolbox.loop_tools[0].execute("c", call, AbortSignal(), lambda update: None)
+    finally:
+        await runner.shutdown()
+    assert result.text.startswith(f"{project.root}/src\n")
+    assert (result.details["shell_id"], result.details["workdir"]) == ("sh1", f"{project.root}/src")
+
+
+def test_what_is_judged_and_shown_is_the_cd_and_the_command(desk):
+    root = str(desk.project.root)
+    assert claims(desk, "src") == [
+        Claim("execute", Command("cd src && make", root)),
+        Claim("read", f"{root}/src"),
+    ]
+    preview = TOOL.preview(BashArgs(command="make", workdir="my src"), context(desk))
+    assert preview.text == "cd 'my src' && make"
+
+
+@pytest.mark.parametrize(
+    ("workdir", "text"),
+    [
+        ("-x", "cd ./-x && make"),
+        ("~x", "cd './~x' && make"),
+        ("a/../src/.", "cd src && make"),
+        ("/etc", "cd /etc && make"),
+        ("..", None),
+        (".", "make"),
+        ("", None),
+    ],
+)
+def test_no_folder_is_taken_for_something_else(desk, workdir, text):
+    if workdir == "":
+        with pytest.raises(ValueError, match="empty"):
+            BashArgs(command="make", workdir="")
+        return
+    expected = text or f"cd {desk.project.home} && make"
+    assert claims(desk, workdir)[0].resource.text == expected
+
+
+def test_the_working_directory_by_its_own_name_is_no_other_folder(desk):
+    root = str(desk.project.root)
+    assert claims(desk, root) == claims(desk, f"{root}/src/..") == claims(desk, ".")
+    assert claims(desk, ".") == [Claim("execute", Command("make", root))]
+
+
+@pytest.mark.parametrize(
+    ("workdir", "command", "is_asked"),
+    [
+        ("src", "ls", False),
+        ("src", "cat ../README.md", False),
+        ("src", "cat a.py | wc -l", False),
+        ("src", "make", True),
+        ("..", "ls", True),
+        ("/etc", "ls", True),
+        ("link", "ls", True),
+        ("src/../..", "ls", True),
+        ("~", "ls", True),
+        ("src", "cat ../.env", True),
+    ],
+)
+async def test_a_folder_is_judged_as_a_cd_would_be(desk, workdir, command, is_asked):
+    (desk.project.root / "link").symlink_to(desk.project.home)
+    await desk.decide(desk.call("bash", command=command, workdir=workdir))
+    assert bool(desk.person.asked) == is_asked
+
+
+async def test_an_allowed_program_does_not_run_in_a_folder_outside_unasked(project):
+    desk = Desk(project, allow("execute:make *"))
+    await desk.decide(desk.call("bash", command="make", workdir=".."))
+    await desk.decide(desk.call("bash", command="make", workdir="src"))
+    assert [one.claims[0].resource for one in desk.person.questions] == [f"cd {project.home}"]
+
+
+async def test_a_folder_that_must_not_be_read_is_no_place_to_start_in(project):
+    desk = Desk(project, deny("read:src/**"), mode="yolo")
+    assert not await desk.allows(desk.call("bash", command="make", workdir="src"))
+
+
+async def test_the_home_folder_is_not_destroyed_from_within(desk):
+    told = await desk.run(desk.call("bash", command="rm -rf ./*", workdir="/"))
+    assert "destroy" in told
+    assert not desk.person.asked
+
+
+async def test_a_grant_given_in_the_working_directory_does_not_hold_elsewhere(desk):
+    desk.gate.add_grant("execute:make")
+    assert await desk.allows(desk.bash("make"))
+    assert not await desk.allows(desk.call("bash", command="make", workdir="src"))
+    assert len(desk.person.questions) == 1
+
+
+async def test_plan_mode_judges_the_folder(project):
+    desk = Desk(project, mode="plan")
+    assert await desk.allows(desk.call("bash", command="ls", workdir="src"))
+    assert not await desk.allows(desk.call("bash", command="ls", workdir="/etc"))
+
+
+@pytest.mark.parametrize(
+    ("workdir", "words"),
+    [("nowhere", "There is no folder nowhere"), ("README.md", "README.md is no folder")],
+)
+async def test_what_is_no_folder_is_an_error_and_nothing_runs(desk, workdir, words):
+    desk.person.answer = lambda request: YES
+    told = await desk.run(desk.call("bash", command="touch made", workdir=workdir))
+    assert words in told
+    assert not (desk.project.root / "made").exists()
+
+
+async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(desk):
+    link = desk.project.root / "link"
+    link.symlink_to("src")
+    call = desk.call("bash", command="touch made", workdir="link")
+
+    def turn(_request: Any) -> Any:
+        link.unlink()
+        link.symlink_to(desk.project.home)
+        return YES
+
+    desk.person.answer = turn
+    assert "may not open" in await desk.run(call)
+    assert not (desk.project.home / "made").exists()
+
+
+async def test_a_folder_is_found_as_cd_finds_it_not_through_a_link(bench):
+    (bench.folder / "deep/er").mkdir(parents=True)
+    (bench.folder / "link").symlink_to("deep/er")
+    result = await bench.call("bash", command="pwd", workdir="link/..")
+    assert result.text == str(bench.folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"cwd": "src"}, {"workdir": "src"}),
+        ({"directory": "src"}, {"workdir": "src"}),
+        ({"dir_path": "src"}, {"workdir": "src"}),
+        ({"working_directory": "src"}, {"workdir": "src"}),
+        ({"cwd": "src", "workdir": "src"}, {"workdir": "src"}),
+        ({"run_in_background": True}, {"background": True}),
+        ({"is_background": False}, {"background": False}),
+        ({"timeout_ms": 5000}, {"timeout": 5.0}),
+        ({"timeout_ms": "120000"}, {"timeout": 120.0}),
+        ({"timeout": 120000}, {"timeout": 120.0}),
+        ({"timeout": "600000"}, {"timeout": 600.0}),
+        ({"timeout": 3600}, {"timeout": 3600}),
+        ({"timeout": 7200}, {"timeout": 7200}),
+        ({"timeout": 86400}, {"timeout": 86400}),
+        ({"timeout": 10001}, {"timeout": 10001}),
+        ({"timeout": True}, {"timeout": True}),
+        ({"timeout": 5, "timeout_ms": 9000}, {"timeout": 5, "timeout_ms": 9000}),
+        ({"cwd": "a", "directory": "b"}, {"cwd": "a", "directory": "b"}),
+        ({"cwd": 1, "workdir": True}, {"cwd": 1, "workdir": True}),
+    ],
+)
+def test_names_of_other_agents_mean_the_same_here(arguments, meant):
+    assert TOOL.prepare({"command": "ls", **arguments}) == {"command": "ls", **meant}
+
+
+async def test_a_time_limit_in_milliseconds_is_kept(bench):
+    result = await bench.call("bash", command="sleep 60", timeout_ms=100)
+    assert result.details["outcome"] == "timeout"
+    assert "after 0.1 s" in result.text
+
+
+def test_the_title_of_a_call_names_the_command_and_its_folder():
+    block = ToolCallBlock(id="1", name="bash", arguments={"workdir": "pkg", "command": "make"})
+    assert title_of_call(block) == "bash: (pkg) make"
+
+
+def test_a_folder_of_a_room_is_judged_by_what_it_is_there(desk):
+    """A copy of the project has its own working directory; the project itself is outside of it."""
+    copy = desk.project.home / "copy"
+    copy.mkdir()
+    told = TOOL.claims(
+        BashArgs(command="make", workdir=str(desk.project.root)), context(desk, str(copy))
+    )
+    assert told[0].resource == Command(f"cd {desk.project.root} && make", os.fspath(copy))
+
+
+def test_the_call_of_a_plan_is_kept_with_its_folder(desk):
+    from dirge_py.plan.recording import _command_of
+
+    call = ToolCall(
+        id="1",
+        name="bash",
+        arguments={"command": "make", "workdir": "src"},
+        tool=desk.tool("bash"),
+    )
+    assert _command_of(call) == "cd src && make"
+
+
+async def test_a_missing_folder_is_said_by_the_tool_itself(desk):
+    with pytest.raises(FileError, match="There is no folder"):
+        await TOOL.run(BashArgs(command="ls", workdir="nowhere"), context(desk))
