@@ -50,6 +50,12 @@ def pointer(path: Path) -> str:
     return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
+def place(path: Path) -> str:
+    """The same place as people write it: `edits[0].count`."""
+    steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(steps).removeprefix(".")
+
+
 def cut_json(value: Any, most_bytes: int) -> str:
     """Compact JSON of `value`, at most so many bytes; what is cut ends with an ellipsis."""
     try:
@@ -99,7 +105,7 @@ def _expected_at(schema: Schema, problem: ArgumentProblem) -> Any:
 def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
     if problem is None or not problem.path:
         return "call it again with one JSON object that fits what is expected."
-    name, place = problem.path[-1], pointer(problem.path)
+    name, where = problem.path[-1], pointer(problem.path)
     here = schema_at(schema, problem.path)
     around = schema_at(schema, problem.path[:-1])
     if problem.kind == "missing":
@@ -110,14 +116,14 @@ def _advice(schema: Schema, problem: ArgumentProblem | None, given: Any) -> str:
         return f"leave out `{name}`." if near is None else f"write `{near}` instead of `{name}`."
     choices = choices_at(here, schema)
     if problem.kind == "enum" and choices:
-        return _one_of(place, choices, given)
+        return _one_of(where, choices, given)
     if given is None and problem.kind == "type":
         if name in required_in(around, schema):
-            return f"give {place} a value{_as_type(here, schema)}: it is required."
-        return f"leave out {place}, or give it a value{_as_type(here, schema)}."
+            return f"give {where} a value{_as_type(here, schema)}: it is required."
+        return f"leave out {where}, or give it a value{_as_type(here, schema)}."
     if types_at(here, schema) == {"array"}:
-        return f'write {place} as a JSON array, as in ["…"].'
-    return f"give {place} a value{_as_type(here, schema)} that fits what is expected."
+        return f'write {where} as a JSON array, as in ["…"].'
+    return f"give {where} a value{_as_type(here, schema)} that fits what is expected."
 
 
 def _as_type(here: Schema, schema: Schema) -> str:

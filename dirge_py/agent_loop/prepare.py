@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.agent_loop.argument_errors import cut_json, explain
-from dirge_py.agent_loop.effects import changes_something
+from dirge_py.agent_loop.argument_errors import cut_json, explain, place
+from dirge_py.agent_loop.effects import changes_something, claims_only
 from dirge_py.agent_loop.flatten import nested
 from dirge_py.agent_loop.truncation import Parsed, parse_arguments
 from dirge_py.calls import (
@@ -17,12 +17,13 @@ from dirge_py.calls import (
     ToolOutcome,
     ToolValidator,
 )
+from dirge_py.claims import Operation
 from dirge_py.lib.late import late
 from dirge_py.lib.nearest import nearest
 from dirge_py.messages import ToolCallBlock
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.repair import Repaired, repair
+    from dirge_py.agent_loop.repair import Dropped, Repaired, repair
 else:
     repair = late("dirge_py.agent_loop.repair", "repair")
 
@@ -38,6 +39,11 @@ CLOSED = "truncation_fixed"
 _AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
 _PREVIEW_BYTES = 500
 _LOGGED_BYTES = 4096
+_MOST_TOLD = 4
+
+_READING: frozenset[Operation] = frozenset(("read",))
+_SAYS_ALL: frozenset[Operation] = frozenset(("read", "edit", "execute"))
+"""Calls of these are a path, a command or a text: what else names them is no part of them."""
 
 _logger = logging.getLogger(__name__)
 
@@ -117,10 +123,11 @@ def _fitted(
             reshape=reshape,
             keep_nulls=keep_nulls,
         )
-        if repaired.dropped and changes_something(tool, repaired.arguments):
-            raise InvalidArguments(_not_without(tool.name, repaired.dropped))
     except Exception as error:
         return _invalid(replace(call, arguments=arguments), tool, error)
+    meant = _meant(tool, repaired)
+    if meant:
+        return _refused(replace(call, arguments=arguments), meant)
     return _repaired(call, repaired)
 
 
@@ -185,9 +192,30 @@ def _broken(name: str, parsed: Parsed) -> str:
     )
 
 
-def _not_without(name: str, dropped: Sequence[str]) -> str:
-    ignored = " and ".join(f"`{each}`" for each in dropped)
-    return f"`{name}` has no {ignored}, and it changes things, so it does not run without that."
+def _meant(tool: LoopTool, repaired: "Repaired") -> "Sequence[Dropped]":
+    """What was left out of a call that does more than read, and could have been its point."""
+    if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
+        return ()
+    takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
+    return [
+        one for one in repaired.dropped if not (one.is_reason or (one.is_label and takes_labels))
+    ]
+
+
+def _refused(call: ToolCall, meant: "Sequence[Dropped]") -> ToolCall:
+    """The call refused for properties that its tool does not have: they may have been its point."""
+    told = [
+        f"`{call.name}` has no property `{place(one.path)}`. "
+        f"Its properties: {', '.join(f'`{name}`' for name in one.known)}."
+        for one in meant[:_MOST_TOLD]
+    ]
+    _logger.info("refused %s: %s", call.name, " ".join(told))
+    text = (
+        f"{' '.join(dict.fromkeys(told))} Nothing was run and nothing was changed: without it the "
+        "call might do something else than you mean. Say it with the properties there are, or "
+        "leave it out if the call is right without it."
+    )
+    return replace(call, problem="invalid_arguments", problem_text=text)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

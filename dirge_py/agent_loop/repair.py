@@ -20,7 +20,6 @@ from dirge_py.lib.schemas import (
     properties_of,
     required_in,
     resolved,
-    type_of,
     types_at,
 )
 
@@ -38,19 +37,54 @@ _ALIASES = (
 )
 """Names that mean the same to models. Compared without case and underscores."""
 
+_REASONS = frozenset(
+    {"explanation", "reason", "reasoning", "rationale", "justification", "why", "thought"}
+    | {"thoughts", "thinking", "intent", "purpose", "goal", "activeform"}
+    | {"toolcallid", "tooluseid", "callid"}
+)
+"""Properties that say why a call is made, or number it: no tool could act on them."""
+
+_LABELS = frozenset({"description", "title", "summary", "instruction", "instructions"})
+"""Properties that name a call for whoever watches. A record or a list item has them as content, so
+they count as labels only beside a command or a change of files, which says all of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """A property that the tool does not have."""
+
+    path: Path
+    """Where it stood."""
+    value: Any
+    """What it said."""
+    known: tuple[str, ...]
+    """The properties that there are in that place."""
+
+    @property
+    def is_reason(self) -> bool:
+        """Whether it says nothing, or only why the call is made."""
+        return self.value is None or self._is_text_in(_REASONS)
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it may only name the whole call."""
+        return len(self.path) == 1 and self._is_text_in(_LABELS)
+
+    def _is_text_in(self, names: frozenset[str]) -> bool:
+        return isinstance(self.value, str) and _plain(str(self.path[-1])) in names
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
     """Arguments that fit, what was done to them, and what the model should know of it.
 
-    `dropped` are properties that the tool does not have and that might have been the point of the
-    call: a switch that is on, or a number.
+    `dropped` are the properties that were left out because the tool does not have them.
     """
 
     arguments: Mapping[str, Any]
     kinds: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
 
 
 def repair(
@@ -109,10 +143,11 @@ class _Mender:
     ) -> None:
         self.kinds: dict[str, None] = {}
         self.notes: list[str] = []
-        self.dropped: list[str] = []
+        self.dropped: list[Dropped] = []
         self._tool = tool
         self._root = root
         self._wrong = {problem.path for problem in problems}
+        self._extra = {problem.path for problem in problems if problem.kind == "extra"}
         self._is_all_suspect = not problems
         self._keep_nulls = keep_nulls
 
@@ -216,22 +251,32 @@ class _Mender:
     def _without_extras(
         self, value: dict[str, Any], properties: Mapping[str, Any], schema: Any, path: Path
     ) -> dict[str, Any]:
-        if not properties or not is_closed(schema, self._root):
+        if not properties:
             return value
         free = [name for name in properties if name not in value]
-        extras = [
-            name
-            for name in value
+        found = [
+            Dropped(path=(*path, name), value=each, known=tuple(properties))
+            for name, each in value.items()
             if name not in properties
-            and self._is_wrong((*path, name))
-            # A slip of a name that the tool has: dropping it would drop what was meant.
-            and nearest(name, free) is None
         ]
+        extras = [one for one in found if self._may_go(one, schema, free)]
         if extras:
             self._count("extra_stripped")
-            self.notes.append(_ignored(self._tool, extras, properties))
-            self.dropped += [name for name in extras if _is_switch(value[name])]
-        return {name: each for name, each in value.items() if name not in extras}
+            names = [str(one.path[-1]) for one in extras]
+            self.notes.append(_ignored(self._tool, names, properties))
+            self.dropped += extras
+        gone = {one.path[-1] for one in extras}
+        return {name: each for name, each in value.items() if name not in gone}
+
+    def _may_go(self, extra: Dropped, schema: Any, free: list[str]) -> bool:
+        if not self._is_wrong(extra.path):
+            return False
+        if not is_closed(schema, self._root) and extra.path not in self._extra:
+            return False
+        if extra.is_reason or extra.is_label:
+            return True
+        # A slip of a name that the tool has: dropping it would drop what was meant.
+        return nearest(str(extra.path[-1]), free) is None
 
 
 def _is_combined(schema: Any, root: Schema) -> bool:
@@ -249,10 +294,6 @@ def _mean_the_same(given: str, wanted: str) -> bool:
     return any(
         {_plain(given), _plain(wanted)} <= {_plain(name) for name in group} for group in _ALIASES
     )
-
-
-def _is_switch(value: Any) -> bool:
-    return type_of(value) in ("boolean", "integer", "number") and bool(value)
 
 
 def _ignored(tool: str, names: list[str], properties: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ValidationError
 
 from dirge_py.calls import ArgumentProblem, InvalidArguments
-from dirge_py.lib.schemas import Path, Schema, child, types_at
+from dirge_py.lib.schemas import Path, Schema, child, parts, properties_of, types_at
 
 _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
     "missing": "missing",
@@ -16,6 +16,8 @@ _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
     "literal_error": "enum",
     "enum": "enum",
 }
+
+_OPENING = ("additionalProperties", "patternProperties")
 
 
 @lru_cache(maxsize=256)
@@ -46,6 +48,14 @@ def invalid(error: ValidationError, tool: str, schema: Schema, arguments: Any) -
 def booleans_for_numbers(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
     """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
     return list(_misplaced(arguments, schema, schema, ()))
+
+
+def undeclared(arguments: Any, schema: Schema) -> list[ArgumentProblem]:
+    """Every property beside those that an object is declared with.
+
+    An embedder's models let unknown ones pass unless told otherwise, and lose them.
+    """
+    return list(_undeclared(arguments, schema, schema, ()))
 
 
 def words_for(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
@@ -93,6 +103,24 @@ def _misplaced(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[Ar
         for place, each in enumerate(value):
             if isinstance(each, bool | Mapping | list):
                 yield from _misplaced(each, child(schema, place, root), root, (*path, place))
+
+
+def _undeclared(value: Any, schema: Any, root: Schema, path: Path) -> Iterator[ArgumentProblem]:
+    if isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from _undeclared(each, child(schema, place, root), root, (*path, place))
+        return
+    known = properties_of(schema, root)
+    if not isinstance(value, Mapping) or not known:
+        return
+    is_open = any(
+        word in part for part in parts(schema, root) for word in _OPENING if part.get(word)
+    )
+    for name, each in value.items():
+        if name in known:
+            yield from _undeclared(each, child(schema, name, root), root, (*path, name))
+        elif not is_open:
+            yield ArgumentProblem(path=(*path, name), kind="extra", message="no such property")
 
 
 def _slim(node: Any) -> Any:

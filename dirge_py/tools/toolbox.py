@@ -24,7 +24,13 @@ from dirge_py.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.messages import TextBlock
 from dirge_py.tools.base import Services, Tool, ToolContext
 from dirge_py.tools.json_schema import validate_schema
-from dirge_py.tools.schema import booleans_for_numbers, invalid, parameters_of, words_for
+from dirge_py.tools.schema import (
+    booleans_for_numbers,
+    invalid,
+    parameters_of,
+    undeclared,
+    words_for,
+)
 
 
 class BoundTool:
@@ -138,6 +144,10 @@ class BoundTool:
             places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in misplaced)
             text = f"The arguments of `{self.name}` do not fit: {places} must be a number."
             raise InvalidArguments(text, misplaced)
+        unknown = undeclared(arguments, self.parameters)
+        if unknown:
+            places = ", ".join(f"`{'.'.join(map(str, each.path))}`" for each in unknown)
+            raise InvalidArguments(f"`{self.name}` has no property {places}.", unknown)
         return model.model_dump(exclude_unset=True)
 
     def _parse(self, arguments: Any) -> BaseModel:

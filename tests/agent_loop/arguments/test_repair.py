@@ -15,7 +15,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.messages import TextBlock
 from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
-from dirge_py.tools.base import Services
+from dirge_py.tools.base import Hints, Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
 from tests.agent_loop.arguments.kit import (
@@ -24,6 +24,7 @@ from tests.agent_loop.arguments.kit import (
     STRICT,
     STRING,
     Claiming,
+    Unsure,
     asking,
     by_schema,
     mended,
@@ -423,20 +424,69 @@ def test_a_slip_of_a_name_is_not_dropped():
     assert "write `limit` instead of `limt`" in words
 
 
+@pytest.mark.parametrize("ops", [("edit",), ("execute",), ("meta",), ("read", "other"), ("mcp",)])
 @pytest.mark.parametrize(
-    ("ops", "extra", "problem"),
+    "extra", [{"append": True}, {"append": False}, {"count": 0}, {"mode": "a"}]
+)
+@pytest.mark.parametrize("empty", ["", [], {}])
+def test_a_call_that_does_more_than_read_never_runs_without_a_property(ops, extra, empty):
+    tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
+    for more in (extra, dict.fromkeys(extra, empty)):
+        name = next(iter(more))
+        call = prepared(tool, {"path": "a", **more})
+        assert call.problem == "invalid_arguments"
+        assert call.problem_text.startswith(
+            f"`write` has no property `{name}`. Its properties: `path`. "
+            "Nothing was run and nothing was changed"
+        )
+
+
+def test_a_tool_that_cannot_say_what_it_does_is_held_to_its_properties():
+    tool = Unsure("write", parameters=shaped(["path"], path=STRING))
+    assert prepared(tool, {"path": "a", "mode": "x"}).problem == "invalid_arguments"
+
+
+def test_a_nested_property_is_refused_with_its_place():
+    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    call = prepared(tool, {"edits": [{"path": "a"}, {"path": "b", "count": 0}]})
+    assert call.problem_text.startswith(
+        "`edit` has no property `edits[1].count`. Its properties: `path`, `line`. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("ops", "extra", "is_dropped"),
     [
-        (("read",), {"append": True}, None),
-        (("edit",), {"append": False}, None),
-        (("edit",), {"why": "to see"}, None),
-        (("edit",), {"append": True}, "invalid_arguments"),
-        (("execute",), {"at_once": 3}, "invalid_arguments"),
+        (("read",), {"append": True}, True),
+        (("edit",), {"append": None}, True),
+        (("edit",), {"Reasoning": "to see"}, True),
+        (("execute",), {"description": "List files", "tool_call_id": "7"}, True),
+        (("edit",), {"description": {"mode": "append"}}, False),
+        (("edit",), {"explanation": ["dry run"]}, False),
+        (("other",), {"explanation": "why"}, True),
+        (("other",), {"description": "the text of a ticket"}, False),
     ],
 )
-def test_a_tool_that_changes_things_does_not_run_without_a_switch_that_was_set(ops, extra, problem):
+def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
     tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
     call = prepared(tool, {"path": "a", **extra})
-    assert call.problem == problem
+    assert (call.problem is None) == is_dropped
+    if is_dropped:
+        assert call.arguments == {"path": "a"}
+        assert "ignored" in call.notes[0]
+
+
+def test_the_label_of_an_item_is_its_content():
+    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    refused = prepared(tool, {"edits": [{"path": "a", "description": "more"}]})
+    dropped = prepared(tool, {"edits": [{"path": "a", "explanation": "more"}]})
+    assert (refused.problem, dropped.problem) == ("invalid_arguments", None)
+
+
+def test_a_tool_that_is_marked_as_read_only_may_lose_a_property():
+    tool = Claiming("t", parameters=shaped(["path"], path=STRING), ops=("other",))
+    vars(tool)["hints"] = Hints(read_only=True)
+    assert prepared(tool, {"path": "a", "mode": "x"}).arguments == {"path": "a"}
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
