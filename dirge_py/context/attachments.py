@@ -23,8 +23,9 @@ MAX_TEXT_BYTES = 256 * 1024
 _MAX_ENTRIES = 500
 
 # An @ counts at the start of a word only, so that mail addresses and decorators in code stay text.
+_AT = r"""(?<![^\s(\[{"'`,;:])@"""
 _MENTION = re.compile(
-    r"""(?<![^\s(\[{"'`,;:])@(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s"'`@]+))"""
+    rf"""{_AT}(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>[^\s"'`@]+))"""
 )
 _LINES = re.compile(r":(\d{1,9})(?:-(\d{1,9}))?\Z")
 _TRAILING = ".,;:!?)]}>…"
@@ -139,6 +140,11 @@ def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
             if _exists(path):
                 yield written, path
                 break
+
+
+def without_mentions(text: str) -> str:
+    """`text` with a backslash before each `@` that would name a file."""
+    return re.sub(_AT, r"\\@", text)
 
 
 def numbered(text: str, first: int = 1) -> str:

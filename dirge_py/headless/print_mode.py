@@ -21,8 +21,8 @@ Line: TypeAlias = UserMessage | BadLine
 
 async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     """Run a prompt: a command, or a message with its attachments."""
-    text = prompt.typed
-    typed = printer.commands.read(text)
+    text = prompt.text
+    typed = printer.commands.read(text) if prompt.is_typed else None
     if typed is not None and typed.command is not None:
         if printer.options.answer is not None and typed.command.name != "continue":
             raise UsageError(
@@ -34,7 +34,7 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
                 f"/{typed.name} needs the terminal UI.", hint="`//` begins a prompt with a slash."
             )
         return await print_command(printer, replace(typed, args=prompt.arguments(typed)))
-    if text.startswith("//"):
+    if prompt.is_typed and text.startswith("//"):
         text = text[1:]
     message = await message_of(printer.conversation, text, prompt)
     return await stoppable(printer, printer.run(message))

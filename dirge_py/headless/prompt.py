@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+from dirge_py.context.attachments import without_mentions
 from dirge_py.conversation import Conversation
 from dirge_py.errors import FileError, UsageError
 from dirge_py.headless.printer import complain
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, UserMessage
+from dirge_py.messages import TextBlock, UserMessage, user_text
 from dirge_py.slash.registry import Typed
 
 _PLAN = "plan"
@@ -14,37 +15,48 @@ _PLAN = "plan"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What was asked. Where there are words, only they name commands and attachments.
+    """What was asked. Only the words name commands and attachments.
 
-    What is piped in besides is material: an issue, a diff, somebody else's text.
+    What is piped in is material, also where it is all there is: an issue, a diff, somebody else's
+    text. Nothing in it is a command or the name of a file to read.
     """
 
     words: str = ""
     piped: str = ""
 
     @property
-    def typed(self) -> str:
-        """The text that a person is taken to have written."""
-        return self.words if self.words.strip() else self.piped
+    def is_typed(self) -> bool:
+        """Whether a person wrote some of it."""
+        return bool(self.words.strip())
+
+    @property
+    def text(self) -> str:
+        """What is sent first: the words, or what was piped in without any."""
+        return self.words if self.is_typed else self.piped
 
     @property
     def has_both(self) -> bool:
-        return bool(self.words.strip() and self.piped.strip())
+        return bool(self.is_typed and self.piped.strip())
 
     def as_plan(self) -> "Prompt":
         """The same as a request for `/plan`; unchanged where it is one."""
-        is_one = self.typed.split(None, 1)[:1] == [f"/{_PLAN}"]
+        is_one = self.words.split(None, 1)[:1] == [f"/{_PLAN}"]
         return self if is_one else replace(self, words=f"/{_PLAN} {self.words}".rstrip())
 
     def arguments(self, typed: Typed) -> str:
         """What the command gets that was typed: a plan gets the material with its request."""
         if typed.name != _PLAN or not self.has_both or len(typed.args.split()) == 1:
             return typed.args  # `/plan resume` is no request.
-        return f"{typed.args}\n\n{self.piped}".strip()
+        # The command takes one text, in which names of files are looked for.
+        request = f"{typed.args}\n\n{without_mentions(self.piped)}".strip()
+        # A lone word would be taken for one of the command's own, and nobody typed it.
+        return request if len(request.split()) > 1 else f'"{request}"'
 
 
 async def message_of(conversation: Conversation, text: str, prompt: Prompt) -> UserMessage:
     """`text` with its attachments, and what was piped in behind it. Raises UsageError."""
+    if not prompt.is_typed:
+        return user_text(text)
     try:
         message = await conversation.attach(text)
     except FileError as error:

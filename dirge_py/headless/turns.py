@@ -26,7 +26,7 @@ async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
         _check_can_go_on(conversation)
         run = conversation.continue_run(single_turn=True)
     else:
-        message = await message_of(conversation, prompt.typed, prompt)
+        message = await message_of(conversation, prompt.text, prompt)
         run = conversation.send(message, single_turn=True)
     return await stoppable(printer, printer.follow(run))
 

@@ -236,6 +236,39 @@ def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
     assert blocks(product) == "summarise\n\nsee @.env and @a.txt"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see @.env, @a.txt and @nowhere.txt",
+        "/compact everything",
+        "/model other/model",
+        "//etc is a path",
+        "/quit",
+        "/nothing of that kind",
+    ],
+)
+def test_what_is_piped_in_alone_is_text_and_nothing_else(product: Product, text: str) -> None:
+    product.file(".env", "TOKEN=1\n")
+    product.file("a.txt", "one\n")
+    product.will(Say(text="ok"))
+
+    ran = product.run("-p", stdin=f"{text}\n")
+
+    assert (ran.exit_code, ran.stdout) == (0, "ok\n")
+    assert blocks(product) == text
+    assert "attached" not in ran.stderr
+
+
+def test_a_turn_about_what_is_piped_in_attaches_nothing(product: Product) -> None:
+    product.file(".env", "TOKEN=1\n")
+    product.will(Say(text="ok"))
+
+    ran = product.run("turn", "--session", "s", stdin="see @.env\n")
+
+    assert ran.exit_code == 0
+    assert blocks(product) == "see @.env"
+
+
 def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> None:
     product.will(Say(text="ok"))
     usual = product.ask("hi").json
