@@ -23,6 +23,11 @@ _DEPENDENCIES = frozenset(
     )
 )  # fmt: skip
 _NEVER_OURS = frozenset(("node_modules", "bower_components", "jspm_packages", "__pypackages__"))
+_OTHERS = _NEVER_OURS | {
+    ".venv", "venv", "vendor", "site-packages", "dist-packages", "Pods", "Carthage", ".tox", ".nox",
+    ".bundle", ".yarn", ".pixi",
+}  # fmt: skip
+"""Folders of these names hold the work of others, ignored or not."""
 _IGNORE_FILE_LIMIT = 1 << 20
 
 
@@ -38,6 +43,33 @@ class Listing:
 def is_dependency_folder(path: str) -> bool:
     """Whether an ignored folder of this name holds what was installed and is not made here."""
     return os.path.basename(path.rstrip("/")) in _DEPENDENCIES or _is_environment(path)
+
+
+def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
+    """Whether `folder` lies in dependencies, in what git ignores, or in another repository.
+
+    Only what is below `base` counts: whoever works in such a folder means it. All are physical
+    paths, `base` at or below `top`, where the rules of git begin, and `folder` below `base`.
+    """
+    here = top.rstrip("/")
+    rules = _rules_within(here, _git_names(here), ())
+    for step in os.path.relpath(folder, top).split("/"):
+        here = f"{here}/{step}"
+        is_below = here.startswith(f"{base.rstrip('/')}/")
+        if is_below and (step in _OTHERS or _is_environment(here)):
+            return True
+        names = _git_names(here)
+        is_ignored = _is_ignored(here, rules, is_folder=True)
+        if is_below and (is_ignored or ".git" in names):
+            return True
+        rules = _rules_within(here, names, () if is_ignored else rules)
+    return False
+
+
+def _git_names(folder: str) -> Set[str]:
+    """The entries of a folder that say something to git."""
+    names = (".git", ".gitignore")
+    return {name for name in names if os.path.lexists(os.path.join(folder, name))}
 
 
 def list_unignored(

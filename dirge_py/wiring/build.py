@@ -43,7 +43,6 @@ from dirge_py.wiring.forks import Forks, Parent
 from dirge_py.wiring.gates import GateServices, shown_diff
 from dirge_py.wiring.guardrails import Guardrails
 from dirge_py.wiring.guards import GuardParts, Guards
-from dirge_py.wiring.instructions import TouchedFolders
 from dirge_py.wiring.judges import Judges, unusable_roles, usable_model
 from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.memory import at_run_end, open_memory
@@ -345,7 +344,7 @@ class _Site:
                 durable_interceptor(room.durable, is_mutating=may_change_something),
             ],
             snapshots=[taking.bundle() for taking in room.run_snapshots],
-            touched=partial(TouchedFolders, self.prompt.instructions, self.late_notices.append),
+            touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
             on_run=(self.prompt.begin_run, self.calls.begin_run),
             last=[scrub(self.redactor.redact), authorizer.bundle()],
             prompts=self.prompt.prompts,

@@ -10,6 +10,7 @@ from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.project_files import (
+    NAMES,
     ProjectFiles,
     as_prompt,
     find_in_folders,
@@ -17,6 +18,8 @@ from dirge_py.context.project_files import (
     folders_down_to,
 )
 from dirge_py.events import ContextReplaced, HistoryMoved, LoopEvent
+from dirge_py.files.resolve import is_beneath
+from dirge_py.files.unignored import is_work_of_others
 from dirge_py.files.workspace import Workspace
 from dirge_py.messages import Message, ToolResultMessage, user_text
 from dirge_py.permission.protected import comparable
@@ -124,12 +127,20 @@ class TouchedFolders:
     """Tells the model of instruction files in folders that a call has read or changed.
 
     One for each conversation. Each file is told once; what was told is forgotten when the model no
-    longer has it before its eyes.
+    longer has it before its eyes. `workspace` gives the physical folders that the person works in.
+    What lies outside of them, and the work of others within them (dependencies, what git ignores,
+    other repositories), is read like any file and never told by itself.
     """
 
-    def __init__(self, instructions: Instructions, notify: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        instructions: Instructions,
+        notify: Callable[[str], None],
+        workspace: Callable[[], Sequence[str]],
+    ) -> None:
         self._instructions = instructions
         self._notify = notify
+        self._workspace = workspace
         self._looked_at: set[Path] = set()
         self._told: ProjectFiles | None = None
 
@@ -163,11 +174,23 @@ class TouchedFolders:
             return ""
         self._looked_at.update(folders)
         sent = self._told or self._instructions.files
-        found = self._instructions.in_folders(folders, sent)
+        found = self._instructions.in_folders([one for one in folders if self._is_ours(one)], sent)
         self._told = found
         for notice in found.notices:
             self._notify(notice)
         return as_prompt(found.files, heading="folder_files")
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether its instruction files, if there are any, were written for this project."""
+        if not any(os.path.lexists(folder / name) for name in NAMES):
+            return False
+        root = str(self._instructions.root())
+        bases = [one for one in self._workspace() if is_beneath(str(folder), [one])]
+        if not bases:
+            return False
+        # The innermost: an ignored folder that was added to the workspace was added on purpose.
+        base = max(*bases, root, key=len)
+        return str(folder) == base or not is_work_of_others(str(folder), base=base, top=root)
 
     def _new_folders(self, paths: Sequence[str]) -> list[Path]:
         """The folders from the root of the repository down to each path, outermost first."""

@@ -30,9 +30,10 @@ from dirge_py.context.system_prompt import (
     standard_sections,
 )
 from dirge_py.errors import DirgeError
+from dirge_py.files.workspace import Workspace
 from dirge_py.memory.base import MemoryProvider, Remembered
 from dirge_py.tools.registry import names
-from dirge_py.wiring.instructions import Instructions
+from dirge_py.wiring.instructions import Instructions, TouchedFolders
 from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions
 
@@ -79,6 +80,12 @@ class SystemPrompt:
     def project_files(self) -> ProjectFiles:
         """Those that are sent."""
         return self.instructions.files
+
+    def touched_folders(
+        self, notify: Callable[[str], None], workspace: Workspace
+    ) -> Callable[[], TouchedFolders]:
+        """Makes what tells one conversation of the instruction files of folders it touches."""
+        return lambda: TouchedFolders(self.instructions, notify, lambda: workspace.roots)
 
     def at(self, cwd: Path) -> "SystemPrompt":
         """The same for work in another folder, such as a copy of this one."""
