@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Literal, cast, get_args
 
 from dirge_py.claims import Claim, Command, Operation
@@ -24,9 +25,11 @@ class PastDecision:
     """One decision. `effect` is what came of it, `policy` who said so.
 
     `policy` is that of the decision, or `answer` (a person or `--on-ask`), `judge`, `loop-guard`,
-    `earlier` (given while the run was down). `text` explains it, secrets taken out. `digest` stands
-    for the call, see `digest_of`. `tried` is what it would have done, word for word, if it asked
-    and is neither long nor secret; `family` the wider rules of a call that somebody answered alone.
+    `earlier` (given while the run was down), `changed` (what was asked about changed). `text`
+    explains it, secrets taken out. `digest` stands for the call, see `digest_of`. `tried` is what
+    it would have done, word for word, if it asked and is neither long nor secret; `family` the
+    wider rules of a call that somebody answered alone. `files` are what the commands of a call that
+    waits would run, see `files_run`.
     """
 
     number: int
@@ -40,6 +43,7 @@ class PastDecision:
     text: str
     tried: tuple[Claim, ...] = ()
     family: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -54,6 +58,7 @@ class PastDecision:
             "text": self.text,
             **({"tried": list(map(_as_plain, self.tried))} if self.tried else {}),
             **({"family": list(self.family)} if self.family else {}),
+            **({"files": dict(self.files)} if self.files else {}),
         }
 
 
@@ -94,8 +99,9 @@ class DecisionLog:
         policy: str,
         reason: str,
         family: Sequence[str] = (),
+        files: Mapping[str, str] | None = None,
     ) -> PastDecision:
-        """Keep a decision about `claims` and what came of it; `family` as in `PastDecision`."""
+        """Keep a decision about `claims` and what came of it; the rest as in `PastDecision`."""
         shown = _telling(decision)
         number = self._kept[-1].number + 1 if self._kept else 1
         past = PastDecision(
@@ -110,6 +116,7 @@ class DecisionLog:
             text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
             tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
             family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
+            files=dict(files or {}),
         )
         self._kept.append(past)
         self.on_record(past.as_record())
@@ -213,8 +220,15 @@ def _restored(record: Any) -> PastDecision | None:
         claims=tuple(map(str, claims)),
         tried=_restored_claims(record.get("tried")),
         family=tuple(map(str, family)) if isinstance(family, list) else (),
+        files=_restored_files(record.get("files")),
         **{name: record[name] for name in texts},
     )
+
+
+def _restored_files(plain: Any) -> Mapping[str, str]:
+    if not isinstance(plain, Mapping):
+        return {}
+    return {str(path): str(value) for path, value in plain.items()}
 
 
 def _restored_claims(plain: Any) -> tuple[Claim, ...]:

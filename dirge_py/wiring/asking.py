@@ -1,21 +1,29 @@
 """Questions about the calls of one batch: put together, asked at once, answered one by one."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Literal
 
 from dirge_py.agent_loop.hooks import TurnInfo
 from dirge_py.calls import FileChange, Preview, Previews, ToolCall
-from dirge_py.claims import Claim
+from dirge_py.claims import Claim, Command
+from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
+from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
 from dirge_py.permission.reach import Asking, alike, reaches
+from dirge_py.permission.run_files import changed_files, files_run
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
 
 _MOST_HELD = 256
+_MOST_NAMED = 3
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +41,16 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What was asked about a call, and the answer; `by` is who gave it."""
+    """What was asked about a call, and the answer; `by` is who gave it.
+
+    `files` are those its commands would run, as they were when the question was put (`files_of`).
+    """
 
     judged: Judged
     request: PermissionRequest | None
     answer: PermissionAnswer
-    by: Literal["answer", "judge", "earlier", "loop-guard", "failure"]
+    by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def is_about(self, now: Judged) -> bool:
         """Whether it still is the call that was asked about: a plugin may have changed it."""
@@ -54,6 +66,24 @@ class Answered:
         """The changes to files that the question showed."""
         preview = self.request.preview if self.request is not None else None
         return preview.changes if preview is not None else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about a call, and the files its commands would run as it was put."""
+
+    judged: Judged
+    request: PermissionRequest
+    files: Mapping[str, str]
+
+    def answered(self, answer: PermissionAnswer) -> Answered:
+        return Answered(
+            judged=self.judged,
+            request=self.request,
+            answer=answer,
+            by="answer",
+            files=self.files,
+        )
 
 
 class Held:
@@ -90,8 +120,9 @@ def judge_call(gate: Gate, call: ToolCall, cwd: str) -> Judged | None:
 def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iterator[Judged]:
     """The calls after `first` in its batch that would ask, too, as they stand now.
 
-    Left for their own turn: repetitions, and edits of a file that a call before them edits, as
-    what they show would be made from a file that is about to change.
+    Left for their own turn: repetitions, edits of a file that a call before them edits, and
+    commands behind an edit that is still to come. What such a question shows, or such a command
+    runs, is about to change.
     """
     ids = [call.id for call in info.calls]
     if first.call.id not in ids:
@@ -101,16 +132,60 @@ def later_questions(info: TurnInfo, first: Judged, gate: Gate, cwd: str) -> Iter
     seen.append((first.call.name, first.call.arguments))
     edited = {path for call in info.calls[:at] for path in _edited(gate, call, cwd)}
     edited |= _paths(first.decision)
+    has_edit = _is_edit(first)
     for call in info.calls[at + 1 :]:
         judged = _quietly_judged(gate, call, cwd)
         if judged is None:
             continue
         paths = _paths(judged.decision)
         is_new = (call.name, call.arguments) not in seen and not paths & edited
+        is_new = is_new and not (has_edit and _commands(judged))
         seen.append((call.name, call.arguments))
         edited |= paths
+        has_edit = has_edit or _is_edit(judged)
         if is_new and judged.decision.effect == "ask" and call.id not in info.decisions:
             yield judged
+
+
+async def files_of(judged: Judged) -> Mapping[str, str]:
+    """The files that the commands of a call would run or name, and their versions as of now."""
+    commands = _commands(judged)
+    if not commands:
+        return {}
+    home, path = os.path.expanduser("~"), os.environ.get("PATH", os.defpath)
+    return await asyncio.to_thread(files_run, commands, home=home, path=path)
+
+
+def change_words(then: Mapping[str, str], now: Mapping[str, str], cwd: str) -> str:
+    """What changed between two results of `files_of`, as words; "" if nothing did."""
+    changed = changed_files(then, now)
+    if not changed:
+        return ""
+    names = [_shown(path, cwd) for path in changed[:_MOST_NAMED]]
+    more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+    verb = "was" if len(changed) == 1 else "were"
+    return f"{', '.join(names)}{more} {verb} changed"
+
+
+async def objection_to(answered: Answered, now: Judged, cwd: str) -> str:
+    """What changed since the question, so that its answer does not hold; "" if nothing did."""
+    if not answered.is_about(now):
+        return "the call was changed"
+    words = change_words(answered.files, await files_of(now), cwd)
+    if words or not answered.shown:
+        return words
+    try:
+        preview = await preview_of(now.call)
+    except DirgeError:
+        preview = None
+    if preview is not None and preview.changes == answered.shown:
+        return ""
+    return "what it would change was changed"
+
+
+def is_no_to(held: Answered, judged: Judged) -> bool:
+    """Whether it was refused as it stands: then no rule that came about since allows it."""
+    return held.answer.effect == "deny" and held.judged.call.arguments == judged.call.arguments
 
 
 async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -> PermissionRequest:
@@ -137,6 +212,26 @@ async def request_for(judged: Judged, gate: Gate, cwd: str, *, can_keep: bool) -
         preview=await preview_of(judged.call),
         cwd=cwd,
     )
+
+
+async def verdict_on(
+    request: PermissionRequest, judged: Judged, judge: PermissionJudge | None
+) -> Verdict:
+    """What `judge` says to the call; a judge that fails, or none, lets the person be asked."""
+    if judge is None:
+        return Verdict("allow")
+    call = JudgeInput(
+        tool_name=request.tool_name,
+        claims=tuple(f"{one.op}:{one.resource}" for one in request.claims),
+        reason=judged.decision.reason,
+        cwd=request.cwd,
+        shown=request.preview.text if request.preview else "",
+    )
+    try:
+        return await judge(call)
+    except Exception as error:
+        _LOG.warning("the permission judge failed", exc_info=error)
+        return Verdict("allow")
 
 
 def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
@@ -201,3 +296,18 @@ def _edited(gate: Gate, call: ToolCall, cwd: str) -> set[str]:
 def _paths(decision: Decision) -> set[str]:
     edits = (claim for claim in decision.claims if claim.op == "edit")
     return {claim.real or claim.resource for claim in edits}
+
+
+def _is_edit(judged: Judged) -> bool:
+    return any(claim.op == "edit" for claim in judged.claims)
+
+
+def _commands(judged: Judged) -> Sequence[Command]:
+    return [claim.resource for claim in judged.claims if isinstance(claim.resource, Command)]
+
+
+def _shown(path: str, cwd: str) -> str:
+    folders = (cwd, os.path.realpath(cwd))
+    above = next((one for one in folders if f"{path}/".startswith(f"{one}/")), "")
+    name = os.path.relpath(path, above) if above else path.rstrip("/")
+    return f"a test in `{name}`" if path.endswith("/") else f"`{name}`"

@@ -1,11 +1,11 @@
 """The permission hook: claims judged, questions asked, and what was judged handed on."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal
 
 from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
@@ -17,29 +17,34 @@ from dirge_py.outcomes import Cancelled
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.git_config import GIT_HARDENING
-from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
+from dirge_py.permission.judging import PermissionJudge
 from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.programs import closed_folders, search_path
-from dirge_py.questions import AnswersForms, Asker, PermissionAnswer, PermissionRequest
+from dirge_py.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.tools.toolbox import with_hint
 from dirge_py.wiring.asking import (
     Answered,
     Held,
     Judged,
+    Question,
+    change_words,
     family_of,
+    files_of,
     hold_to,
+    is_no_to,
     judge_call,
     later_questions,
-    preview_of,
+    objection_to,
     remembered,
     request_for,
+    verdict_on,
 )
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
-_LOG = logging.getLogger(__name__)
+_MOST_ATTEMPTS = 3
 
 
 class Authorizer:
@@ -109,7 +114,7 @@ class Authorizer:
         held = self._held.take(info, call)
         if decision.effect == "deny":
             return self._refuse(info, judged, decision.policy, decision.reason)
-        if held is not None and _is_no_to(held, judged):
+        if held is not None and is_no_to(held, judged):
             return self._follow(info, self._taken(info, held))
         if decision.effect == "allow":
             self._note(judged, "allow", decision.policy, decision.reason)
@@ -120,24 +125,27 @@ class Authorizer:
     async def _answered(self, info: TurnInfo, judged: Judged, held: Answered | None) -> Answered:
         """What was decided while the run was down, else what the asker said or says now."""
         earlier = info.decisions.get(judged.call.id)
-        if earlier is not None and (not earlier.allow or self._is_as_decided(info, judged)):
-            effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
-            answer = PermissionAnswer(effect=effect, comment=earlier.reason)
-            return Answered(judged=judged, request=None, answer=answer, by="earlier")
+        changed = ""
+        if earlier is not None:
+            changed = await self._changed_since_wait(info, judged) if earlier.allow else ""
+            if not changed:
+                effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
+                answer = PermissionAnswer(effect=effect, comment=earlier.reason)
+                return Answered(judged=judged, request=None, answer=answer, by="earlier")
         stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
         if stopped:
             answer = PermissionAnswer(effect="deny", comment=stopped)
             return Answered(judged=judged, request=None, answer=answer, by="loop-guard")
-        if held is not None and await _still_shows(held, judged):
-            return self._taken(info, held)
-        held = await self._ask(info, judged)
-        if earlier is not None and held.answer.effect == "defer":
-            # Decided already, but about other arguments: a second wait would be taken for a yes.
-            answer = PermissionAnswer(
-                effect="deny", comment="its arguments changed after it was allowed"
-            )
-            return replace(held, answer=answer)
-        return held
+        if held is not None:
+            changed = await objection_to(held, judged, self._cwd)
+            if not changed:
+                return self._taken(info, held)
+        answered = await self._ask(info, judged, changed)
+        if earlier is None or answered.answer.effect not in ("defer", "deny"):
+            return answered
+        # Decided already, but about something else: a second wait would be taken for a yes.
+        comment = answered.answer.comment or f"{changed} after it was allowed"
+        return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
 
     def _taken(self, info: TurnInfo, held: Answered) -> Answered:
         """An answer that was given beforehand, its question told where its call begins."""
@@ -145,25 +153,53 @@ class Authorizer:
             self._tell_asked(info, held.judged)
         return held
 
-    def _is_as_decided(self, info: TurnInfo, judged: Judged) -> bool:
-        """Whether it is the call that waited: a plugin may have made another one of it since."""
+    async def _changed_since_wait(self, info: TurnInfo, judged: Judged) -> str:
+        """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
         decided = info.decisions[judged.call.id]
         waited = self._gate.history.of_call(judged.call.id)
-        if decided.arguments is None and waited is not None and waited.effect == "defer":
-            return waited.digest == judged.digest
-        written = next((call for call in info.calls if call.id == judged.call.id), None)
-        return written is None or written.arguments == judged.call.arguments
+        waited = waited if waited is not None and waited.effect == "defer" else None
+        if decided.arguments is None and waited is not None:
+            is_same = waited.digest == judged.digest
+        else:
+            written = next((call for call in info.calls if call.id == judged.call.id), None)
+            is_same = written is None or written.arguments == judged.call.arguments
+        if not is_same:
+            return "its arguments were changed"
+        if waited is None or decided.arguments is not None:
+            return ""
+        return change_words(waited.files, await files_of(judged), self._cwd)
 
-    async def _ask(self, info: TurnInfo, judged: Judged) -> Answered:
+    async def _ask(self, info: TurnInfo, judged: Judged, changed: str = "") -> Answered:
+        """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
+        for attempt in range(_MOST_ATTEMPTS):
+            answered = await self._ask_once(info, judged, changed, is_first=attempt == 0)
+            if answered.by != "answer" or answered.answer.effect != "allow":
+                return answered
+            changed = change_words(answered.files, await files_of(judged), self._cwd)
+            if not changed:
+                return answered
+            judged = judge_call(self._gate, judged.call, self._cwd) or judged
+            if judged.decision.effect == "deny":
+                changed = judged.decision.reason
+                break
+        else:
+            changed += " each time the user was asked"
+        answer = PermissionAnswer(effect="deny", comment=changed)
+        return Answered(judged=judged, request=None, answer=answer, by="changed")
+
+    async def _ask_once(
+        self, info: TurnInfo, judged: Judged, changed: str, *, is_first: bool
+    ) -> Answered:
         """Ask about this call, and in the same breath about those after it that would ask too."""
         try:
-            request, refused = await self._question(judged)
+            question = await self._question(judged, changed)
         except DirgeError as error:
             answer = PermissionAnswer(effect="deny", comment=with_hint(error))
             return Answered(judged=judged, request=None, answer=answer, by="failure")
-        if refused is not None:
-            return refused
-        self._tell_asked(info, judged)
+        if isinstance(question, Answered):
+            return question
+        if is_first:
+            self._tell_asked(info, judged)
         later = [
             one
             for one in later_questions(info, judged, self._gate, self._cwd)
@@ -171,59 +207,34 @@ class Authorizer:
             and not self._guard.stops(info.run_id, one.call.name, one.claims)
         ]
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
-        asked = [(judged, request)]
-        for one, question in zip(later, questions, strict=True):
-            if isinstance(question, BaseException):
-                continue  # it is told, or raised, when its own turn comes
-            its_request, its_refusal = question
-            if its_refusal is not None:
-                self._held.put(info, its_refusal)
-            else:
-                asked.append((one, its_request))
-        answers = await self._asker.permission([its_request for _, its_request in asked])
-        results = [
-            Answered(judged=one, request=its_request, answer=answer, by="answer")
-            for (one, its_request), answer in zip(asked, answers, strict=True)
-        ]
+        asked = [question]
+        for its_question in questions:
+            # A failure is told, or raised, when the turn of its call comes.
+            if isinstance(its_question, Answered):
+                self._held.put(info, its_question)
+            elif isinstance(its_question, Question):
+                asked.append(its_question)
+        answers = await self._asker.permission([one.request for one in asked])
+        results = [one.answered(answer) for one, answer in zip(asked, answers, strict=True)]
         for result in results[1:]:
             self._held.put(info, result)
         return results[0]
 
-    async def _question(self, judged: Judged) -> tuple[PermissionRequest, Answered | None]:
-        """The question about a call, or its refusal. Raises DirgeError: the call can only fail."""
+    async def _question(self, judged: Judged, changed: str = "") -> Question | Answered:
+        """The question about a call, or the judge's no. Raises DirgeError: it can only fail."""
         can_keep = self._keep_rules is not None
+        # First: what changes while the rest is made is not what was shown.
+        files = await files_of(judged)
         request = await request_for(judged, self._gate, self._cwd, can_keep=can_keep)
-        return await self._weighed(request, judged)
-
-    async def _weighed(
-        self, request: PermissionRequest, judged: Judged
-    ) -> tuple[PermissionRequest, Answered | None]:
-        """The question with what the judge has against the call, or the judge's own no."""
-        verdict = await self._verdict(request, judged)
-        if verdict.kind == "allow":
-            return request, None
+        verdict = await verdict_on(request, judged, self._judge)
         if verdict.kind == "deny" and self._judge_effect == "deny":
             words = f"the model that judges calls refused it: {verdict.reason}"
             answer = PermissionAnswer(effect="deny", comment=words)
-            return request, Answered(judged=judged, request=request, answer=answer, by="judge")
-        return replace(request, warning=verdict.reason), None
-
-    async def _verdict(self, request: PermissionRequest, judged: Judged) -> Verdict:
-        if self._judge is None:
-            return Verdict("allow")
-        call = JudgeInput(
-            tool_name=request.tool_name,
-            claims=tuple(f"{one.op}:{one.resource}" for one in request.claims),
-            reason=judged.decision.reason,
-            cwd=self._cwd,
-            shown=request.preview.text if request.preview else "",
-        )
-        try:
-            return await self._judge(call)
-        except Exception as error:
-            # Whoever would have been asked without a judge is asked.
-            _LOG.warning("the permission judge failed", exc_info=error)
-            return Verdict("allow")
+            return Answered(judged=judged, request=request, answer=answer, by="judge")
+        warnings = [f"{changed} after you were asked"] if changed else []
+        warnings += [] if verdict.kind == "allow" else [verdict.reason]
+        request = replace(request, warning="; ".join(warnings))
+        return Question(judged=judged, request=request, files=files)
 
     def _follow(self, info: TurnInfo, answered: Answered) -> BeforeToolCallResult | None:
         judged, answer = answered.judged, answered.answer
@@ -237,7 +248,8 @@ class Authorizer:
             if answered.by != "loop-guard":
                 self._guard.note_denial(info.run_id, call.name, judged.claims)
             return self._refuse(info, judged, answered.by, reason, family_of(answered))
-        self._report(info, judged, answer.effect, answered.by, reason, family_of(answered))
+        family = family_of(answered)
+        self._report(info, judged, answer.effect, answered.by, reason, family, files=answered.files)
         match answer.effect:
             case "allow":
                 self._guard.note_approval(info.run_id, call.name, judged.claims)
@@ -326,6 +338,7 @@ class Authorizer:
         policy: str,
         reason: str,
         family: Sequence[str] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._gate.history.note(
             tool=judged.call.name,
@@ -337,6 +350,7 @@ class Authorizer:
             policy=policy,
             reason=reason,
             family=family,
+            files=files if effect == "defer" else {},
         )
 
     def _report(
@@ -347,8 +361,9 @@ class Authorizer:
         policy: str,
         reason: str,
         family: Sequence[str] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._note(judged, effect, policy, reason, family)
+        self._note(judged, effect, policy, reason, family, files)
         info.emit(
             PermissionAnswered(
                 tool_call_id=judged.call.id,
@@ -360,24 +375,6 @@ class Authorizer:
                 tool_input=judged.call.arguments,
             )
         )
-
-
-def _is_no_to(held: Answered, judged: Judged) -> bool:
-    """Whether it was refused as it stands: then no rule that came about since allows it."""
-    return held.answer.effect == "deny" and held.judged.call.arguments == judged.call.arguments
-
-
-async def _still_shows(held: Answered, judged: Judged) -> bool:
-    """Whether what was asked about is what would be done now."""
-    if not held.is_about(judged):
-        return False
-    if not held.shown:
-        return True
-    try:
-        now = await preview_of(judged.call)
-    except DirgeError:
-        return False
-    return now is not None and now.changes == held.shown
 
 
 def _denied(reason: str) -> Answer:

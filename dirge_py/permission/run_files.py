@@ -1,0 +1,298 @@
+"""The files that a command would run, or that its words name, and which version of them is there.
+
+An approval is about them as they were when the question was asked. What a script loads in turn and
+what a build file includes cannot be known from the words, so they are not among them.
+"""
+
+import os
+import re
+import shutil
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from dirge_py.claims import Command
+from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
+from dirge_py.files.resolve import is_beneath
+from dirge_py.permission.build_files import build_files, is_test_file, runs_tests
+from dirge_py.permission.danger import HOME_SIGN
+from dirge_py.permission.git_config import git_dir_of, setting
+from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.globs import Expansions
+from dirge_py.permission.loose import SHELLS, WRAPPERS, LooseReading, raw_words, read_loosely
+from dirge_py.permission.mentions import folders_entered
+from dirge_py.permission.words import listed
+
+MAX_FILES = 128
+"""Files known by their content; further ones are known by where they lead alone."""
+
+_MOST_PATHS = 1024
+_MOST_FOLDERS = 16
+_MOST_LEVELS = 8
+_MOST_LEADING = 4
+_MOST_ENTRIES = 4000
+_LONGEST_PATH = 4096
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/snap", "/System")
+_INTERPRETER = re.compile(
+    r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|Rscript|tclsh|expect|awk|gawk|mawk|osascript"
+    r"|java|julia|pwsh)[0-9.]*"
+)
+_READERS = listed(". source xargs parallel trap coproc")
+# What they are given is named in the question and changed or shown by them, but never run.
+_NEVER_RUNS = listed(
+    "rm rmdir unlink touch mkdir chmod chown chgrp truncate shred cat head tail wc ls grep egrep"
+    " fgrep rg sort uniq cut tr diff cmp stat file du df echo printf cd pushd popd test [ basename"
+    " dirname realpath readlink sqlite3 sleep kill"
+)
+_GIT_RUNS = listed("apply am")
+_FOLDER_OPTIONS = listed(
+    "-C -d --chdir --directory --cwd --dir --prefix --project --project-directory --root"
+    " --working-directory --rootdir"
+)
+_SUBSTITUTION = re.compile(r"\$\(|`")
+_PATTERN = re.compile(r"[*?\[]")
+_SKIPPED = listed("node_modules __pycache__ venv site-packages target dist build")
+
+
+def files_run(commands: Iterable[Command], *, home: str, path: str = "") -> Mapping[str, str]:
+    """Absolute path → fingerprint of what `commands` would run or name; `path` is their `PATH`.
+
+    What is missing is left out, so that it stands out once it is made, as is a path of which only
+    the links count while it has none. A path that ends in `/` stands for all tests below it.
+    """
+    found: dict[str, str] = {}
+    for command in commands:
+        found.update(_Look(command, home, path).fingerprints())
+    return found
+
+
+def changed_files(then: Mapping[str, str], now: Mapping[str, str]) -> Sequence[str]:
+    """The paths of two looks at which something else stands now."""
+    return [path for path in {**then, **now} if then.get(path) != now.get(path)]
+
+
+class _Look:
+    """One look at the files of one command line."""
+
+    def __init__(self, command: Command, home: str, path: str) -> None:
+        self._cwd = command.cwd
+        self._home = home
+        self._path = path
+        self._expansions = Expansions()
+        reading = read_loosely(command.text)
+        self._reading = reading
+        self._loose_words = self._words_of_text(command.text, reading)
+        self._asked_folders = self._all_folders(reading)
+        self._folders = list(dict.fromkeys(map(os.path.realpath, self._asked_folders)))
+        self._feeds_interpreter = _SUBSTITUTION.search(command.text) is not None or any(
+            map(_interprets, reading.commands)
+        )
+
+    def fingerprints(self) -> Mapping[str, str]:
+        found = {path: fingerprint(path, with_content=False) for path in self._asked_folders}
+        contents = 0
+        for path, is_run in islice(self._paths().items(), _MOST_PATHS):
+            with_content = is_run and contents < MAX_FILES
+            found[path] = fingerprint(path, with_content=with_content)
+            contents += with_content and found[path] is not None
+        found.update(self._tests())
+        return {path: value for path, value in found.items() if value is not None}
+
+    def _paths(self) -> Mapping[str, bool]:
+        """Every path to look at, and whether its content counts, which then also may be missing."""
+        paths: dict[str, bool] = {}
+
+        def add(path: str, *, is_run: bool) -> None:
+            paths[path] = paths.get(path, False) or is_run
+
+        for words in self._reading.commands:
+            never_runs = not self._feeds_interpreter and _never_runs(words)
+            for path in self._named(words[:1]) if "/" in words[0] else self._program(words[0]):
+                add(path, is_run=True)
+            for path in self._orders(words):
+                add(path, is_run=True)
+            for path in self._named(_arguments(words)):
+                is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
+                # Where a link leads counts for every path, also for one that is made or removed.
+                add(path, is_run=is_run)
+        for path in self._named(self._reading.sources):
+            add(path, is_run=True)
+        for path in self._named(self._loose_words):
+            if os.path.isfile(path):
+                add(path, is_run=True)
+        return paths
+
+    def _program(self, name: str) -> Iterator[str]:
+        """Where the program of this name is, if a person could have written it."""
+        found = shutil.which(name, path=self._path) if self._path else None
+        if found is not None and not is_beneath(os.path.realpath(found), _SYSTEM):
+            yield found
+
+    def _orders(self, words: Sequence[str]) -> Iterator[str]:
+        """Files that the tool reads without being told to: build files, modules of Python."""
+        tool = words[0].rsplit("/", 1)[-1]
+        # `yarn jest`, `bundle exec rspec`: the tool is one of the first words.
+        for each in dict.fromkeys((tool, *_modules(words), *words[1:_MOST_LEADING])):
+            for name in build_files(each):
+                yield from (os.path.join(folder, name) for folder in self._upwards())
+        if tool == "git":
+            for folder in self._folders:
+                yield from _hooks(folder)
+        for module in _modules(words):
+            for folder in self._folders:
+                base = os.path.join(folder, *module.split("."))
+                yield from (f"{base}.py", f"{base}/__init__.py", f"{base}/__main__.py")
+
+    def _named(self, words: Iterable[str]) -> Iterator[str]:
+        for piece in dict.fromkeys(piece for word in words for piece in _pieces(word)):
+            text = HOME_SIGN.sub(lambda _: self._home, piece, count=1)
+            for folder in self._folders:
+                if _PATTERN.search(text):
+                    yield from self._expansions.expand(folder, text) or ()
+                yield _joined(folder, text)
+
+    def _tests(self) -> Mapping[str, str]:
+        """One fingerprint for the tests below each folder in which a test runner would look."""
+        found: dict[str, str] = {}
+        for words in self._reading.commands:
+            if not any(map(runs_tests, _as_tools(words))):
+                continue
+            named = [path for path in self._named(_arguments(words)) if os.path.isdir(path)]
+            for folder in named or self._folders[:1]:
+                if folder not in ("/", self._home):
+                    found[os.path.join(folder, "")] = _tests_beneath(folder)
+        return found
+
+    def _all_folders(self, reading: LooseReading) -> Sequence[str]:
+        folders = folders_entered(reading.commands, [self._cwd], self._home)
+        for words in reading.commands:
+            for target in _folder_values(words):
+                text = HOME_SIGN.sub(lambda _: self._home, target, count=1)
+                folders += [os.path.normpath(os.path.join(one, text)) for one in list(folders)]
+                folders = list(dict.fromkeys(folders))[:_MOST_FOLDERS]
+        return folders
+
+    def _upwards(self) -> Iterator[str]:
+        """The folders, and those above them within the repository."""
+        for folder in self._folders:
+            for _ in range(_MOST_LEVELS):
+                yield folder
+                if os.path.lexists(os.path.join(folder, ".git")) or folder in ("/", self._home):
+                    break
+                folder = os.path.dirname(folder)
+
+    @staticmethod
+    def _words_of_text(text: str, reading: LooseReading) -> Sequence[str]:
+        """Further words, where variables or quotes keep the reader from telling all of them."""
+        return raw_words(text) if reading.is_torn or "$" in text else ()
+
+
+def _as_tools(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The command as each of the tools that its first words could name."""
+    names = (words[0].rsplit("/", 1)[-1], *_modules(words), *words[1:_MOST_LEADING])
+    return ((name, *words[1:]) for name in names)
+
+
+def _interprets(words: Sequence[str]) -> bool:
+    name = words[0].rsplit("/", 1)[-1]
+    return name in SHELLS or name in _READERS or _INTERPRETER.fullmatch(name) is not None
+
+
+def _never_runs(words: Sequence[str]) -> bool:
+    name = words[0].rsplit("/", 1)[-1]
+    if name == "git":
+        return not any(word in _GIT_RUNS for word in words[1:3])
+    if name in WRAPPERS:
+        return any(word in _NEVER_RUNS for word in words[1:])
+    return name in _NEVER_RUNS
+
+
+def _arguments(words: Sequence[str]) -> Sequence[str]:
+    # `tests/test_a.py::test_b` names a file, too.
+    return [word.partition("::")[0] for word in words[1:]]
+
+
+def _modules(words: Sequence[str]) -> Iterator[str]:
+    """Names of modules that Python would run."""
+    if not words[0].rsplit("/", 1)[-1].startswith(("python", "pypy")):
+        return
+    for option, value in zip(words[1:], (*words[2:], ""), strict=True):
+        flags, is_module, glued = option.partition("m")
+        if is_module and flags[:1] == "-" and flags[1:2] != "-" and (glued or value):
+            yield glued or value
+
+
+def _folder_values(words: Sequence[str]) -> Iterator[str]:
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        option, sign, value = word.partition("=")
+        if option in _FOLDER_OPTIONS and (value if sign else following):
+            yield value if sign else following
+        elif word.startswith("-C") and len(word) > len("-C"):
+            yield word[len("-C") :]
+
+
+def _pieces(word: str) -> Iterator[str]:
+    pieces = [word, word.partition("=")[2], word[2:] if word[:1] in ("-", "@") else ""]
+    pieces.append(word.lstrip("@"))
+    for piece in pieces:
+        if piece and not piece.startswith("-") and "\0" not in piece and len(piece) < _LONGEST_PATH:
+            yield piece
+
+
+def _joined(folder: str, path: str) -> str:
+    # `..` stays: behind a link it leads to the parent of what the link points at.
+    parts = os.path.join(folder, path).split("/")
+    return "/" + "/".join(part for part in parts if part not in ("", "."))
+
+
+def _hooks(folder: str) -> Iterator[str]:
+    """The hooks of the repository that the physical `folder` is in."""
+    try:
+        git_dir = git_dir_of(folder)
+        if git_dir is None:
+            return
+        work_tree = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
+        chosen = os.path.expanduser(setting(git_dir, "core.hookspath"))
+    except (OSError, Unreadable, UnicodeError, ValueError):
+        return
+    places = (f"{git_dir}/hooks", f"{work_tree}/.husky", chosen and os.path.join(work_tree, chosen))
+    for place in filter(None, places):
+        for entry in _listing(place, MAX_FILES):
+            if not entry.name.endswith(".sample"):
+                yield entry.path
+
+
+def _tests_beneath(folder: str) -> str:
+    """Stands for the names and versions of the test files below `folder`, the nearest of them."""
+    found: list[str] = []
+    pending = deque([folder])
+    entries_left = _MOST_ENTRIES
+    while pending and entries_left > 0:
+        listing = _listing(pending.popleft(), entries_left)
+        entries_left -= len(listing)
+        for entry in listing:
+            if entry.is_symlink():
+                found += [entry.path, os.path.realpath(entry.path)]
+            if entry.is_dir(follow_symlinks=False):
+                if not entry.name.startswith(".") and entry.name not in _SKIPPED:
+                    pending.append(entry.path)
+            elif is_test_file(entry.name):
+                found += [entry.path, _stamp(entry)]
+    return short_digest(*found)
+
+
+def _listing(folder: str, most: int) -> Sequence["os.DirEntry[str]"]:
+    """What is in `folder`, by name; nothing if that is more than `most`."""
+    try:
+        with os.scandir(folder) as scanned:
+            listing = list(islice(scanned, most + 1))
+    except OSError:
+        return ()
+    return sorted(listing, key=lambda entry: entry.name) if len(listing) <= most else ()
+
+
+def _stamp(entry: "os.DirEntry[str]") -> str:
+    try:
+        return stamp(entry.stat())
+    except OSError:
+        return "missing"

@@ -1,0 +1,376 @@
+"""An approval of a command holds for the files that it would have run when the question was put."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py.agent_loop.hooks import CallDecision, Defer
+from dirge_py.calls import ToolCall
+from dirge_py.permission.history import DecisionLog
+from dirge_py.permission.judging import JudgeInput, Verdict
+from dirge_py.questions import PermissionAnswer, PermissionRequest
+from tests.permission.authorizing import YES, Desk
+from tests.permission.conftest import Project
+
+GOOD = "#!/bin/sh\necho benign\n"
+EVIL = "#!/bin/sh\necho EVIL\n"
+DEFER = PermissionAnswer(effect="defer")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path.resolve())
+    for name in ("b.sh", "a.sh", "src/b.sh"):
+        put(made.root / name, GOOD)
+    (made.root / "x.py").write_text("print('benign')\n")
+    (made.root / "Makefile").write_text("all:\n\techo benign\n")
+    (made.root / "test_x.py").write_text("def test(): pass\n")
+    yield made
+    made.workspace.close()
+
+
+def put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def swapped_for_link(path: Path) -> None:
+    put(path.with_name("elsewhere"), path.read_text())
+    path.unlink()
+    path.symlink_to("elsewhere")
+
+
+async def asked_twice(project: Project, command: str, change: Callable[[], object]) -> bool:
+    """Whether a command is asked about again, as `change` happens while the question is open."""
+    desk = Desk(project)
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        if len(desk.person.asked) == 1:
+            change()
+        return YES
+
+    desk.person.answer = answer
+    assert await desk.allows(desk.bash(command))
+    warnings = [request.warning for request in desk.person.questions]
+    assert warnings[0] == ""
+    assert all("changed after you were asked" in warning for warning in warnings[1:])
+    return len(warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("./b.sh", "b.sh"),
+        ("bash b.sh", "b.sh"),
+        ("bash -x -- b.sh", "b.sh"),
+        ("source b.sh", "b.sh"),
+        (". ./b.sh", "b.sh"),
+        ("sh -c './b.sh'", "b.sh"),
+        ("true && ./b.sh", "b.sh"),
+        ("cat b.sh | bash", "b.sh"),
+        ("bash < b.sh", "b.sh"),
+        ('eval "$(cat b.sh)"', "b.sh"),
+        ("env X=1 ./b.sh", "b.sh"),
+        ("X=1 timeout 5 nice ./b.sh", "b.sh"),
+        ("xargs -n1 bash b.sh", "b.sh"),
+        ("f=b.sh; bash $f", "b.sh"),
+        ("bash *.sh", "b.sh"),
+        ("for f in *.sh; do bash $f; done", "b.sh"),
+        ("cd src && ./b.sh", "src/b.sh"),
+        ("env -C src ./b.sh", "src/b.sh"),
+        ("find . -exec ./b.sh ;", "b.sh"),
+        ("python3 x.py", "x.py"),
+        ("python3 -m x", "x.py"),
+        ("node x.js", "x.js"),
+        ("psql -f x.sql", "x.sql"),
+        ("make", "Makefile"),
+        ("make", "GNUmakefile"),
+        ("make -C src", "src/Makefile"),
+        ("make -f b.mk", "b.mk"),
+        ("npm test", "package.json"),
+        ("npm run lint", "package.json"),
+        ("just", "justfile"),
+        ("tox", "tox.ini"),
+        ("cargo build", "build.rs"),
+        ("go test ./...", "go.mod"),
+        ("pytest", "conftest.py"),
+        ("pytest", "test_x.py"),
+        ("pytest", "src/test_new.py"),
+        ("pytest test_x.py::test", "test_x.py"),
+        ("python -m pytest src", "src/conftest.py"),
+        ("python -m pytest src", "pytest.py"),
+        ("uv run pytest", "pyproject.toml"),
+        ("make test", "src/a_test.go"),
+        ("git commit -m x", ".git/hooks/pre-commit"),
+        ("git apply b.patch", "b.patch"),
+    ],
+)
+async def test_a_change_behind_an_open_question_is_asked_about(
+    project: Project, command: str, path: str
+) -> None:
+    assert await asked_twice(project, command, lambda: put(project.root / path, EVIL))
+
+
+@pytest.mark.parametrize("path", ["b.sh", "src/b.sh", "x.py"])
+async def test_a_link_in_the_place_of_a_file_is_asked_about(project: Project, path: str) -> None:
+    command = f"bash {path}"
+
+    assert await asked_twice(project, command, lambda: swapped_for_link(project.root / path))
+
+
+@pytest.mark.parametrize("command", ["cd d && ./b.sh", "d/b.sh", "rm -r d/sub", "make -C d"])
+async def test_a_folder_link_that_is_swapped_is_asked_about(project: Project, command: str) -> None:
+    for name in ("one", "two"):
+        put(project.root / name / "b.sh", GOOD)
+    link = project.root / "d"
+    link.symlink_to("one")
+
+    def swap() -> None:
+        link.unlink()
+        link.symlink_to("two")
+
+    assert await asked_twice(project, command, swap)
+
+
+async def test_a_program_of_the_persons_that_is_replaced_is_asked_about(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = project.home / "bin/build-it"
+    put(tool, GOOD)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+
+    assert await asked_twice(project, "build-it", lambda: put(tool, EVIL))
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("./b.sh", "notes.txt"),
+        ("make", "src/a.py"),
+        ("git add src/a.py", "src/a.py"),
+        ("rm notes.txt", "notes.txt"),
+        ("touch new", "new"),
+        ("chmod +x b.sh", "b.sh"),
+        ("git push origin main", "main"),
+        ("mkdir -p out/deep", "out/x"),
+        ("pytest", "out.log"),
+    ],
+)
+async def test_what_a_command_does_not_run_may_change(
+    project: Project, command: str, path: str
+) -> None:
+    assert not await asked_twice(project, command, lambda: put(project.root / path, EVIL))
+
+
+async def test_the_same_content_written_again_is_no_change(project: Project) -> None:
+    path = project.root / "b.sh"
+
+    assert not await asked_twice(project, "./b.sh", lambda: put(path, GOOD))
+
+
+async def test_a_large_file_is_known_by_its_stamp(project: Project) -> None:
+    path = project.root / "b.sh"
+    put(path, "#" * (2 * 1024 * 1024))
+
+    def change_end() -> None:
+        with path.open("rb+") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(b"EVIL")
+
+    assert await asked_twice(project, "./b.sh", change_end)
+
+
+def batch(desk: Desk, *calls: ToolCall) -> Any:
+    desk.person.answer = lambda request: YES
+    return desk.info(calls)
+
+
+async def test_a_command_behind_an_edit_of_its_answer_is_asked_about_after_it(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    await desk.run(desk.call("read", path="b.sh"))
+    calls = [
+        desk.bash("./a.sh"),
+        desk.call("write", path="b.sh", content=EVIL),
+        desk.bash("./b.sh"),
+    ]
+    info = batch(desk, *calls)
+    seen = []
+    desk.person.answer = lambda request: seen.append((project.root / "b.sh").read_text()) or YES
+
+    told = [await desk.run(call, info) for call in calls]
+
+    assert [[one.call_id for one in asked] for asked in desk.person.asked] == [
+        [calls[0].id], [calls[2].id],
+    ]  # fmt: skip
+    assert seen == [GOOD, EVIL]
+    assert "EVIL" in told[2]
+
+
+async def test_a_script_that_an_approved_command_rewrites_is_asked_about_again(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    put(project.root / "a.sh", "#!/bin/sh\necho 'echo EVIL' > b.sh\n")
+    calls = [desk.bash("./a.sh"), desk.bash("./b.sh")]
+    info = batch(desk, *calls)
+
+    await desk.run(calls[0], info)
+    await desk.run(calls[1], info)
+
+    assert [[one.call_id for one in asked] for asked in desk.person.asked] == [
+        [calls[0].id, calls[1].id], [calls[1].id],
+    ]  # fmt: skip
+    assert desk.person.questions[-1].warning == "`b.sh` was changed after you were asked"
+
+
+async def test_a_script_that_an_approved_command_makes_is_asked_about_again(
+    project: Project,
+) -> None:
+    desk = Desk(project)
+    calls = [desk.bash("cp a.sh c.sh"), desk.bash("./c.sh")]
+    info = batch(desk, *calls)
+
+    for call in calls:
+        await desk.run(call, info)
+
+    assert [len(asked) for asked in desk.person.asked] == [2, 1]
+
+
+async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project) -> None:
+    desk = Desk(project)
+    count = 0
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        nonlocal count
+        count += 1
+        put(project.root / "b.sh", f"echo {count}\n")
+        return YES
+
+    desk.person.answer = answer
+
+    told = await desk.run(desk.bash("./b.sh"))
+
+    assert count == 3
+    assert "`b.sh` was changed each time the user was asked" in told
+
+
+async def test_a_grant_stays_a_rule_for_the_command_line(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+    await desk.run(desk.bash("./b.sh"))
+    put(project.root / "b.sh", EVIL)
+
+    assert "EVIL" in await desk.run(desk.bash("./b.sh"))
+    assert len(desk.person.asked) == 1
+
+
+async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) -> None:
+    desk = Desk(project)
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        if request.warning:
+            return PermissionAnswer(effect="deny")
+        put(project.root / "b.sh", EVIL)
+        return PermissionAnswer(effect="allow", remember="session")
+
+    desk.person.answer = answer
+
+    assert not await desk.allows(desk.bash("./b.sh"))
+    assert desk.gate.grants == ()
+
+
+async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -> None:
+    async def judge(call: JudgeInput) -> Verdict:
+        put(project.root / "b.sh", EVIL)
+        return Verdict("allow")
+
+    desk = Desk(project, judge=judge)
+    desk.person.answer = lambda request: YES
+
+    assert await desk.allows(desk.bash("./b.sh"))
+    assert [request.warning for request in desk.person.questions] == [
+        "", "`b.sh` was changed after you were asked",
+    ]  # fmt: skip
+
+
+async def test_a_rule_that_came_during_the_question_refuses_what_changed(project: Project) -> None:
+    desk = Desk(project)
+
+    def answer(request: PermissionRequest) -> PermissionAnswer:
+        put(project.root / "b.sh", EVIL)
+        desk.gate.mode = "plan"
+        return YES
+
+    desk.person.answer = answer
+
+    assert not await desk.allows(desk.bash("./b.sh"))
+    assert len(desk.person.asked) == 1
+
+
+def resumed(project: Project, earlier: Desk) -> Desk:
+    """The same session in a new process: decisions as its journal kept them."""
+    desk = Desk(project)
+    records = [past.as_record() for past in earlier.gate.history]
+    log = DecisionLog()
+    log.restore(records)
+    assert list(log) == list(earlier.gate.history)
+    desk.gate.history.restore(records)
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("change", "allowed"), [(None, True), (EVIL, False)], ids=["unchanged", "changed"]
+)
+@pytest.mark.parametrize("answer", [DEFER, PermissionAnswer(effect="deny")], ids=["defer", "deny"])
+async def test_a_decision_made_while_the_run_was_down_holds_for_the_files_that_waited(
+    project: Project, change: str | None, allowed: bool, answer: PermissionAnswer
+) -> None:
+    first = Desk(project)
+    first.person.answer = lambda request: DEFER
+    call = first.bash("bash b.sh")
+    assert isinstance(await first.decide(call), Defer)
+    if change is not None:
+        put(project.root / "b.sh", change)
+    desk = resumed(project, first)
+    desk.person.answer = lambda request: answer
+    decided = {call.id: CallDecision(tool_call_id=call.id, allow=True)}
+
+    told = await desk.run(call, desk.info([call], decisions=decided))
+
+    assert ("benign" in told) is allowed
+    assert ("`b.sh` was changed after it was allowed" in told) is not allowed
+
+
+async def test_a_call_that_waits_keeps_no_words_of_its_command_but_files(project: Project) -> None:
+    desk = Desk(project)
+    desk.person.answer = lambda request: DEFER
+    await desk.decide(desk.bash("curl -H 'Authorization: token/1234' https://x.example/b.sh"))
+    await desk.decide(desk.bash("./b.sh"))
+
+    assert [list(past.files) for past in desk.gate.history] == [[], [f"{project.root}/b.sh"]]
+
+
+async def test_a_cancelled_question_changes_nothing(project: Project) -> None:
+    desk = Desk(project)
+    begun = asyncio.Event()
+
+    class Slow:
+        async def permission(self, requests: Any) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+    desk.authorizer._asker = Slow()
+    task = asyncio.create_task(desk.decide(desk.bash("./b.sh")))
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(desk.gate.history) == 0
