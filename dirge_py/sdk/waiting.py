@@ -1,7 +1,8 @@
 """Threads that wait for a decision: what is needed to take them up again, and whether it fits."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dirge_py.agent_loop.turns import is_turn
 from dirge_py.conversation import Conversation
@@ -23,20 +24,24 @@ from dirge_py.session.store import Store
 MAIN = "main"
 """What a thread that was given no name is called in a continuation."""
 
+_MADE: WeakKeyDictionary[Conversation, Continuation] = WeakKeyDictionary()
+"""The newest continuation of each conversation that is kept in memory only."""
+
 
 class Waiting:
     """Makes the continuations of a thread that is kept in memory only."""
 
     def __init__(self, thread: str | None) -> None:
         self._thread = thread
-        self._messages: Callable[[], Sequence[Message]] = tuple
+        self._conversation: Conversation | None = None
 
     def look_at(self, conversation: Conversation) -> None:
         """The conversation it is about, once that is there."""
-        self._messages = lambda: conversation.messages
+        self._conversation = conversation
 
     def continuation(self, outcome: AwaitingConfirmation) -> Mapping[str, Any]:
-        messages = self._messages()
+        assert self._conversation is not None, "a run has a conversation"
+        messages = self._conversation.messages
         made = continuation_at(
             messages,
             session_id=self._thread or MAIN,
@@ -46,6 +51,7 @@ class Waiting:
             description=outcome.description,
         )
         assert made is not None, "a run that waits has a call that waits"
+        _MADE[self._conversation] = made
         return made.as_json()
 
 
@@ -85,9 +91,10 @@ def check_fits(
             f"The continuation is stale: thread {name!r} has gone on without it.",
             hint="Nothing was run. What waits now, if anything, is in the newest outcome.",
         )
-    if (now.awaiting, now.calls) != (continuation.awaiting, continuation.calls):
+    if _MADE.get(conversation) != continuation:
         raise SessionError(
-            f"The continuation does not fit thread {name!r}: its calls are not those that wait.",
+            f"The continuation does not fit thread {name!r}: it was changed, or its calls are not "
+            "those that wait.",
             hint="Nothing was run. Give it back as it was.",
         )
 

@@ -1,7 +1,7 @@
 """A run that waits for a decision, as a file: what waits, and whether it can still be decided.
 
 The file is for whoever decides, in whatever program. What is run in the end is what the journal
-holds; a file that says anything else is refused.
+holds; a file that says anything else, or anything more, is refused.
 """
 
 import json
@@ -18,7 +18,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage
 from dirge_py.session.codec import Json, decode_usage
-from dirge_py.session.history import Loaded, replay
+from dirge_py.session.history import replay
 from dirge_py.session.names import check_session_id
 from dirge_py.session.record import Record, json_text
 
@@ -168,7 +168,7 @@ def load_continuation(path: Path) -> Continuation:
             hint="Name the file that the paused run told as `continuation`.",
         ) from error
     try:
-        return parse_continuation(json.loads(content))
+        return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
         raise SessionError(
             f"{shown} cannot be used: it is cut off, or was never one ({error}).",
@@ -194,7 +194,7 @@ def parse_continuation(value: Any) -> Continuation:
     awaiting = _told(value, "awaiting", str)
     if awaiting not in [call["id"] for call in calls]:
         raise ValueError(f"the call {awaiting!r} is not among its calls")
-    return Continuation(
+    continuation = Continuation(
         session_id=check_session_id(_told(value, "session_id", str)),
         project=_told(value, "project", str),
         cwd=_told(value, "cwd", str),
@@ -206,6 +206,10 @@ def parse_continuation(value: Any) -> Continuation:
         completed=tuple(map(str, _listed(value, "completed"))),
         description=_told(value, "description", str),
     )
+    # What is left out here could still be shown by the program in which somebody decides.
+    if continuation.as_json() != value:
+        raise ValueError("it holds something that dirge did not write")
+    return continuation
 
 
 def check_call(continuation: Continuation, tool_call_id: str) -> None:
@@ -234,22 +238,32 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
             f"The continuation is stale: session {name} has gone on without it.",
             hint="Nothing was run. What waits in it now, if anything, has a file of its own.",
         )
-    loaded = replay(records)
-    if not _fits(continuation, loaded):
+    if not _fits(continuation, records):
         raise SessionError(
-            f"The continuation does not fit session {name}: its calls are not those that wait.",
+            f"The continuation does not fit session {name}: it was changed, or its calls are not "
+            "those that wait.",
             hint="Nothing was run. Use the file as it was written.",
         )
 
 
-def _fits(continuation: Continuation, loaded: Loaded) -> bool:
-    found = continuation_at(loaded.messages) if loaded.open_calls else None
-    if found is None:
+def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
+    """Whether the journal tells the same, word for word: a person decides by any of it."""
+    known = [record for record in records if record.seq <= continuation.journal_seq]
+    try:
+        told = continuation_of(
+            known, session_id=continuation.session_id, project=continuation.project
+        )
+    except SessionError:
         return False
-    told = [{**call, "title": ""} for call in continuation.calls]
-    return found.awaiting == continuation.awaiting and told == [
-        {**call, "title": ""} for call in found.calls
-    ]
+    return told == continuation
+
+
+def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Of two members with one name, readers take different ones."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("it names a member twice")
+    return found
 
 
 def _is_no_word(record: Record) -> bool:

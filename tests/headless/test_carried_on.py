@@ -292,6 +292,44 @@ def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(notes: Product) -> 
     assert [d["reason"] for d in resumed.json["permission_denials"]] == ["too risky"]
 
 
+def test_a_confirmed_call_does_not_run_a_script_that_was_changed_since(notes: Product) -> None:
+    notes.file("b.sh", "echo benign >> ran.txt\n")
+    file = pause(notes, Say(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
+    notes.file("b.sh", "echo EVIL >> ran.txt\n")
+    notes.will(DONE)
+
+    resumed = resume(notes, file, "--confirm")
+
+    assert resumed.exit_code == 0
+    assert ran(notes) == []
+    assert "`b.sh` was changed after it was allowed" in dict(results(notes))["call_0"]
+    assert "`b.sh` was changed" in resumed.json["permission_denials"][0]["reason"]
+
+
+def test_a_confirmed_call_runs_a_script_that_is_as_it_was(notes: Product) -> None:
+    notes.file("b.sh", "echo benign >> ran.txt\n")
+    file = pause(notes, Say(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
+    notes.file("b.sh", "echo benign >> ran.txt\n")
+    notes.will(DONE)
+
+    assert resume(notes, file, "--confirm").exit_code == 0
+    assert ran(notes) == ["benign"]
+
+
+@pytest.mark.parametrize("member", ["title", "description", "cwd"])
+def test_a_file_that_shows_something_else_is_refused(notes: Product, member: str) -> None:
+    file = Path(pause(notes).json["continuation"])
+    stored = json.loads(file.read_text())
+    (stored["calls"][1] if member == "title" else stored)[member] = "git status"
+    file.write_text(json.dumps(stored))
+
+    refused = resume(notes, str(file), "--confirm")
+
+    assert refused.exit_code == 1
+    assert "it was changed" in refused.json["error"]["message"]
+    assert ran(notes) == []
+
+
 def test_a59_a_deny_rule_that_was_added_meanwhile_wins(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     notes.will(DONE)

@@ -148,6 +148,9 @@ def test_a60_a_thread_that_went_on_makes_it_stale(work: Work) -> None:
         ({"session_id": "other"}, "t", "thread 'other', not of 't'"),
         ({}, "other", "thread 't', not of 'other'"),
         ({"calls": []}, "t", "not among its calls"),
+        ({"description": "deploy: harmless"}, "t", "does not fit"),
+        ({"cwd": "/elsewhere"}, "t", "does not fit"),
+        ({"note": "harmless"}, "t", "did not write"),
     ],
 )
 def test_a60_a_continuation_that_does_not_fit_runs_nothing(
@@ -233,6 +236,10 @@ async def test_a_continuation_that_was_changed_is_refused(
 
     with pytest.raises(SessionError, match="does not fit"):
         await agent.run_turn(Resume(forged, waiting.call_ids[0], True))
+    for change in ({"description": "deploy: harmless"}, {"cwd": "/"}, {"turn": 9}):
+        shown = {**waiting.continuation, **change}
+        with pytest.raises(SessionError, match="does not fit"):
+            await agent.run_turn(Resume(shown, waiting.call_ids[0], True))
     with pytest.raises(SessionError, match="not among its calls"):
         await agent.run_turn(Resume({**forged, "awaiting": "x"}, "x", True))
     assert worker.ran == ["look CI"]

@@ -159,6 +159,52 @@ def test_a_call_that_somebody_changed_in_the_file_is_not_run():
     assert "does not fit" in error_of(paused(), replace(continuation(), calls=tuple(calls)))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"description": "bash: harmless"},
+        {"cwd": "/elsewhere"},
+        {"turn": 7},
+        {"usage": Usage(input=1)},
+        {"completed": ()},
+        {"journal_seq": 3},
+        {"journal_seq": 99},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_nothing_that_somebody_decides_by_can_be_changed(changed):
+    assert "does not fit" in error_of(paused(), replace(continuation(), **changed))
+
+
+@pytest.mark.parametrize("call", ["a", "b", "c"])
+def test_a_title_that_somebody_changed_in_the_file_is_refused(call):
+    calls = [
+        {**one, "title": "bash: git status"} if one["id"] == call else one
+        for one in continuation().calls
+    ]
+
+    assert "does not fit" in error_of(paused(), replace(continuation(), calls=tuple(calls)))
+
+
+@pytest.mark.parametrize("place", ["top", "call", "usage"])
+def test_a_member_that_dirge_did_not_write_is_refused(tmp_path, place):
+    whole = continuation().as_json()
+    inner = {"top": whole, "call": whole["calls"][1], "usage": whole["usage"]}[place]
+    inner["label"] = "git status"
+
+    assert "dirge did not write" in unusable(tmp_path, json.dumps(whole).encode())
+
+
+def test_a_member_that_stands_there_twice_is_refused(tmp_path):
+    text = json.dumps(continuation().as_json())
+
+    doubled = text.replace(
+        '"title": "bash: make b"', '"title": "git status", "title": "bash: make b"'
+    )
+
+    assert "twice" in unusable(tmp_path, doubled.encode())
+
+
 def test_another_call_cannot_be_let_through():
     assert "does not fit" in error_of(paused(), replace(continuation(), awaiting="c"))
     with pytest.raises(SessionError, match="'b', not about 'c'"):
