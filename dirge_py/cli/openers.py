@@ -83,11 +83,16 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
         from dirge_py.wiring.build import build
         from dirge_py.wiring.choice_notices import choice_notices
+        from dirge_py.wiring.key_files import key_file_notices
         from dirge_py.wiring.trust import with_project
 
         config, wanted = with_project(settings(), wanted, project().project)
         config = nearby.added_to(config)
-        notices = (*wanted.notices, *choice_notices(config, wanted.session))
+        notices = (
+            *wanted.notices,
+            *choice_notices(config, wanted.session),
+            *key_file_notices(config),
+        )
         return build(config, asker, replace(wanted, notices=notices))
 
     def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":

@@ -26,6 +26,7 @@ from dirge_py.slash.registry import discover
 from dirge_py.wiring.build import build
 from dirge_py.wiring.choice_notices import choice_notices
 from dirge_py.wiring.discovery import look_around
+from dirge_py.wiring.key_files import key_file_notices
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.sessions import open_store
 from dirge_py.wiring.trust import look_at_project, with_project
@@ -102,7 +103,7 @@ def _run(
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)
-    told = choice_notices(config, options.session)
+    told = (*choice_notices(config, options.session), *key_file_notices(config))
     options = replace(options, notices=(*options.notices, *told))
     answer = schema_of(flags.json_schema) if flags.json_schema is not None else None
     asker = PolicyAsker(flags.on_ask or "deny")

@@ -17,6 +17,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin, Overrides
 from dirge_py.errors import ConfigError
 from dirge_py.files.regular_file import read_regular
+from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.streams import ThinkingLevel
 
 _MAX_BYTES = 1024 * 1024
@@ -61,10 +62,16 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
     """The text of the settings file, None if it is absent and may be.
 
     Raises:
-        ConfigError: it is there and cannot be read. It is never taken for an empty one.
+        ConfigError: it is there and cannot be read, or others can write it. It is never taken for
+            an empty one.
     """
     try:
-        content = read_regular(file, _MAX_BYTES + 1)
+        # A file that was named with `--config` is the person's choice, wherever it lies.
+        content = read_regular(file, _MAX_BYTES + 1, is_own=may_be_absent)
+    except UnsafeFile as error:
+        raise ConfigError(
+            f"{file} {error.strerror}, so dirge doesn't use it.", hint=f"Run `{error.fix}`."
+        ) from error
     except FileNotFoundError:
         if may_be_absent:
             return None

@@ -19,6 +19,7 @@ from dirge_py.errors import ConfigError, UsageError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.own_file import UnsafeFile
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -54,7 +55,7 @@ def prompt_files(folder: Path) -> list[PromptFile]:
         PromptFile(
             name=path.stem,
             source=str(path),
-            read=partial(read_regular, path, _MAX_BYTES + 1),
+            read=partial(read_regular, path, _MAX_BYTES + 1, is_own=True),
         )
         for path in sorted(folder.glob("*.md"))
         if is_name(path.stem)
@@ -180,6 +181,11 @@ def _hint(name: str, names: Sequence[str]) -> str:
 def _text(file: PromptFile) -> str:
     try:
         content = file.read()
+    except UnsafeFile as error:
+        raise ConfigError(
+            f"{file.source} {error.strerror}, so dirge doesn't use it.",
+            hint=f"Run `{error.fix}`.",
+        ) from error
     except OSError as error:
         raise ConfigError(
             f"{file.source} cannot be read: {error.strerror}.", hint="Make it a readable file."

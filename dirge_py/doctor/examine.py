@@ -7,6 +7,7 @@ from pathlib import Path
 from dirge_py.config.schema import Config
 from dirge_py.doctor.asking import TerminalAnswers
 from dirge_py.doctor.findings import Finding, warn, well
+from dirge_py.doctor.ownership import look_at_ownership
 from dirge_py.doctor.place import look_at_folders, look_at_settings
 from dirge_py.doctor.programs import look_at_programs
 from dirge_py.doctor.providers import look_at_providers
@@ -38,6 +39,7 @@ def examine(
         *look_at_programs(environment),
         *settings,
         *(look_at_providers(config, environment, is_offline=is_offline) if config else ()),
+        *look_at_ownership(environment, config),
         *look_at_folders(cwd, environment),
     ]
     if config is not None:

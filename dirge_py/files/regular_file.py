@@ -5,21 +5,27 @@ import os
 import stat
 from pathlib import Path
 
+from dirge_py.lib.own_file import UnsafeFile, weakness_of
 
-def read_regular(path: Path, max_bytes: int, *, follow: bool = True) -> bytes:
+
+def read_regular(path: Path, max_bytes: int, *, follow: bool = True, is_own: bool = False) -> bytes:
     """At most `max_bytes` of a regular file. Opening a pipe or a device never blocks.
 
     Raises:
+        UnsafeFile: `is_own`, and another user could have written it.
         OSError: it is absent, unreadable, no regular file, or a link although not `follow`.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
+        weakness = weakness_of(os.fspath(path), status) if is_own else None
+        if weakness is not None:
+            raise UnsafeFile(os.fspath(path), weakness)
         with open(descriptor, "rb", closefd=False) as stream:
             return stream.read(max_bytes)
     finally:

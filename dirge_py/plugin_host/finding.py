@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.plugin_host.points import PluginError
 
 GROUP = "dirge.plugins"
@@ -33,7 +34,10 @@ class Found:
 
 
 def find_files(folder: Path) -> list[Found]:
-    """The plugins in a folder: every `<name>.py` whose name begins with a letter."""
+    """The plugins in a folder: every `<name>.py` whose name begins with a letter.
+
+    One that another user could have written is not loaded.
+    """
     paths = sorted(folder.glob("*.py"))
     return [_of_file(path) for path in paths if path.stem[:1].isalpha()]
 
@@ -75,9 +79,14 @@ def forget(name: str) -> None:
 
 
 def _of_file(path: Path) -> Found:
-    return Found(
-        name=path.stem, where=str(path), load=lambda: _load(path, read_regular(path, _MAX_BYTES))
-    )
+    def load() -> Register:
+        try:
+            content = read_regular(path, _MAX_BYTES, is_own=True)
+        except UnsafeFile as error:
+            raise PluginError(f"it {error.strerror}. Run `{error.fix}`.") from error
+        return _load(path, content)
+
+    return Found(name=path.stem, where=str(path), load=load)
 
 
 def _load(path: Path, content: bytes) -> Register:

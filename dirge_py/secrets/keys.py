@@ -3,11 +3,13 @@
 import os
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from dirge_py.errors import ConfigError
+from dirge_py.lib.own_file import weakness_of
 
 _MAX_KEY_FILE_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -50,10 +52,18 @@ def read_key(path: Path) -> Key:
     """The key in `path`, blanks around it removed. Pipes such as `<(pass show key)` are fine.
 
     Raises:
-        ConfigError: there is none, or it is not one line of text.
+        ConfigError: there is none, it is not one line of text, or another user could have put it
+            there: what is asked with that key would be theirs to read.
     """
     try:
         with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            weakness = weakness_of(str(path), status) if stat.S_ISREG(status.st_mode) else None
+            if weakness is not None:
+                raise ConfigError(
+                    f"The key file {path} {weakness.words}, so dirge doesn't use it.",
+                    hint=f"Run `{weakness.fix}`.",
+                )
             text = file.read(_MAX_KEY_FILE_BYTES).decode("utf-8").strip()
     except OSError as error:
         raise ConfigError(

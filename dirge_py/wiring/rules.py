@@ -4,17 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.config.entries import all_entries
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.home_path import from_home
 from dirge_py.lib.late import late
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_rule
+from dirge_py.wiring.key_files import key_files
 from dirge_py.wiring.options import BuildOptions
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
 def _state_places(config: Config) -> list[Path]:
     environments = _environments(config)
     states = [state_dir(one) for one in environments]
-    return [*states, *(config_dir(one) / "keys" for one in environments), *_key_files(config)]
+    return [*states, *(config_dir(one) / "keys" for one in environments), *key_files(config)]
 
 
 def _settings_places(config: Config) -> list[Path]:
@@ -139,11 +138,3 @@ def _environments(config: Config) -> list[Mapping[str, str]]:
     except ConfigError:  # there is no home folder, so there are no such starts
         return [given]
     return [given, usual]
-
-
-def _key_files(config: Config) -> list[Path]:
-    folder = Path(config.origin.path).parent if config.origin.path else Path()
-    named = [entry.api_key_file for entry in all_entries(config).values() if entry.api_key_file]
-    if config.origin.chosen.api_key_file:
-        named.append(config.origin.chosen.api_key_file)
-    return [folder / from_home(name) for name in named]
