@@ -257,7 +257,12 @@ class _Assembly:
                     asset_dir=asset_dir,
                     # What an embedder does around a call happens after the call was written down.
                     # No limit but a tool's own: how long others may take nobody has said.
-                    interceptors=[*written, *plan.interceptors, timeout_interceptor(0, {})],
+                    interceptors=[
+                        *written,
+                        *plan.interceptors,
+                        authorizer.at_start,
+                        timeout_interceptor(0, {}),
+                    ],
                     clock=plan.clock,
                 ),
             )

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
-from dirge_py.calls import ToolCall
+from dirge_py.calls import Interceptor, ToolCall
 from dirge_py.errors import DirgeError
 from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.files.workspace import Workspace
@@ -41,6 +41,7 @@ from dirge_py.wiring.asking import (
     request_for,
     verdict_on,
 )
+from dirge_py.wiring.start_check import StartCheck
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -82,6 +83,7 @@ class Authorizer:
         self._judge_effect = judge_effect
         self._guard = LoopGuard(loop_guard)
         self._held = Held()
+        self._start_check = StartCheck()
         self._distrusted: Sequence[str] = ()
 
     def elsewhere(
@@ -102,6 +104,11 @@ class Authorizer:
         own._on_grant, own._keep_rules = lambda rule: None, None
         own._held, own._distrusted = Held(), tuple(distrusted)
         return own
+
+    @property
+    def at_start(self) -> Interceptor:
+        """Goes around each call as the last before it begins, also for those of forks."""
+        return self._start_check.interceptor
 
     def bundle(self) -> Bundle:
         return Bundle(name="permission", before_tool_call=self._before)
@@ -127,11 +134,14 @@ class Authorizer:
         earlier = info.decisions.get(judged.call.id)
         changed = ""
         if earlier is not None:
-            changed = await self._changed_since_wait(info, judged) if earlier.allow else ""
+            files = await files_of(judged) if earlier.allow else {}
+            changed = self._changed_since_wait(info, judged, files) if earlier.allow else ""
             if not changed:
                 effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
                 answer = PermissionAnswer(effect=effect, comment=earlier.reason)
-                return Answered(judged=judged, request=None, answer=answer, by="earlier")
+                return Answered(
+                    judged=judged, request=None, answer=answer, by="earlier", files=files
+                )
         stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
         if stopped:
             answer = PermissionAnswer(effect="deny", comment=stopped)
@@ -153,7 +163,7 @@ class Authorizer:
             self._tell_asked(info, held.judged)
         return held
 
-    async def _changed_since_wait(self, info: TurnInfo, judged: Judged) -> str:
+    def _changed_since_wait(self, info: TurnInfo, judged: Judged, files: Mapping[str, str]) -> str:
         """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
         decided = info.decisions[judged.call.id]
         waited = self._gate.history.of_call(judged.call.id)
@@ -167,7 +177,7 @@ class Authorizer:
             return "its arguments were changed"
         if waited is None or decided.arguments is not None:
             return ""
-        return change_words(waited.files, await files_of(judged), self._cwd)
+        return change_words(waited.files, files, self._cwd)
 
     async def _ask(self, info: TurnInfo, judged: Judged, changed: str = "") -> Answered:
         """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
@@ -256,6 +266,7 @@ class Authorizer:
                 self._remember(info, answered)
                 self._hand_on(judged)
                 hold_to(self._workspace, answered)
+                self._start_check.hold(judged, answered.files, self._cwd)
                 return None
             case "defer":
                 return Defer(f"{call.name}: {judged.decision.reason}")

@@ -315,9 +315,8 @@ class _Site:
             spent=spending.add,
             redact=self.redactor.redact,
         )
-        authorizer = authorizer_of(
-            config, room, judges, machine=self.machine, asker=self.asker, cwd=str(self.cwd)
-        )
+        machine, cwd = self.machine, str(self.cwd)
+        authorizer = authorizer_of(config, room, judges, machine=machine, asker=self.asker, cwd=cwd)
         parts = GuardParts(
             config=config,
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
@@ -331,7 +330,7 @@ class _Site:
                     config,
                     runner=self.runner,
                     workspace=self.workspace,
-                    cwd=str(self.cwd),
+                    cwd=cwd,
                     withholds=gate.withholds,
                     redact=self.redactor.redact,
                 ),
@@ -343,6 +342,7 @@ class _Site:
                 *(taking.interceptor for taking in room.run_snapshots),
                 durable_interceptor(room.durable, is_mutating=may_change_something),
             ],
+            at_start=[authorizer.at_start],
             snapshots=[taking.bundle() for taking in room.run_snapshots],
             touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
             on_run=(self.prompt.begin_run, self.calls.begin_run),

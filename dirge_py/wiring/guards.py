@@ -34,7 +34,8 @@ from dirge_py.wiring.plugins import Plugins
 class GuardParts:
     """What the guards of one conversation are made of.
 
-    `write_ahead` and `snapshots` are only for runs that are recorded. `last` are the bundles that
+    `write_ahead` and `snapshots` are only for runs that are recorded. `at_start` go around a call
+    as the last before it begins, behind those of plugins. `last` are the bundles that
     nothing comes after: secrets are taken out, then, as the last of them, permission has its word.
     `touched` makes what tells of folders, once a conversation; each of `on_run` hears of every run
     that a prompt opens.
@@ -50,6 +51,7 @@ class GuardParts:
     spending: Spending
     plugins: Plugins
     write_ahead: Sequence[Interceptor] = ()
+    at_start: Sequence[Interceptor] = ()
     snapshots: Sequence[Bundle] = ()
     last: Sequence[Bundle] = ()
     touched: Callable[[], TouchedFolders]
@@ -130,7 +132,12 @@ class Guards:
             asset_dir=self._parts.asset_dir,
             chunk_timeout_s=prompt.chunk_s if prompt is not None else None,
             # What a plugin does around a call happens after the call was written down.
-            interceptors=[*written_ahead, *plugins.interceptors, around],
+            interceptors=[
+                *written_ahead,
+                *plugins.interceptors,
+                *self._parts.at_start,
+                around,
+            ],
         )
         return compose(*bundles, config=base)
 
