@@ -37,18 +37,20 @@ _INTERPRETER = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|Rscript|tclsh|expect|awk|gawk|mawk|osascript"
     r"|java|julia|pwsh)[0-9.]*"
 )
-_READERS = listed(". source xargs parallel trap coproc")
+_READERS = listed(". source xargs parallel trap coproc run-parts")
 # What they are given is named in the question and changed or shown by them, but never run.
 _NEVER_RUNS = listed(
     "rm rmdir unlink touch mkdir chmod chown chgrp truncate shred cat head tail wc ls grep egrep"
     " fgrep rg sort uniq cut tr diff cmp stat file du df echo printf cd pushd popd test [ basename"
     " dirname realpath readlink sqlite3 sleep kill"
 )
-_GIT_RUNS = listed("apply am")
+_GIT_RUNS = listed("apply am bisect rebase filter-branch submodule")
 _FOLDER_OPTIONS = listed(
     "-C -d --chdir --directory --cwd --dir --prefix --project --project-directory --root"
     " --working-directory --rootdir"
 )
+_HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
 _SUBSTITUTION = re.compile(r"\$\(|`")
 _PATTERN = re.compile(r"[*?\[]")
 _SKIPPED = listed("node_modules __pycache__ venv site-packages target dist build")
@@ -81,7 +83,10 @@ class _Look:
         self._expansions = Expansions()
         reading = read_loosely(command.text)
         self._reading = reading
-        self._loose_words = self._words_of_text(command.text, reading)
+        raw = raw_words(command.text)
+        # `BASH_ENV=b.sh bash -c true`
+        self._assigned = [found[1] for word in raw if (found := _ASSIGNED.fullmatch(word))]
+        self._loose_words = raw if reading.is_torn or "$" in command.text else ()
         self._asked_folders = self._all_folders(reading)
         self._folders = list(dict.fromkeys(map(os.path.realpath, self._asked_folders)))
         self._feeds_interpreter = _SUBSTITUTION.search(command.text) is not None or any(
@@ -115,7 +120,12 @@ class _Look:
                 is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
                 # Where a link leads counts for every path, also for one that is made or removed.
                 add(path, is_run=is_run)
-        for path in self._named(self._reading.sources):
+            if _interprets(words):
+                # `python3 folder`, `run-parts folder`
+                for folder in self._named(_first_operand(words)):
+                    for entry in _listing(folder, MAX_FILES):
+                        add(entry.path, is_run=True)
+        for path in self._named([*self._reading.sources, *self._assigned]):
             add(path, is_run=True)
         for path in self._named(self._loose_words):
             if os.path.isfile(path):
@@ -145,10 +155,11 @@ class _Look:
 
     def _named(self, words: Iterable[str]) -> Iterator[str]:
         for piece in dict.fromkeys(piece for word in words for piece in _pieces(word)):
-            text = HOME_SIGN.sub(lambda _: self._home, piece, count=1)
+            text = HOME_SIGN.sub(lambda _: self._home, _HERE.sub(".", piece), count=1)
             for folder in self._folders:
                 if _PATTERN.search(text):
-                    yield from self._expansions.expand(folder, text) or ()
+                    for path in self._expansions.expand(folder, text) or ():
+                        yield _joined(folder, path)
                 yield _joined(folder, text)
 
     def _tests(self) -> Mapping[str, str]:
@@ -181,11 +192,6 @@ class _Look:
                     break
                 folder = os.path.dirname(folder)
 
-    @staticmethod
-    def _words_of_text(text: str, reading: LooseReading) -> Sequence[str]:
-        """Further words, where variables or quotes keep the reader from telling all of them."""
-        return raw_words(text) if reading.is_torn or "$" in text else ()
-
 
 def _as_tools(words: Sequence[str]) -> Iterator[Sequence[str]]:
     """The command as each of the tools that its first words could name."""
@@ -210,6 +216,10 @@ def _never_runs(words: Sequence[str]) -> bool:
 def _arguments(words: Sequence[str]) -> Sequence[str]:
     # `tests/test_a.py::test_b` names a file, too.
     return [word.partition("::")[0] for word in words[1:]]
+
+
+def _first_operand(words: Sequence[str]) -> Sequence[str]:
+    return [word for word in words[1:] if not word.startswith("-")][:1]
 
 
 def _modules(words: Sequence[str]) -> Iterator[str]:

@@ -1,0 +1,112 @@
+"""What a command would run, found from its words alone: whatever they are, without a failure."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dirge_py.claims import Command
+from dirge_py.permission.run_files import MAX_FILES, changed_files, files_run
+
+WORDS = st.sampled_from(
+    [
+        *[
+            "bash",
+            "sh",
+            "-c",
+            "python3",
+            "-m",
+            "pytest",
+            "make",
+            "env",
+            "X=1",
+            "./b.sh",
+            "b.sh",
+            "d/../b.sh",
+            "cd",
+            "d",
+            "&&",
+            "||",
+            "|",
+            ";",
+        ],
+        *[
+            "<",
+            ">",
+            "$(",
+            ")",
+            "`",
+            "'",
+            "*",
+            "?",
+            "[",
+            "{",
+            "}",
+            "~",
+            "~/x",
+            "$HOME/x",
+            "$PWD/b.sh",
+            "..",
+            "/",
+            "-C",
+            "--prefix=d",
+            "xargs",
+            "git",
+            "--",
+        ],
+        *('"', "\\", "\n", "\0", "@b.sh", "<<", "EOF"),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("place").resolve()
+    (base / "d").mkdir()
+    for name in ("b.sh", "d/b.sh", "Makefile", "d/test_a.py"):
+        (base / name).write_text(name)
+    (base / "loop").symlink_to("loop")
+    os.mkfifo(base / "pipe")
+    return base
+
+
+def look(place: Path, text: str) -> dict[str, str]:
+    return dict(files_run([Command(text, str(place))], home=str(place), path="/usr/bin"))
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=12).map(" ".join)))
+def test_every_command_line_has_an_answer_and_the_same_one_twice(place: Path, text: str) -> None:
+    assert changed_files(look(place, text), look(place, text)) == []
+
+
+@given(st.lists(WORDS, max_size=4), st.lists(WORDS, max_size=4))
+def test_a_script_between_whole_commands_is_always_found(
+    place: Path, before: list[str], after: list[str]
+) -> None:
+    def quoted(words: list[str]) -> str:
+        return "echo " + " ".join("'" + word.replace("'", "") + "'" for word in words)
+
+    found = look(place, f"{quoted(before)}; bash ./b.sh && {quoted(after)}")
+
+    assert f"{place}/b.sh" in found
+
+
+@pytest.mark.parametrize("name", ["pipe", "loop", "d", "missing", "x" * 5000])
+def test_what_is_no_file_is_never_waited_for(place: Path, name: str) -> None:
+    assert f"{place}/b.sh" in look(place, f"bash {name} ./b.sh")
+
+
+def test_there_is_an_end_to_what_is_looked_at(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    for number in range(MAX_FILES + 50):
+        (folder / f"{number:04}.sh").write_text("x")
+
+    assert len(look(folder, "cat * | bash")) == MAX_FILES
+
+
+def test_a_long_command_line_is_looked_at_too(place: Path) -> None:
+    text = "echo " + "x" * 20_000 + "; bash ./b.sh"
+
+    assert f"{place}/b.sh" in look(place, text)
