@@ -218,12 +218,14 @@ class Runner:
             running.stop()
         if self._running:
             await asyncio.wait(set(self._running))
+        STRAYS.kill_rest()
 
     def kill_all(self) -> None:
         """Kill every command that runs, at once and without an event loop: for atexit."""
         self._is_shut_down = True
         for running in list(self._running.values()):
             running.kill_now()
+        STRAYS.kill_rest()
 
 
 def _new_marker() -> str:
@@ -233,5 +235,5 @@ def _new_marker() -> str:
 def _tree_of(leader: int, marker: str) -> CommandTree:
     """The tree of a process just started, marked."""
     mark = put_mark(leader)
-    STRAYS.began(leader, mark)
+    STRAYS.began(leader, mark, marker)
     return CommandTree(leader, marker, mark)

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.abort import AbortSignal
@@ -25,6 +25,9 @@ STOP_GRACE_S = 0.3
 LEFT_GRACE_S = 0.15
 """Between SIGTERM and SIGKILL: after a time-out; after an abort; for what was left behind."""
 
+_TREE_KILL_S = 0.3
+"""How long members are killed where they stand in the process table, at first."""
+
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 0.25
 # A last writer closes the pipe a moment before it is gone; that one was not left behind.
@@ -40,8 +43,9 @@ class Finished:
     """How a command ended. `exit_code` is None when `signal` ended it, or before it started.
 
     `question` is what it asked when it was stopped for that. `quiet_s` is how long it had written
-    nothing. `stopped` counts processes it had left running in the background; `left` those that
-    could not be ended even by SIGKILL (another user's, or stuck in the kernel).
+    nothing. `stopped` counts processes it had left running in the background. `left` are the
+    numbers of those that still run: another user's, stuck in the kernel, faster than we are, or not
+    to be told from those of a command that still runs.
     """
 
     exit_code: int | None = None
@@ -53,7 +57,7 @@ class Finished:
     duration_s: float = 0.0
     quiet_s: float = 0.0
     stopped: int = 0
-    left: int = 0
+    left: tuple[int, ...] = ()
 
 
 class RunningCommand:
@@ -179,17 +183,26 @@ class RunningCommand:
                 _, is_held = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
                 if not is_held:
                     await wait(self._tree, limit_s=_LINGER_S)
-                ended = await end(self._tree, grace_s=LEFT_GRACE_S)
+                ended = await self._end(LEFT_GRACE_S)
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S
-                ended = await end(self._tree, grace_s=grace_s)
+                ended = await self._end(grace_s)
                 waiting = {self._output_ended, self._exited}
                 await asyncio.wait(waiting, timeout=_DRAIN_S)
             strays = await STRAYS.end_after(self._process.pid)
             self._is_over = True
-            return self._finished(ended_by, replace(ended, running=ended.running + strays))
+            everything = Ended(ended.running + strays.running, (*ended.left, *strays.left))
+            return self._finished(ended_by, everything)
         finally:
             self.kill_now()
+
+    async def _end(self, grace_s: float) -> Ended:
+        ended = await end(self._tree, grace_s=grace_s, limit_s=_TREE_KILL_S)
+        if not ended.left:
+            return ended
+        # What forks faster than a tree is read is caught among our children.
+        await STRAYS.end_during(self._process.pid)
+        return Ended(ended.running, (await end(self._tree, grace_s=0)).left)
 
     def kill_now(self) -> None:
         """Kill whatever is left and let go of everything. Needs no event loop; may be repeated."""
@@ -232,7 +245,7 @@ class RunningCommand:
             duration_s=self.duration_s,
             quiet_s=self._capture.quiet_s,
             stopped=ended.running if ended_by == "exit" else 0,
-            left=ended.left,
+            left=tuple(sorted(set(ended.left))),
         )
 
     def _settle(self, future: asyncio.Future[None]) -> None:

@@ -1,5 +1,6 @@
 """The process table: who runs, whose child it is, in which group and session."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +14,8 @@ class ProcessEntry:
     """One row. `started` tells two processes with the same number apart; 0 where unknown.
 
     `work_s` is the processor time it has used, in seconds; 0 where unknown. `has_reaped` is whether
-    it already had a child that has ended.
+    it already had a child that has ended. `is_zombie`: nothing of it runs any more; a process whose
+    first thread alone has ended is not one.
     """
 
     pid: int
@@ -45,6 +47,34 @@ def family_table() -> dict[int, ProcessEntry]:
     return {} if adopt_orphans() and not _has_children() else process_table()
 
 
+def our_children() -> list[ProcessEntry]:
+    """Our own children, dead ones too: much faster than reading a whole table.
+
+    A descendant that forks and exits again and again is ended by whoever looks this often.
+    """
+    if not _has_children():
+        return []
+    try:
+        pids = _listed_children()
+    except OSError:  # a kernel without these lists
+        return [entry for entry in process_table().values() if entry.parent == os.getpid()]
+    found = (read_entry(pid) for pid in pids)
+    return [entry for entry in found if entry is not None]
+
+
+def _listed_children() -> list[int]:
+    """The kernel's list of our children. An orphan is in it before its parent counts as dead."""
+    listed = []
+    for thread in os.listdir("/proc/self/task"):
+        # A thread that ends meanwhile leaves its children to another one of ours.
+        path = f"/proc/self/task/{thread}/children"
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(path, "rb") as file:
+            listed.append(file.read())
+    if not listed:
+        raise OSError("the kernel lists no children")
+    return [int(pid) for each in listed for pid in each.split()]
+
+
 def _has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -66,7 +96,8 @@ def read_entry(pid: int) -> ProcessEntry | None:
         parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
-        is_zombie=fields[0] in (b"Z", b"X"),
+        # The state is that of the first thread. Others may run on behind a dead one.
+        is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
         started=int(fields[19]),
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
         has_reaped=int(fields[8]) > 0,  # page faults of children waited for: none is without

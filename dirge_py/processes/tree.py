@@ -26,10 +26,10 @@ _KILL_LIMIT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How many processes ran when the ending began, and how many could not be ended."""
+    """How many processes ran when the ending began, and the numbers of those that still run."""
 
     running: int
-    left: int
+    left: tuple[int, ...] = ()
 
 
 class CommandTree:
@@ -60,6 +60,10 @@ class CommandTree:
         running = [entry for entry in members if not entry.is_zombie]
         # A process that forks and exits in a chain is caught, if at all, at its newest link.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
+
+    def running_pids(self) -> tuple[int, ...]:
+        """The numbers of the members that still run, in ascending order."""
+        return tuple(sorted(entry.pid for entry in self.running()))
 
     def work_s(self) -> float:
         """Processor time that the members running now have used, in seconds."""
@@ -122,15 +126,15 @@ async def wait(tree: CommandTree, *, limit_s: float) -> None:
         await asyncio.sleep(pause_s)
 
 
-async def end(tree: CommandTree, *, grace_s: float) -> Ended:
-    """Ask every process of the tree to stop; after `grace_s` kill what is left."""
+async def end(tree: CommandTree, *, grace_s: float, limit_s: float = _KILL_LIMIT_S) -> Ended:
+    """Ask every process of the tree to stop; after `grace_s` kill what is left, for `limit_s`."""
     running = tree.send(signal.SIGTERM)
     if running:
         await wait(tree, limit_s=grace_s)
     left = 0
-    for left in _killing(tree, empty_scans=0 if running else 1):
+    for left in _killing(tree, empty_scans=0 if running else 1, limit_s=limit_s):
         await asyncio.sleep(_RESCAN_S if left else 0)
-    return Ended(running, left)
+    return Ended(running, tree.running_pids() if left else ())
 
 
 def kill(tree: CommandTree) -> None:
@@ -148,13 +152,15 @@ def _pauses(tree: CommandTree, limit_s: float) -> Iterator[float]:
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _killing(tree: CommandTree, *, empty_scans: int = 0) -> Iterator[int]:
+def _killing(
+    tree: CommandTree, *, empty_scans: int = 0, limit_s: float = _KILL_LIMIT_S
+) -> Iterator[int]:
     """Kill until two scans in a row find nobody, yielding what each scan found.
 
     One empty scan proves nothing: a process may have forked behind it and ended before it.
     `empty_scans` are those just made.
     """
-    deadline = time.monotonic() + _KILL_LIMIT_S
+    deadline = time.monotonic() + limit_s
     while empty_scans < 2 and time.monotonic() < deadline:
         left = tree.send(signal.SIGKILL)
         empty_scans = 0 if left else empty_scans + 1
@@ -163,11 +169,6 @@ def _killing(tree: CommandTree, *, empty_scans: int = 0) -> Iterator[int]:
 
 def _is_same(entry: ProcessEntry | None, started: int) -> bool:
     return entry is not None and entry.started == started
-
-
-def descendants(roots: Iterable[int], table: Mapping[int, ProcessEntry]) -> set[int]:
-    """The processes `roots` and everything beneath them."""
-    return _with_descendants(roots, _children_of(table))
 
 
 def _children_of(table: Mapping[int, ProcessEntry]) -> Mapping[int, list[int]]:

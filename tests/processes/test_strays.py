@@ -1,12 +1,14 @@
 """Real processes that bear no sign of the command they came from."""
 
 import asyncio
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dirge_py.abort import AbortSignal
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from tests.processes.test_nothing_is_left import pids_in, until
@@ -16,6 +18,35 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreap
 NAMELESS = "env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' >/dev/null 2>&1 & disown"
 SUBSHELL = "(exec env -i setsid sh -c 'echo $$ >> {pids}; exec sleep 100' &)"
 WITH_CHILDREN = "env -i setsid sh -c 'echo $$ >> {pids}; sleep 100 & sleep 100; :' & disown"
+CHAIN = """
+import os, resource, sys, time
+end = time.monotonic() + 5
+if os.fork():
+    os._exit(0)
+if sys.argv[2] == "unmarked":
+    resource.setrlimit(resource.RLIMIT_RSS, (1 << 50, resource.getrlimit(resource.RLIMIT_RSS)[1]))
+os.closerange(0, 3)
+while time.monotonic() < end:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    with open(sys.argv[1], "w") as file:
+        file.write(f"{os.getpid()}\\n")
+time.sleep(100)
+"""
+FIRST_THREAD_ENDS = """
+import ctypes, os, sys, threading, time
+if os.fork():
+    os._exit(0)
+os.setsid()
+def stay():
+    with open(sys.argv[1], "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(100)
+threading.Thread(target=stay).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+MARKED = 'while ulimit -Sm > mark; read mark < mark; [ "$mark" = unlimited ]; do :; done'
 READY = "until [ -s {pids} ]; do sleep 0.01; done"
 
 
@@ -33,6 +64,84 @@ async def test_none_survives_its_command(runner, tmp_path, is_alive, our_childre
     assert finished.stopped >= 1
     assert len(pids_in(pids)) == 1 and not is_alive(pids_in(pids)[0])
     assert our_children() <= before
+
+
+def program(source: str, *arguments: object, bare: bool = True) -> list[str]:
+    """A command that runs Python source, in an empty environment or the one it is given."""
+    words = [sys.executable, "-I", "-S", "-c", source, *map(str, arguments)]
+    return ["/usr/bin/env", "-i", *words] if bare else words
+
+
+@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("kind", ["marked", "unmarked"])
+async def test_no_chain_of_forks_survives_its_command(runner, tmp_path, our_children, kind, bare):
+    before = our_children()
+    command = program(CHAIN, tmp_path / "pids", kind, bare=bare)
+    finished = await runner.run(command, cwd=str(tmp_path))
+
+    # The last link of a chain has no parent but us, dead or alive.
+    assert our_children() <= before
+    assert (finished.exit_code, finished.left) == (0, ())
+
+
+async def test_no_chain_of_forks_survives_an_abort(runner, tmp_path, our_children):
+    before = our_children()
+    pids = tmp_path / "pids"
+    words = program(CHAIN, pids, "unmarked")
+    signal = AbortSignal()
+    run = asyncio.ensure_future(
+        runner.run(f"{shlex.join(words)}; sleep 100; :", cwd=str(tmp_path), signal=signal)
+    )
+    await until(lambda: pids_in(pids))
+    signal.abort()
+
+    assert (await run).left == ()
+    assert our_children() <= before
+
+
+async def test_a_marked_chain_of_forks_ends_with_its_command_while_another_runs(
+    runner, tmp_path, our_children
+):
+    gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
+    other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
+    await until((tmp_path / "began").exists)
+    before = our_children()
+    words = program(CHAIN, tmp_path / "pids", "marked")
+    finished = await runner.run(f"{MARKED}; {shlex.join(words)}", cwd=str(tmp_path))
+    left = our_children() - before
+    (tmp_path / "gate").touch()
+
+    assert (await other).output.head == b"done\n"
+    assert (finished.left, left) == ((), set())
+
+
+async def test_a_result_names_what_may_be_of_a_command_that_still_runs(runner, tmp_path, is_alive):
+    pids = tmp_path / "pids"
+    gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
+    other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
+    await until((tmp_path / "began").exists)
+    # It was marked in time itself: whose command an unmarked process is of is then unknown.
+    unmarked = f"{MARKED}; ulimit -Sm 4096; {leaving(NAMELESS, pids)}"
+    finished = await runner.run(unmarked, cwd=str(tmp_path))
+    innocent = await runner.run(f"{MARKED}; :", cwd=str(tmp_path))
+    was_alive = is_alive(pids_in(pids)[0])
+    (tmp_path / "gate").touch()
+
+    assert (await other).output.head == b"done\n"
+    assert was_alive and finished.left == (pids_in(pids)[0],)
+    assert innocent.left == ()
+    assert not is_alive(pids_in(pids)[0])
+
+
+async def test_a_process_whose_first_thread_has_ended_is_no_dead_one(runner, tmp_path, has_threads):
+    pids = tmp_path / "pids"
+    words = program(FIRST_THREAD_ENDS, pids)
+    finished = await runner.run(
+        f"{shlex.join(words)}; {READY.format(pids=pids)}", cwd=str(tmp_path)
+    )
+
+    assert finished.stopped == 1
+    assert pids_in(pids) and not has_threads(pids_in(pids)[0])
 
 
 async def test_none_survives_a_timeout(runner, tmp_path, is_alive):
@@ -120,6 +229,18 @@ async def test_the_dead_are_reaped_while_others_go_on(runner, tmp_path, our_chil
     assert our_children() <= before
     (tmp_path / "gate").touch()
     await other
+
+
+@pytest.fixture
+def has_threads():
+    """Whether any thread of a process runs, also where its first one has ended."""
+
+    def check(pid: int) -> bool:
+        threads = Path(f"/proc/{pid}/task").glob("*/stat")
+        states = [each.read_text().rpartition(")")[2].split()[0] for each in threads]
+        return any(state not in ("Z", "X") for state in states)
+
+    return check
 
 
 @pytest.fixture

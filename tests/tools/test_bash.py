@@ -1,6 +1,7 @@
 import asyncio
 import os
 import re
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -121,6 +122,25 @@ async def test_d53_cd_does_not_last(shell):
     await shell.run("cd /tmp")
 
     assert (await shell.run("pwd -P")).text == str(shell.folder.resolve())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")
+async def test_the_pid_of_a_process_that_is_still_running_is_told(shell):
+    gate = "until [ -e gate ]; do sleep 0.01; done"
+    other = asyncio.ensure_future(shell.run(f"touch began; {gate}"))
+    async with asyncio.timeout(10):
+        while not (shell.folder / "began").exists():  # noqa: ASYNC110 - set by another process
+            await asyncio.sleep(0)
+    # It bears no mark of its command, and so could be the other one's.
+    stray = "(exec env -i setsid sh -c 'echo $$ > pid; exec sleep 100' >/dev/null 2>&1 &)"
+    ready = "until [ -s pid ]; do sleep 0.01; done"
+    marked = 'while ulimit -Sm > mark; read mark < mark; [ "$mark" = unlimited ]; do :; done'
+    result = await shell.run(f"{marked}; ulimit -Sm 4096; {stray}; {ready}")
+    (shell.folder / "gate").touch()
+    await other
+
+    pid = (shell.folder / "pid").read_text().strip()
+    assert f"1 process of this command is still running (pid {pid})" in result.text
 
 
 async def test_processes_left_in_the_background_are_stopped_and_counted(shell):

@@ -1,6 +1,7 @@
 """Results of the tools that run commands."""
 
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 from dirge_py.calls import LoopToolResult, ToolOutcome, text_result
@@ -122,8 +123,19 @@ def _notes(finished: Finished, timeout_s: float) -> list[str]:
             f"{finished.stopped} background {processes} stopped: none outlives its command."
         )
     if finished.left:
-        notes.append(f"{finished.left} of its processes could not be stopped.")
+        notes.append(_left(finished.left))
     return notes
+
+
+def _left(pids: Sequence[int]) -> str:
+    subject, them = ("process", "it") if len(pids) == 1 else ("processes", "them")
+    verb = "is" if len(pids) == 1 else "are"
+    return (
+        f"{len(pids)} {subject} of this command {verb} still running"
+        f" (pid {', '.join(map(str, pids))}): dirge could not stop {them}, or another command that"
+        f" still runs may have started {them}. It tries again when that command ends and when the"
+        " session ends."
+    )
 
 
 def _quiet(finished: Finished) -> str:
