@@ -1,5 +1,12 @@
 """`python -m dirge_py` is `dirge`."""
 
+import os
+import sys
+
+# Unlike `dirge`, `python -m` puts the working directory first: a project could bring a `json.py`.
+if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
+    del sys.path[0]
+
 from dirge_py.entry import main
 
 main()

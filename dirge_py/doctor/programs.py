@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dirge_py.doctor.findings import Finding, warn, well, wrong
 from dirge_py.errors import ProcessError
 from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.programs import find_inside, find_program
 from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 
 _LIMIT_S = 2.0
@@ -20,17 +21,9 @@ def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Python, git, ripgrep, the sandboxes, the editor and the pager."""
     yield well("python", f"{platform.python_version()}, {sys.executable}")
     yield _git()
-    rg = _version("rg")
-    yield (
-        well("rg", rg) if rg else warn("rg", "not found: searching is slower", "install ripgrep")
-    )
+    yield _version_finding("rg", "searching is slower", "install ripgrep")
     if sys.platform.startswith("linux"):
-        bwrap = _version("bwrap")
-        yield (
-            well("bwrap", bwrap)
-            if bwrap
-            else warn("bwrap", "not found: the sandbox does less", "install bubblewrap")
-        )
+        yield _version_finding("bwrap", "the sandbox does less", "install bubblewrap")
     yield _read_only_profile()
     yield _editor(environment)
     yield _pager(environment)
@@ -50,11 +43,22 @@ def _read_only_profile() -> Finding:
 def _git() -> Finding:
     words = _version("git")
     if not words:
-        return wrong("git", "not found: no snapshots, no /undo of files", "install git")
+        return wrong("git", f"{_absent('git')}: no snapshots, no /undo of files", "install git")
     found = re.search(r"(\d+)\.(\d+)", words)
     if found and (int(found[1]), int(found[2])) < _OLDEST_GIT:
         return warn("git", f"{words} is old", "install git 2.25 or newer")
     return well("git", words)
+
+
+def _version_finding(program: str, loss: str, fix: str) -> Finding:
+    words = _version(program)
+    return well(program, words) if words else warn(program, f"{_absent(program)}: {loss}", fix)
+
+
+def _absent(program: str) -> str:
+    """Why a program is not used. One that the project brings is not run: not even to ask it."""
+    inside = find_inside(program)
+    return f"only found inside the project, at {inside}" if inside else "not found"
 
 
 def _editor(environment: Mapping[str, str]) -> Finding:
@@ -62,7 +66,8 @@ def _editor(environment: Mapping[str, str]) -> Finding:
     wanted = environment.get(name) or "vi"
     if _is_there(wanted):
         return well("editor", wanted)
-    return warn("editor", f"{wanted} is not found: Ctrl+G will not work", "export EDITOR=nano")
+    how = _absent(wanted.partition(" ")[0])
+    return warn("editor", f"{wanted} is {how}: Ctrl+G will not work", "export EDITOR=nano")
 
 
 def _pager(environment: Mapping[str, str]) -> Finding:
@@ -78,12 +83,15 @@ def _is_there(command: str) -> bool:
         words = shlex.split(command)
     except ValueError:
         return False
-    return bool(words) and shutil.which(words[0]) is not None
+    if not words:
+        return False
+    is_path = "/" in words[0]
+    return (shutil.which(words[0]) if is_path else find_program(words[0])) is not None
 
 
 def _version(program: str) -> str:
     """The first line of what it says of itself; empty if it is not there or does not run."""
-    if not shutil.which(program):
+    if not find_program(program):
         return ""
     try:
         ended = run_briefly((program, "--version"), limit_s=_LIMIT_S)

@@ -1,13 +1,11 @@
 """Asking a program something short: its version, the clipboard, the settings of a terminal."""
 
-import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 
 from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.environment import absolute_only
+from dirge_py.processes.programs import find_program, why_not_found
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ def run_briefly(
 ) -> Ended:
     """Run a program of the person's, with their environment, to its end.
 
-    A relative entry of PATH does not count: in those a repository could offer a program of its own.
+    One in the project does not count, see `find_program`: a repository could bring its own.
 
     `reads=False` is for programs that leave a child behind that keeps what they were given: it
     would hold our end of their output open.
@@ -39,9 +37,9 @@ def run_briefly(
         ProcessError: it cannot be started, or took longer than `limit_s`; it is killed then.
     """
     output = subprocess.PIPE if reads else subprocess.DEVNULL
-    found = shutil.which(arguments[0], path=absolute_only(os.environ.get("PATH", os.defpath)))
+    found = find_program(arguments[0])
     if found is None:
-        raise ProcessError(f"{arguments[0]} cannot be started: it is not on the PATH.")
+        raise ProcessError(f"{arguments[0]} cannot be started: {why_not_found(arguments[0])}.")
     try:
         ended = subprocess.run(
             [found, *arguments[1:]],

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dirge_py.errors import ProcessError
+from dirge_py.processes.programs import program_of_person
 
 
 def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]) -> None:
@@ -22,7 +23,7 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
         # A group of its own keeps Ctrl+C from it. It stays in our session: what leaves that while
         # commands run is taken for something that they left behind.
         program = subprocess.Popen(
-            list(arguments),
+            [program_of_person(arguments[0]), *arguments[1:]],
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

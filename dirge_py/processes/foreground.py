@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from dirge_py.errors import ProcessError
+from dirge_py.processes.programs import program_of_person
 
 
 async def run_in_foreground(arguments: Sequence[str]) -> int:
@@ -15,7 +16,8 @@ async def run_in_foreground(arguments: Sequence[str]) -> int:
         ProcessError: the program cannot be started.
     """
     try:
-        program = await asyncio.create_subprocess_exec(*arguments)
+        found = program_of_person(arguments[0])
+        program = await asyncio.create_subprocess_exec(found, *arguments[1:])
     except OSError as error:
         raise ProcessError(
             f"{arguments[0]} cannot be started: {error.strerror}.",

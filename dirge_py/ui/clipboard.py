@@ -2,7 +2,6 @@
 
 import base64
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from dirge_py.errors import DirgeError, ProcessError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.programs import find_program
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 
@@ -104,7 +104,7 @@ class Clipboard:
         return "`/copy --file` names a file that has it."
 
     def _by_tool(self, text: str) -> Came:
-        tools = [t for t in native_tools(self._environment) if shutil.which(t.write[0])]
+        tools = [t for t in native_tools(self._environment) if find_program(t.write[0])]
         if not tools:
             return "", _no_tool(self._environment)
         tool = tools[0]

@@ -2,11 +2,11 @@
 
 import os
 import shlex
-import shutil
 from typing import TYPE_CHECKING
 
 from dirge_py.errors import ProcessError
 from dirge_py.lib.clean import clean
+from dirge_py.processes.programs import find_program
 from dirge_py.ui.editor import hand_over, write_draft
 
 if TYPE_CHECKING:
@@ -44,6 +44,6 @@ def pager_command(wanted: str) -> list[str]:
         raise ProcessError(f"{wanted!r} is no command: {error}.", hint="Set PAGER.") from error
     if command and os.path.basename(command[0]) != "cat":
         return command
-    if shutil.which("less"):
+    if find_program("less"):
         return ["less", "-R"]
-    return ["more"] if shutil.which("more") else []
+    return ["more"] if find_program("more") else []

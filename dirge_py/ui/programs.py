@@ -1,7 +1,6 @@
 """Small programs that the screen asks: git, tmux. None runs for long, none has a terminal."""
 
 import importlib
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +28,13 @@ class Programs:
     ) -> str | None:
         """What the program writes; None if it is not there, fails or takes too long.
 
-        One that lies in `cwd` is not started: it could be the repository's. `variables` are put
-        into its environment, which is that of every command and not the person's.
+        One that lies in `cwd` is not started, nor one in the repository around it: it could be the
+        repository's. `variables` are put into its environment, which is that of every command and
+        not the person's.
         """
-        found = _found(program, cwd)
+        programs = importlib.import_module("dirge_py.processes.programs")
+        outside = [str(cwd), *programs.project_folders(str(cwd))]
+        found = programs.find_program(program, outside=outside)
         if not found:
             return None
         try:
@@ -56,15 +58,3 @@ class Programs:
             self._runner = runner.Runner(environment.EnvironmentPolicy())
         assert self._runner is not None
         return self._runner
-
-
-def _found(program: str, outside: Path) -> str:
-    """The program of PATH, "" if there is none outside of that folder."""
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = Path(folder) / program
-        if not path.is_absolute() or not os.access(path, os.X_OK):
-            continue
-        real = path.resolve()
-        if real.is_file() and not real.is_relative_to(outside.resolve()):
-            return str(path)
-    return ""

@@ -1,5 +1,7 @@
 """`dirge config …` from outside."""
 
+import subprocess
+import sys
 import tomllib
 
 from tests.headless.product import KEY, Product
@@ -77,3 +79,16 @@ def test_nothing_of_it_writes_state(product: Product) -> None:
 
 def test_an_unknown_flag_is_wrong_usage(product: Product) -> None:
     assert product.run("config", "show", "--nonsense").exit_code == 2
+
+
+def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -> None:
+    (product.project / "json.py").write_text(f'open("{product.base}/ran", "w")\n')
+    ran = subprocess.run(
+        [sys.executable, "-m", "dirge_py", "config", "check"],
+        cwd=product.project,
+        env=product.environment,
+        check=False,
+    )
+
+    assert ran.returncode == 0
+    assert not (product.base / "ran").exists()

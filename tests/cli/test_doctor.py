@@ -200,6 +200,27 @@ def test_programs_that_are_missing_are_named_with_their_fix(
     assert {found[name].state for name in ("rg", "pager", "editor")} == {"warning"}
 
 
+def test_a_program_of_the_project_is_named_and_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("git", "rg", "bwrap", "vi", "less", "tmux"):
+        (folder / name).write_text(f"#!/bin/sh\necho ran >> {tmp_path}/ran\necho git version 9\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(folder))
+    found = {each.name: each for each in look_at_programs({})}
+    list(look_at_tmux({"TMUX": "/tmp/tmux,1,0"}))
+
+    inside = f"only found inside the project, at {folder}"
+    assert found["git"].state == "problem" and f"{inside}/git" in found["git"].words
+    assert f"{inside}/rg" in found["rg"].words
+    assert f"{inside}/vi" in found["editor"].words
+    assert found["pager"].words == "none"
+    assert not (tmp_path / "ran").exists()
+
+
 def test_only_a_problem_makes_it_fail() -> None:
     assert exit_code([well("a", ""), warn("b", "")]) == 0
     assert exit_code([well("a", ""), wrong("b", "")]) == 1

@@ -7,6 +7,14 @@ import pytest
 
 from dirge_py.errors import ProcessError
 from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.programs import find_inside, find_program, program_of_person
+
+
+def write_program(path: Path, text: str = "#!/bin/sh\necho pwned\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
 @pytest.mark.parametrize("path", [".", "", "sub", "/usr/bin::/bin"])
@@ -15,12 +23,66 @@ def test_the_folder_that_is_worked_in_offers_no_program(
 ) -> None:
     (tmp_path / "sub").mkdir()
     for folder in (tmp_path, tmp_path / "sub"):
-        (folder / "wl-copy").write_text("#!/bin/sh\necho pwned\n")
-        (folder / "wl-copy").chmod(0o755)
+        write_program(folder / "wl-copy")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", path)
     with pytest.raises(ProcessError, match="wl-copy cannot be started"):
         run_briefly(["wl-copy"], limit_s=5)
 
-    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{tmp_path}")
-    assert run_briefly(["wl-copy"], limit_s=5).out == b"pwned\n"
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{tmp_path}{os.pathsep}{tmp_path}/sub")
+    with pytest.raises(ProcessError, match=f"is in the project, {tmp_path}/wl-copy"):
+        run_briefly(["wl-copy"], limit_s=5)
+
+
+@pytest.mark.parametrize("way", ["folder", "folder link", "program link", "link in the project"])
+def test_no_link_makes_a_program_of_the_project_one_of_the_person(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    project, others = tmp_path / "project", tmp_path / "others"
+    inside = write_program(project / ".venv" / "bin" / "wl-copy")
+    (project / ".git").mkdir()
+    (project / "work").mkdir()
+    others.mkdir()
+    folder = inside.parent
+    if way == "folder link":
+        folder = others / "bin"
+        folder.symlink_to(inside.parent)
+    elif way == "program link":
+        folder = others
+        (others / "wl-copy").symlink_to(inside)
+    elif way == "link in the project":
+        # It could be another program under this name: `sh wl-copy x` runs the file `x`.
+        inside.unlink()
+        inside.symlink_to("/bin/sh")
+    monkeypatch.chdir(project / "work")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/nowhere")
+
+    assert find_program("wl-copy") is None
+    assert find_inside("wl-copy") == f"{folder}/wl-copy"
+    with pytest.raises(ProcessError, match="the only one on the PATH is in the project"):
+        program_of_person("wl-copy")
+
+
+def test_a_program_of_the_person_is_found_behind_one_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_program(tmp_path / "project" / "bin" / "wl-copy")
+    theirs = write_program(tmp_path / "theirs" / "wl-copy", "#!/bin/sh\necho fine\n")
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("PATH", f"{tmp_path}/project/bin{os.pathsep}{tmp_path}/theirs")
+
+    assert run_briefly(["wl-copy"], limit_s=5).out == b"fine\n"
+    assert program_of_person("wl-copy") == str(theirs)
+    assert program_of_person("./bin/wl-copy") == "./bin/wl-copy"
+
+
+def test_a_home_folder_that_is_worked_in_keeps_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    write_program(tmp_path / ".local" / "bin" / "wl-copy", "#!/bin/sh\necho fine\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}/.local/bin")
+
+    assert run_briefly(["wl-copy"], limit_s=5).out == b"fine\n"

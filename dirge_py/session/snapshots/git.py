@@ -13,6 +13,7 @@ from pathlib import Path
 from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
 
 ATTRIBUTES = "* -text -eol -crlf -filter -ident -working-tree-encoding !diff -merge !export-subst\n"
@@ -89,14 +90,7 @@ class GitFailed(Exception):
 
 def find_git(path: str, root: str) -> str:
     """The git of the search path `path`, "" if there is none outside of the folder `root`."""
-    for folder in path.split(os.pathsep):
-        program = os.path.join(folder, "git")
-        if not os.path.isabs(folder) or not os.access(program, os.X_OK):
-            continue
-        real = os.path.realpath(program)
-        if os.path.isfile(real) and os.path.commonpath((real, root)) != root:
-            return program
-    return ""
+    return find_program("git", path=path, outside=[root]) or ""
 
 
 def settings(*more: tuple[str, str]) -> dict[str, str]:

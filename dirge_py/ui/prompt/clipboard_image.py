@@ -4,7 +4,6 @@ import base64
 import binascii
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,6 +11,7 @@ from dirge_py.errors import ProcessError
 from dirge_py.files.assets import asset_type
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.brief import run_briefly
+from dirge_py.processes.programs import find_program
 
 MOST_BYTES = 20 * 1024 * 1024
 """Bytes taken of a picture."""
@@ -51,7 +51,7 @@ def read_clipboard(environment: Mapping[str, str] = os.environ) -> Clip:
         ways[0], ways[1] = ways[1], ways[0]
     problem = ""
     for program, way in ways:
-        if not _is_there(program):
+        if not find_program(program):
             continue
         try:
             clip = way()
@@ -121,9 +121,3 @@ def _best(kinds: Sequence[str]) -> str:
 
 def _text(told: bytes) -> str:
     return told.decode("utf-8", "replace").replace("\r\n", "\n")
-
-
-def _is_there(program: str) -> bool:
-    """Whether it is on the PATH; one in the folder we are in does not count."""
-    found = shutil.which(program)
-    return found is not None and os.path.isabs(found)
