@@ -11,6 +11,7 @@ from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.errors import DirgeError, UsageError
+from dirge_py.lib.clean import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.tools.registry import names
 from dirge_py.wiring.explain import Explainer, open_explainer
@@ -75,9 +76,9 @@ def why(rest: Sequence[str]) -> int:
         tool, given = flags.words[0], " ".join(flags.words[1:])
         decision = explainer.decide(tool, given)
         if flags.json:
-            print(json.dumps(decision.as_json(), ensure_ascii=False))
+            print(_json(decision.as_json()))
         else:
-            print(explainer.text(decision, tool, given))
+            print(visible(explainer.text(decision, tool, given)))
         return 0
     finally:
         explainer.close()
@@ -98,6 +99,10 @@ def _open(flags: Namespace) -> Explainer:
     return open_explainer(config, options, cwd=flags.cwd)
 
 
+def _json(value: Mapping[str, Any]) -> str:
+    return clean_json(json.dumps(value, ensure_ascii=False))
+
+
 def _answer_lines(explainer: Explainer) -> int:
     """One answer a line, in order, flushed. A bad line is answered too; exit 1 at the end then."""
     exit_code = 0
@@ -106,7 +111,7 @@ def _answer_lines(explainer: Explainer) -> int:
             continue
         answer, good = _answer_line(explainer, line)
         exit_code = exit_code if good else 1
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        sys.stdout.write(_json(answer) + "\n")
         sys.stdout.flush()
     return exit_code
 

@@ -18,6 +18,7 @@ from dirge_py.headless.result import (
 )
 from dirge_py.headless.stopping import stoppable
 from dirge_py.headless.work import Work
+from dirge_py.lib.clean import clean
 from dirge_py.outcomes import AwaitingConfirmation, LimitExceeded, MaxTurns, NotVerified, Outcome
 from dirge_py.plan.state import NAME, load_state
 from dirge_py.slash.registry import Typed
@@ -47,7 +48,7 @@ async def _print_command(printer: Printer, typed: Typed) -> int:
     if conversation.run is not None:
         return await printer.follow(conversation.run)
     if printer.options.output == "text":
-        printer.stdout.write(shown + "\n" if shown else "")
+        printer.stdout.write(clean(shown) + "\n" if shown else "")
     else:
         result = _command_result(conversation, shown, front.failed, work)
         printer.stdout.write(one_line(result))

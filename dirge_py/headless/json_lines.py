@@ -10,6 +10,7 @@ from dirge_py.calls import LoopToolResult
 from dirge_py.conversation import Conversation
 from dirge_py.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
 from dirge_py.headless.result import usage_object
+from dirge_py.lib.clean import clean_json
 from dirge_py.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -35,13 +36,16 @@ FOR_SCREENS = (ForkEvent,)
 
 
 def one_line(value: Any) -> str:
-    """Compact JSON and a newline; ASCII escapes only where UTF-8 has no form."""
+    """Compact JSON and a newline; escapes only where UTF-8 has no form, or a terminal would obey.
+
+    Logs and pipes end up on terminals, too.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         text.encode("utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value, separators=(",", ":"), default=str)
-    return text + "\n"
+    return clean_json(text) + "\n"
 
 
 def now() -> str:

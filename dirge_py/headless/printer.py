@@ -21,7 +21,7 @@ from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, 
 from dirge_py.headless.result import Ending, ending_of, result_object, words_of_silence
 from dirge_py.headless.waiting import keep_continuation, turn_members
 from dirge_py.headless.writer import Stdout
-from dirge_py.lib.clean import clean
+from dirge_py.lib.clean import clean, clean_json
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.messages import AssistantMessage, Message, UserMessage
 from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
@@ -38,7 +38,7 @@ OutputFormat = Literal["text", "json", "stream-json"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """How to print. `output_file` gets the final text as well; `store` what a run waits for.
+    """How to print. `output_file` gets the final text as it is; `store` what a run waits for.
 
     With `answer` a run's answer is JSON after that schema, and nothing else is printed as text.
     """
@@ -203,7 +203,8 @@ class Printer:
 
     def _print_text(self, text: str) -> None:
         if text:
-            shown = clean(text) if sys.stdout.isatty() else text
+            # Also where stdout is no terminal: `tee` and the logs of a CI pass it on to one.
+            shown = clean(text) if self.options.answer is None else clean_json(text)
             self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
     def _save_text(self, text: str) -> bool:

@@ -1,10 +1,12 @@
-"""Untrusted text made safe to show: `clean` for output, `visible` for what a person must judge.
+"""Untrusted text made safe to show: `clean` for output, `visible` for what a person must judge,
+`clean_json` for JSON.
 
 Whatever a tool, a file or a model says may hold terminal commands (move the cursor, set the title,
 write the clipboard) and characters that reorder or hide their neighbours. Nothing of that may reach
-the terminal. Both functions take time linear in the text.
+the terminal. All functions take time linear in the text.
 """
 
+import json
 import re
 import unicodedata
 
@@ -47,6 +49,7 @@ _HIDDEN_IN_PROMPTS = re.compile(
     rf"[\x00-\x08\x0b-\x1f\x7f-\xa0\ud800-\udfff{_INVISIBLE_RANGES}{_JOINERS}"
     "\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\ufe00-\ufe0f]"
 )
+_UNSAFE_IN_JSON = re.compile(rf"[\x7f-\x9f{_INVISIBLE_RANGES}{_JOINERS}]")
 _BLANK_RUN = re.compile(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
 
@@ -87,6 +90,15 @@ def visible(text: str) -> str:
     named = _HIDDEN_IN_PROMPTS.sub(_name, text)
     counted = _BLANK_RUN.sub(lambda run: f" <{len(run[0])} blanks> ", named)
     return _EMPTY_LINES.sub(lambda run: f"\n<{run[0].count(chr(10)) - 1} empty lines>\n", counted)
+
+
+def clean_json(text: str) -> str:
+    """JSON `text` with the same meaning, and nothing in it that a terminal obeys.
+
+    JSON itself escapes the controls below U+0020. Those up to U+009F, and the characters that
+    `clean` names, are written as `\\u009b`.
+    """
+    return _UNSAFE_IN_JSON.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def _name(match: re.Match[str]) -> str:

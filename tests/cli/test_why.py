@@ -216,3 +216,19 @@ def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
 ) -> None:
     assert not fits(words)
     assert capsys.readouterr() == ("", said)
+
+
+HOSTILE = "echo \x1b]0;TITLE\x07 \x9b31m \u202e b"
+
+
+def test_what_is_asked_about_commands_no_terminal(product: Product) -> None:
+    told = product.run("why", "bash", HOSTILE)
+    as_json = product.run("why", "--json", "bash", HOSTILE)
+    lines = product.run("why", "--jsonl", stdin=question("\x9b", "bash", command=HOSTILE))
+
+    for ran in (told, as_json, lines):
+        assert ran.exit_code == 0
+        assert not {"\x1b", "\x9b", "\u202e"} & set(ran.stdout + ran.stderr)
+    assert "<U+001B>]0;TITLE<U+0007> <U+009B>31m <U+202E> b" in told.stdout
+    assert as_json.json["claims"][0]["resource"] == HOSTILE
+    assert lines.json["id"] == "\x9b"

@@ -58,6 +58,41 @@ def test_text_has_no_escape_sequences_when_nobody_watches(product: Product) -> N
     assert "\x1b" not in ran.stdout + ran.stderr
 
 
+OBEYED = "a\x1b]0;TITLE\x07b\x1b[2Jc\x9b31md\u202ee\rf"
+"""What a terminal would obey, with a letter between each."""
+
+
+def test_text_through_a_pipe_commands_no_terminal(product: Product) -> None:
+    product.will(Say(text=OBEYED))
+
+    ran = product.run("-p", "-o", "exact.txt", "ping")
+
+    assert ran.stdout == "abcd<U+202E>e\nf\n"
+    assert (product.project / "exact.txt").read_bytes().decode() == OBEYED + "\n"
+
+
+@pytest.mark.parametrize("shape", ["json", "claude", "native"])
+def test_json_commands_no_terminal_and_means_the_same(product: Product, shape: str) -> None:
+    product.will(Say(text=OBEYED, calls=[("bash", {"command": f"rm {OBEYED}"})]), Say(text=OBEYED))
+    flags = ["--output-format", "json"]
+    if shape != "json":
+        flags = ["--output-format", "stream-json", "--event-format", shape]
+        flags.append("--include-partial-messages")
+
+    ran = product.run("-p", *flags, "ping")
+
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
+    assert ran.lines[-1]["result"] == OBEYED
+    assert ran.lines[-1]["permission_denials"][0]["tool_input"]["command"] == f"rm {OBEYED}"
+
+
+def test_what_a_command_shows_commands_no_terminal(product: Product) -> None:
+    ran = product.run("-p", f"/why bash echo {OBEYED}")
+
+    assert ran.exit_code == 0 and "<U+202E>" in ran.stdout
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
+
+
 def test_json_is_exactly_one_object_with_every_key(product: Product) -> None:
     product.will(Say(text="ok"))
 

@@ -63,6 +63,16 @@ def test_as_text_it_is_one_line_of_json_also_in_the_file(by_tool: Product) -> No
     assert (by_tool.project / "out.json").read_text() == '{"bugs":3}\n'
 
 
+def test_as_text_it_commands_no_terminal_and_means_the_same(product: Product) -> None:
+    product.configure(BY_TOOL)
+    schema = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+    product.will(Say(calls=[("submit_result", {"word": "\x9b31m \u202e \x7f"})]))
+
+    ran = product.run("-p", "--json-schema", json.dumps(schema), "a word")
+
+    assert ran.stdout == '{"word":"\\u009b31m \\u202e \\u007f"}\n'
+
+
 @pytest.mark.parametrize("shape", ["claude", "native"])
 def test_in_lines_the_last_object_holds_it(by_tool: Product, shape: str) -> None:
     by_tool.will(submit(bugs=3))

@@ -1,10 +1,12 @@
+import json
+import re
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.clean import clean, visible
+from dirge_py.lib.clean import clean, clean_json, visible
 from tests.security.sizes import size
 
 NASTY = st.text(
@@ -124,3 +126,15 @@ def test_an_ordinary_script_is_shown_as_it_is():
     script = 'for f in *; do\n    echo "$f"\n\n\techo done\ndone\n'
 
     assert visible(script) == script
+
+
+@given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_cleaned_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(value):
+    text = clean_json(json.dumps(value, ensure_ascii=False))
+
+    assert json.loads(text) == value
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", text)
+
+
+def test_cleaned_json_escapes_also_what_lies_beyond_16_bits():
+    assert clean_json('"\U000e0041\u009b"') == '"\\udb40\\udc41\\u009b"'
