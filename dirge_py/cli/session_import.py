@@ -9,14 +9,14 @@ from typing import Literal
 
 from dirge_py import __version__
 from dirge_py.config.paths import state_dir
+from dirge_py.config.services import SERVICES
 from dirge_py.lib.clean import clean
 from dirge_py.lib.home_path import from_home
+from dirge_py.secrets.environment import secret_values
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.names import project_root
 from dirge_py.session.store import Store
 from dirge_py.session.transfer.takeover import read_foreign, take_over
-
-_SECRET_ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
 def take_over_file(name: str, program: Literal["claude", "codex", "auto"], store: Store) -> None:
@@ -47,5 +47,5 @@ def _project_of(cwd: str, store: Store) -> Store:
 
 
 def _redactor() -> Callable[[str], str]:
-    values = [v for name, v in os.environ.items() if name.upper().endswith(_SECRET_ENDINGS)]
-    return Redactor(values).redact
+    usual = [name for service in SERVICES for name in service.key_env]
+    return Redactor(secret_values(os.environ, usual)).redact

@@ -17,6 +17,7 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.calls import Interceptor, LoopTool
+from dirge_py.config.services import SERVICES
 from dirge_py.conversation import Conversation
 from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
@@ -34,6 +35,7 @@ from dirge_py.sdk.checks import Checks, OwnGuardrails
 from dirge_py.sdk.guarding import OwnGuards
 from dirge_py.sdk.models import OwnModels, bare_config
 from dirge_py.sdk.waiting import Waiting
+from dirge_py.secrets.environment import secret_values
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
@@ -112,7 +114,8 @@ class _Assembly:
 
     def __init__(self, plan: Blueprint, undo: ExitStack) -> None:
         self.plan = plan
-        self.redactor = Redactor()
+        usual = [name for service in SERVICES for name in service.key_env]
+        self.redactor = Redactor(secret_values(os.environ, usual))
         self.client = HttpClient()
         self.undo = undo
         self.workspace = Workspace([plan.cwd], plan.cwd)

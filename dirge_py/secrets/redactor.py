@@ -32,13 +32,17 @@ class Redactor:
         if len(secret) < _SHORTEST:
             return
         self._spellings |= _spellings(secret)
-        # Longest first, so that no spelling hides part of a longer one.
-        longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
-        self._known = re.compile("|".join(map(re.escape, longest_first)))
+        self._known = None
 
     def redact_known(self, text: str) -> str:
         """`text` with our own secrets replaced; what only looks like one stays true."""
-        return text if self._known is None else self._known.sub(REDACTED, text)
+        if not self._spellings:
+            return text
+        if self._known is None:
+            # Longest first, so that no spelling hides part of a longer one.
+            longest_first = sorted(self._spellings, key=lambda each: (-len(each), each))
+            self._known = re.compile("|".join(map(re.escape, longest_first)))
+        return self._known.sub(REDACTED, text)
 
     def redact(self, text: str) -> str:
         """`text` with every secret replaced by `[redacted]`."""

@@ -16,6 +16,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.sandbox.room import Sandbox
 from dirge_py.processes.shells import Shells, farewell
+from dirge_py.secrets.environment import secret_values
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import key_variables
@@ -52,6 +53,9 @@ class Machine:
         if self._sandbox is not None:
             undo.callback(self._sandbox.close)
         withheld = [*key_variables(config), *search_key_variables(config)]
+        # A command that runs as root reads our environment in /proc.
+        for secret in secret_values(config.origin.environment, withheld):
+            redactor.add(secret)
         passed_on = EnvironmentPolicy(config.tools.environment, withheld=withheld)
         self.notices += [
             f"[tools] environment: {name} is never passed to commands."

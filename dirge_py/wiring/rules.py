@@ -1,5 +1,6 @@
 """The permission gate of a start: settings and flags turned into rules."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ else:
     save_rules = late("dirge_py.config.edit", "save_rules")
 
 _NO_ANCHORS = Anchors()
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def open_gate(
@@ -88,7 +90,9 @@ def key_variables(config: Config) -> list[str]:
         for entry in config.providers.values()
         if entry.api_key
     ]
-    return [*usual, *named, *written]
+    headers = [value for entry in config.providers.values() for value in entry.headers.values()]
+    in_headers = [name for value in headers for name in _VARIABLE.findall(value)]
+    return [*usual, *named, *written, *in_headers]
 
 
 def _refuse_allowing(rules: Sequence[Rule]) -> None:

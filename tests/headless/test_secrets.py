@@ -81,3 +81,40 @@ def test_state_is_closed_to_others(product: Product) -> None:
 
     assert kinds == {0}
     assert product.state_dir.stat().st_mode & 0o077 == 0
+
+
+OTHERS = {
+    "ANTHROPIC_API_KEY": "sk-other-0a9b8c7d6e5f4a3b",
+    "TAVILY_API_KEY": "tvly-1f2e3d4c5b6a7988",
+    "DEPLOY_TOKEN": "7d6c5b4a39281706f5e4d3c2b1a0",
+    "HEADER_VALUE": "proxy-9z8y7x6w5v4u3t2s",
+}
+
+
+def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(
+    product: Product,
+) -> None:
+    product.configure("[providers.fake.headers]\nx-proxy = '${HEADER_VALUE}'\n")
+    product.file("environ", "\n".join(f"{name}={value}" for name, value in OTHERS.items()))
+    product.will(Say(calls=[("bash", {"command": "cat environ"})]), Say(text="ok"))
+
+    ran = product.run(
+        *("-p", "--yolo", "--output-format", "stream-json", "--record", "tape", "look"),
+        env=OTHERS,
+    )
+
+    assert ran.exit_code == 0
+    result = json.dumps(product.service.requests[1].json)
+    assert "DEPLOY_TOKEN=[redacted]" in result
+    tape = (product.project / "tape").read_text()
+    assert "DEPLOY_TOKEN" in tape
+    for value in OTHERS.values():
+        assert value not in result + ran.stdout + ran.stderr + tape + everything_written(product)
+
+
+def test_an_ordinary_word_in_a_key_variable_is_not_taken_out(product: Product) -> None:
+    product.will(Say(calls=[("bash", {"command": "echo a development server"})]), Say(text="ok"))
+
+    product.run("-p", "--yolo", "x", env={"ANTHROPIC_API_KEY": "development"})
+
+    assert "a development server" in json.dumps(product.service.requests[1].json)
