@@ -10,7 +10,7 @@ from aiohttp import web
 from textual_serve.server import Server
 
 from dirge_py.errors import DirgeError
-from dirge_py.serve.gate import Gate
+from dirge_py.serve.gate import PROTOCOL, Gate
 
 _PAGE = Path(__file__).parent / "page"
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -47,12 +47,12 @@ class GuardedServer(Server):
             [
                 web.get("/", self._index),
                 web.get("/ws", self.handle_websocket, name="websocket"),
-                web.get("/download/{key}", self.handle_download),
                 web.static("/static", self.statics_path),
                 web.static("/page", _PAGE),
             ]
         )
         app.on_shutdown.append(self.on_shutdown)
+        app.on_response_prepare.append(_agree_on_protocol)
         return app
 
     @web.middleware
@@ -60,11 +60,14 @@ class GuardedServer(Server):
         is_socket = request.path == "/ws"
         if not self.gate.is_ours(request.headers, needs_origin=is_socket):
             raise web.HTTPForbidden(text="Not for this server.\n")
-        given = request.cookies.get(self.gate.cookie)
-        if request.path == "/" and "token" in request.query:
-            given = request.query["token"]
-        if not self.gate.has_token(given):
-            raise web.HTTPUnauthorized(text="Open the address that `dirge serve` printed.\n")
+        if is_socket:
+            if not self.gate.offers_token(request.headers):
+                raise web.HTTPUnauthorized(text="Open the address that `dirge serve` printed.\n")
+            # aiohttp would log protocols that it does not know, and one of them is the token.
+            headers = request.headers.copy()
+            headers.popall("Sec-WebSocket-Protocol")
+            request = request.clone(headers=headers)
+        # All else is the page itself and its parts, the same for everybody: no secret is in them.
         response = await handler(request)
         if not response.prepared:
             response.headers.update(_HEADERS)
@@ -72,13 +75,8 @@ class GuardedServer(Server):
 
     async def _index(self, request: web.Request) -> web.Response:
         page = (_PAGE / "index.html").read_text(encoding="utf-8")
-        response = web.Response(
-            text=page.replace("WEBSOCKET", f"ws://{request.host}/ws"), content_type="text/html"
-        )
-        response.set_cookie(
-            self.gate.cookie, self.gate.token, httponly=True, samesite="Strict", path="/"
-        )
-        return response
+        page = page.replace("WEBSOCKET", f"ws://{request.host}/ws")
+        return web.Response(text=page, content_type="text/html")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         task = asyncio.current_task()
@@ -95,6 +93,12 @@ class GuardedServer(Server):
             task.cancel()
         if self._open:
             await asyncio.wait(self._open, timeout=_PATIENCE_S)
+
+
+async def _agree_on_protocol(request: web.Request, response: web.StreamResponse) -> None:
+    # A browser gives up a connection on which none of its protocols was agreed.
+    if isinstance(response, web.WebSocketResponse):
+        response.headers["Sec-WebSocket-Protocol"] = PROTOCOL
 
 
 def run_server(command: str, *, host: str, port: int, tell: Callable[[str], object]) -> int:
@@ -129,7 +133,7 @@ async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[st
             ) from error
         server.gate.port = runner.addresses[0][1]
         shown = f"[{host}]" if ":" in host else host
-        tell(f"http://{shown}:{server.gate.port}/?token={server.gate.token}")
+        tell(f"http://{shown}:{server.gate.port}/#token={server.gate.token}")
         caught = await stopped
     finally:
         await runner.cleanup()

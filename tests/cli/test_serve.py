@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -102,6 +103,7 @@ class Served:
         assert self.child.stdout is not None
         self.address = self.child.stdout.readline().removeprefix("Open ").strip()
         self.base = f"http://{urlsplit(self.address).netloc}"
+        self.token = urlsplit(self.address).fragment.removeprefix("token=")
 
     def status(self, path: str, **headers: str) -> int:
         request = urllib.request.Request(self.base + path, headers=headers)
@@ -111,6 +113,20 @@ class Served:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code
+
+    def handshake(self, headers: dict[str, str]) -> str:
+        """The head of the answer to a request for a WebSocket, which is closed then."""
+        place = urlsplit(self.base)
+        assert place.hostname and place.port
+        usual = {"Host": place.netloc, "Connection": "Upgrade", "Upgrade": "websocket"}
+        usual |= {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        lines = [f"{name}: {value}\r\n" for name, value in (usual | headers).items()]
+        with socket.create_connection((place.hostname, place.port), LIMIT_S) as connection:
+            connection.sendall(f"GET /ws HTTP/1.1\r\n{''.join(lines)}\r\n".encode())
+            answered = b""
+            while b"\r\n\r\n" not in answered and (more := connection.recv(4096)):
+                answered += more
+        return answered.partition(b"\r\n\r\n")[0].decode() + "\r\n"
 
     def has_said(self, text: str) -> bool:
         """Whether a session holds this."""
@@ -132,14 +148,32 @@ def served(home: Path) -> Iterator[Served]:
     served.child.communicate(timeout=LIMIT_S)
 
 
-def test_without_the_token_there_is_nothing_to_be_had(served: Served) -> None:
+OFFERED = "Sec-WebSocket-Protocol"
+
+
+def test_only_the_page_is_to_be_had_without_the_token_and_it_holds_no_secret(
+    served: Served,
+) -> None:
     port = urlsplit(served.base).port
-    paths = ["/", "/?token=wrong", "/static/js/textual.js", "/page/page.js", "/download/x"]
-    assert [served.status(path) for path in paths] == [401] * 5
-    assert served.status("/ws", Origin=served.base) == 401
+    token = served.token
+    for path in ("/", "/page/page.js", "/page/page.css", "/static/js/textual.js"):
+        with urllib.request.urlopen(served.base + path, timeout=LIMIT_S) as response:
+            assert token not in response.read().decode()
+            assert "Set-Cookie" not in response.headers
+    assert [served.status(path) for path in ("/download/x", "/page/../gate.py")] == [404] * 2
+    ours = {"Origin": served.base}
     assert served.status("/ws") == 403
+    assert served.status("/ws", **ours) == 401
+    assert served.status(f"/ws?token={token}", Cookie=f"dirge-{port}={token}", **ours) == 401
+    for offered in ("dirge", "dirge, dirge.token.x", token, f"dirge.token.{token}"):
+        assert served.status("/ws", **{OFFERED: offered}, **ours) == 401
+    right = {OFFERED: f"dirge, dirge.token.{token}"}
+    assert served.status("/ws", **right, Origin="https://evil.example") == 403
+    assert served.status("/ws", **right, Origin=f"http://127.0.0.1:{port + 1}") == 403
     assert served.status("/", Host=f"evil.example:{port}") == 403
-    assert served.status("/ws", Origin="https://evil.example") == 403
+    answered = served.handshake(right | ours)
+    assert answered.startswith("HTTP/1.1 101 ")
+    assert f"{OFFERED}: dirge\r\n" in answered and token not in answered
 
 
 def test_a_prompt_typed_into_the_page_is_answered_and_nothing_comes_from_elsewhere(
@@ -152,22 +186,31 @@ def test_a_prompt_typed_into_the_page_is_answered_and_nothing_comes_from_elsewhe
     asked: list[str] = []
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_page()
+        context = browser.new_context()
+        page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.goto(served.address)
         assert page.url == f"{served.base}/"
         page.wait_for_selector("body.-first-byte")
+        assert context.cookies() == []
+        page.reload()
+        page.wait_for_selector("body.-first-byte")
+        other = context.new_page()
+        other.goto(served.base)
+        other.wait_for_selector("body.-no-token .locked")
+        other.close()
         screen = page.locator(".xterm")
         screen.click()
         page.keyboard.type("why?")
         page.keyboard.press("Enter")
         until(lambda: served.has_said("It is the linker."))
+        # The UI of before the reload has ended.
+        until(lambda: len(served.apps) == 1)
         apps = served.apps
         served.child.send_signal(signal.SIGTERM)
         page.wait_for_selector("body.-closed")
         browser.close()
 
-    assert len(apps) == 1
     assert served.child.wait(LIMIT_S) == 128 + signal.SIGTERM
     until(lambda: not any(map(is_alive, apps)))
     assert {urlsplit(url).netloc for url in asked if not url.startswith("data:")} == {
