@@ -70,6 +70,7 @@ class Grep(Tool[GrepArgs]):
                 paths=places.paths,
                 context=args.context_lines,
                 most_lines=MAX_LINES,
+                has_large=places.has_large,
             ),
             runner=ctx.services.processes,
             signal=ctx.signal,
@@ -83,7 +84,7 @@ class Grep(Tool[GrepArgs]):
 class _Places:
     """The files to search: `paths` below `search.root`; `shown` names one for the model.
 
-    `large` ones are left out; they count from the root too.
+    `large` ones are left out; they count from the root too. `has_large`: one was asked for by name.
     """
 
     def __init__(
@@ -92,10 +93,13 @@ class _Places:
         paths: Sequence[str],
         shown: Callable[[str], str],
         large: Sequence[str] = (),
+        *,
+        has_large: bool = False,
     ) -> None:
         self.search = search
         self.paths = paths
         self.shown = shown
+        self.has_large = has_large
         self.large = [shown(path) for path in large]
 
 
@@ -103,7 +107,9 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
     located = files.locate(path)
     if located.kind == "file":
         folder, name = os.path.split(located.real)
-        return _Places(Search(root=folder), [f"./{name}"], lambda _: args.path)
+        is_large = os.path.getsize(located.real) > FILE_LIMIT
+        shown = Search(root=folder), [f"./{name}"], lambda _: args.path
+        return _Places(*shown, has_large=is_large)
     if located.kind != "dir":
         raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
     search = Search(

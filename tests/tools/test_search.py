@@ -205,6 +205,25 @@ async def test_long_lines_are_cut_visibly(searching):
     assert "`read` shows more" in lines[2]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, monkeypatch):
+    for name in ("RIPGREP_BYTES", "OWN_BYTES"):
+        monkeypatch.setattr(f"dirge_py.tools.searching.matching_lines.{name}", 32 << 20)
+    searching.put("large", "x" * (40 << 20))
+
+    result = await searching.call("grep", pattern="^miss$", path="large")
+    assert result.is_error and "has lines too long, for the memory" in result.text
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(bench, monkeypatch):
+    use(bench, required_ripgrep())
+    monkeypatch.setattr("dirge_py.tools.searching.matching_lines.RIPGREP_BYTES", 32 << 20)
+    bench.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
+
+    assert "large:40961:hit" in await bench.text("grep", pattern="^hit$", path="large")
+
+
 async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(searching):
     searching.put("small", "hit\n")
     searching.put("large", "hit\n" + "x" * (10 << 20))

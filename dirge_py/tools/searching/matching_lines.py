@@ -13,6 +13,7 @@ from dirge_py.abort import AbortSignal
 from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.programs import find_program
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.running import Finished
@@ -22,6 +23,11 @@ from dirge_py.tools.searching.dialect import guarded
 
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0
+RIPGREP_BYTES = 256 * 1024 * 1024
+"""Of memory for ripgrep in a large file: enough for lines of more than 100 MB."""
+OWN_BYTES = 1024 * 1024 * 1024
+"""The same for our own program, which holds the whole file."""
+_OUT_OF_MEMORY = ("memory allocation of", "MemoryError")
 _ARGUMENT_BYTES = 100_000
 """Of paths, for one started program: well below every system's limit."""
 
@@ -40,7 +46,8 @@ class Line:
 class LineSearch:
     """`pattern` is in the shared dialect; `folder` is where `paths` count from.
 
-    `most_lines` are wanted (None: all); matches are counted beyond that.
+    `most_lines` are wanted (None: all); matches are counted beyond that. `has_large`: a file may be
+    so large that the memory of the program is limited; its lines are held whole in there.
     """
 
     pattern: str
@@ -48,6 +55,7 @@ class LineSearch:
     paths: Sequence[str]
     context: int = 0
     most_lines: int | None = None
+    has_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ async def matching_lines(
     lines: list[Line] = []
     program = _ripgrep_command(ripgrep, search) if ripgrep else _own_command(search)
     needed = [ripgrep] if ripgrep else [*_PYTHON, os.path.dirname(program[3])]
+    if search.has_large:
+        program = _limited(program, RIPGREP_BYTES if ripgrep else OWN_BYTES)
     with tempfile.TemporaryDirectory(prefix="dirge-grep-") as folder:
         outputs = OutputStore(Path(folder))
         for batch in _batches(search.paths):
@@ -104,6 +114,12 @@ async def matching_lines(
 def _ripgrep_command(program: str, search: LineSearch) -> list[str]:
     options = ["--json", "--no-config", "--crlf", "--no-mmap", f"--context={search.context}"]
     return [program, *options, f"--regexp={search.pattern}", "--"]
+
+
+def _limited(program: Sequence[str], most_bytes: int) -> list[str]:
+    """The same program, ended when it needs more memory. macOS takes no such limit."""
+    limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
+    return [*shell_arguments(f'{limits}; exec "$@"'), "grep", *program]
 
 
 _PYTHON = (sys.prefix, sys.base_prefix)
@@ -200,6 +216,12 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
             current = files[_path(message["data"])] = _File()
         elif message["type"] == "end" and message["data"].get("binary_offset") is not None:
             files.pop(_path(message["data"]))
+    if not is_whole and said.startswith(_OUT_OF_MEMORY):
+        raise ToolFailed(
+            "Not searched: the file is too large, or has lines too long, for the memory that a"
+            " search may use. Search a part of it, or break its lines, as in `fold -w 4000 FILE |"
+            " grep -n PATTERN` with `bash`."
+        )
     if not is_whole:
         raise ToolFailed(f"The search broke off: {said or 'its program ended early'}.")
     return files
