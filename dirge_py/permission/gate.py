@@ -30,7 +30,7 @@ from dirge_py.permission.rules import (
     parse_rule,
     permits,
 )
-from dirge_py.processes.sandbox.programs import program_problem, remembered_closed_folders
+from dirge_py.processes.sandbox.program_folders import program_problem, remembered_closed_folders
 
 if TYPE_CHECKING:
     from dirge_py.permission.searches import Search

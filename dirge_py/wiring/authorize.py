@@ -21,7 +21,7 @@ from dirge_py.permission.judging import PermissionJudge
 from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.programs import closed_folders, search_path
+from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
 from dirge_py.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.tools.toolbox import with_hint
 from dirge_py.wiring.asking import (

@@ -14,7 +14,7 @@ from dirge_py.config.schema import Config
 from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
-from dirge_py.processes.sandbox.programs import search_path
+from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import RECORD, Snapshot, SnapshotMoment, Snapshots
 

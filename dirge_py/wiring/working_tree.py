@@ -14,7 +14,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.processes.output import whole_characters
 from dirge_py.processes.runner import Runner
-from dirge_py.processes.sandbox.programs import search_path
+from dirge_py.processes.sandbox.program_folders import search_path
 
 TIMEOUT_S = 10.0
 MOST_NEW_FILES = 50

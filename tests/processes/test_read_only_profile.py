@@ -15,7 +15,7 @@ from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox import seatbelt
-from dirge_py.processes.sandbox.programs import closed_folders, program_problem, search_path
+from dirge_py.processes.sandbox.program_folders import closed_folders, program_problem, search_path
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.sandbox.room import SandboxRoom
 from tests.conftest import NEEDS

@@ -16,7 +16,7 @@ from dirge_py.errors import ConfigError
 from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.permission.judging import JudgeInput, Verdict, judging_with
 from dirge_py.processes.launch import LaunchSpec
-from dirge_py.processes.sandbox.programs import USUAL_PATH, search_path
+from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
 from dirge_py.questions import PermissionAnswer, PermissionRequest
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, ask, deny

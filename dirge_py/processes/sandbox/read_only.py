@@ -14,7 +14,7 @@ from dirge_py.errors import ProcessError
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec, Restrict
-from dirge_py.processes.sandbox.programs import closed_folders
+from dirge_py.processes.sandbox.program_folders import closed_folders
 from dirge_py.processes.sandbox.room import Mechanism, SandboxRoom
 
 if TYPE_CHECKING:
