@@ -37,11 +37,13 @@ class Claim:
     """One operation on one resource.
 
     `read` and `edit`: an absolute path, links not yet followed. `execute`: a `Command`.
-    `network`: a host name. The rest: a name that a rule can match.
+    `network`: a host name. The rest: a name that a rule can match. An `edit` that `removes` leaves
+    nothing at its path: the file is deleted, or gets another name.
     """
 
     op: Operation
     resource: Resource
+    removes: bool = False
 
 
 def command_in_folder(command: str, folder: str, cwd: str) -> str:

@@ -13,6 +13,7 @@ from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
 from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
+from dirge_py.files.originals import Originals
 from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
 from dirge_py.files.rollback import roll_back_leftovers
 from dirge_py.files.shown import ShownChanges
@@ -84,6 +85,7 @@ class Workspace:
         self.ledger = ReadLedger()
         self.withheld: Callable[[str], bool] = lambda real: False
         """Set by whoever knows the rules: files that a search must pass over in silence."""
+        self.originals = Originals()
         self._handles = {root: open_folder_handle(root) for root in {*self.roots, "/"}}
         self._approved: dict[str, frozenset[str]] = {}
         self._shown: dict[str, ShownChanges] = {}

@@ -55,7 +55,8 @@ def row_of(fact: Fact, *, is_sandboxed: bool) -> Row:
         place = fact.place
         if fact.op == "read":
             return "read" if place.inside and not place.secret else "read outside"
-        return "edit" if place.inside and not place.protected else "edit guarded"
+        is_free = place.inside and not place.protected and not place.unkept
+        return "edit" if is_free else "edit guarded"
     if fact.op in ("network", "mcp", "plugin", "agent", "execute"):
         return "reach out"
     if fact.op == "meta":
@@ -75,5 +76,7 @@ def in_words(row: Row, fact: Fact) -> str:
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
     if isinstance(fact, PathFact) and fact.place.inside:
-        return fact.place.protected or fact.place.secret or _WORDS[row]
+        place = fact.place
+        special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept)
+        return next(filter(None, special), _WORDS[row])
     return _WORDS[row]

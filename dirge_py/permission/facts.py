@@ -13,7 +13,8 @@ class Place:
 
     `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
     reading, or touching it at all is special, or are empty. `own` says that it belongs to dirge's
-    own settings, which nothing changes unasked in any mode.
+    own settings, which nothing changes unasked in any mode. `unkept` says why removing it cannot
+    simply be undone; it is empty where nothing is removed.
     """
 
     asked: str
@@ -24,6 +25,7 @@ class Place:
     secret: str = ""
     forbidden: str = ""
     own: str = ""
+    unkept: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,9 +211,7 @@ class Gate:
             return refuse_tool(tool, by, request) if by else decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
-            if by:
-                return refuse_tool(tool, by, Request(()))
-            return _unjudged(claims, error)
+            return refuse_tool(tool, by, Request(())) if by else _unjudged(claims, error)
 
     def trial(self, claims: Sequence[Claim], cwd: str, *, tool: str = "") -> "Trial | None":
         """These claims, to be judged with other rules; None where no rule has a say."""
@@ -254,10 +252,10 @@ class Gate:
                 plans += [request.plan] if request.plan else []
                 facts.extend(request.facts)
             elif claim.op in ("read", "edit"):
-                path = os.path.join(cwd, claim.resource)
-                facts.append(
-                    PathFact("read" if claim.op == "read" else "edit", self._places.find(path))
-                )
+                place = self._places.find(os.path.join(cwd, claim.resource))
+                if claim.removes and place.exists:
+                    place = replace(place, unkept=self._workspace.originals.unkept(place.real))
+                facts.append(PathFact("read" if claim.op == "read" else "edit", place))
             else:
                 facts.append(NameFact(claim.op, claim.resource))
         return Request(tuple(dict.fromkeys(facts)), plans[0] if plans else None)

@@ -114,8 +114,16 @@ class ApplyPatch(Tool[ApplyPatchArgs]):
         return arguments
 
     def claims(self, args: ApplyPatchArgs, ctx: ToolContext) -> Sequence[Claim]:
-        paths = dict.fromkeys(ctx.absolute(path) for path in _paths(args.each()))
-        return [Claim("edit", path) for path in paths]
+        claims: dict[Claim, None] = {}
+        for each in args.each():
+            path = ctx.absolute(each.path)
+            if each.action != "create":
+                claims[Claim("read", path)] = None
+            removes = each.action == "delete" or each.new_path is not None
+            claims[Claim("edit", path, removes=removes)] = None
+            if each.new_path is not None:
+                claims[Claim("edit", ctx.absolute(each.new_path))] = None
+        return list(claims)
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()

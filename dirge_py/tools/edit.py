@@ -80,11 +80,14 @@ class Edit(Tool[EditArgs]):
         return _without_the_empty_form(arguments)
 
     def claims(self, args: EditArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("edit", ctx.absolute(args.path))]
+        path = ctx.absolute(args.path)
+        return [Claim("read", path), Claim("edit", path)]
 
     def preview(self, args: EditArgs, ctx: ToolContext) -> Preview | None:
-        path = ctx.absolute(args.path)
-        planned, _ = _planned(args, path, ctx.services.files.for_person())
+        path, files = ctx.absolute(args.path), ctx.services.files.for_person()
+        # Words about what fails go to the model, with lines of the file, before anybody is asked.
+        files.check_fresh(args.path, files.read(path))
+        planned, _ = _planned(args, path, files)
         return preview_of([planned])
 
     async def run(self, args: EditArgs, ctx: ToolContext) -> LoopToolResult:

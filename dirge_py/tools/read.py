@@ -91,11 +91,12 @@ def _read(reading: _Reading) -> LoopToolResult:
         stream.seek(0)
         kind = asset_type(head)
         if kind is not None and reading.assets is not None:
-            return _as_it_is(reading, kind, stream, status, reading.assets)
+            return _as_it_is(reading, kind, stream, located, status, reading.assets)
         wide = wide_encoding(head) if status.st_size <= WHOLE_FILE_LIMIT else None
         if wide is not None:
             text = _wide_text(reading, *wide, stream=stream, located=located, status=status)
         elif looks_binary(head):
+            _remember_bytes(reading, stream, located, status)
             raise _binary(args.path, head, status.st_size)
         else:
             text = _text(reading, stream=stream, located=located, status=status)
@@ -132,6 +133,16 @@ def _wide_text(
     return f"{_shown(reading.args, window, total=str(window.total))}\n({name}; `edit` refuses it.)"
 
 
+def _remember_bytes(
+    reading: _Reading, stream: BinaryIO, located: Located, status: os.stat_result
+) -> None:
+    """Count a file that is no text as read, so that it can be deleted or renamed."""
+    stream.seek(0)
+    content = stream.read(WHOLE_FILE_LIMIT + 1)
+    if len(content) <= WHOLE_FILE_LIMIT:
+        reading.files.remember_read(located.real, Identity.of(status, sha256_of(content)))
+
+
 def _window(args: ReadArgs) -> LineWindow:
     return LineWindow(
         Window(first=args.offset, count=args.limit, line_limit=LINE_LIMIT, size_limit=RESULT_LIMIT)
@@ -142,6 +153,7 @@ def _as_it_is(
     reading: _Reading,
     kind: AssetType,
     stream: BinaryIO,
+    located: Located,
     status: os.stat_result,
     assets: AssetStore,
 ) -> LoopToolResult:
@@ -159,6 +171,7 @@ def _as_it_is(
         asset_id = assets.put(content)
     except OSError as error:
         raise FileError(f"{shown} could not be kept to be shown: {error.strerror}.") from error
+    _remember_bytes(reading, stream, located, status)
     words = TextBlock(f"{shown}: {kind.words}, {human_size(len(content))}")
     if kind.is_picture:
         block: ImageBlock | DocumentBlock = ImageBlock(

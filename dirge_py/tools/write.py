@@ -1,5 +1,6 @@
 """Create a file, replace all of one, or append to it."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,11 +43,17 @@ class Write(Tool[WriteArgs]):
         return renamed(arguments, {"file_path": "path"})
 
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
-        return [Claim("edit", ctx.absolute(args.path))]
+        path = ctx.absolute(args.path)
+        # What it replaces is read, to show the difference and to tell whether it has changed.
+        reads = [Claim("read", path)] if os.path.lexists(path) else []
+        return [*reads, Claim("edit", path)]
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
-        path = ctx.absolute(args.path)
-        return preview_of([_planned(args, path, ctx.services.files.for_person())])
+        files = ctx.services.files.for_person()
+        planned = _planned(args, ctx.absolute(args.path), files)
+        if planned.before is not None:
+            files.check_fresh(args.path, planned.before)
+        return preview_of([planned])
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)

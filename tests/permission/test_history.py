@@ -91,6 +91,6 @@ def test_of_a_call_that_does_very_much_the_parts_that_decided_are_kept(project: 
     note(log, project, "; ".join([*(f"ls d{n}" for n in range(60)), "rm x"]))
 
     [past] = log
-    assert (past.claims[0], past.claims[-1]) == ("execute:rm x", "… and 90 more")
-    assert past.text.endswith("… and 90 more")
+    assert (past.claims[0], past.claims[-1]) == ("execute:rm x", "… and 91 more")
+    assert past.text.endswith("… and 91 more")
     assert len(json.dumps(past.as_record())) < 20_000

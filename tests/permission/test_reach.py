@@ -108,6 +108,7 @@ async def test_where_nothing_came_before_it_is_said_in_general(
     own_project: Project, name: str, arguments: Any, exact: str, wide: str
 ) -> None:
     desk = Desk(own_project, mode="restrictive")
+    await desk.run(desk.call("read", path="src/a.py"))
     await desk.decide(desk.call(name, **arguments))
 
     [request] = desk.person.questions

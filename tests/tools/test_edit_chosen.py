@@ -101,6 +101,7 @@ async def test_a_person_may_change_what_is_written_to_a_new_file(bench):
 
 async def test_a_file_whose_move_is_not_wanted_stays(bench):
     file = bench.put("a", "x\n")
+    await bench.text("read", path="a")
 
     await hold(bench, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b")
 
@@ -128,6 +129,7 @@ async def test_of_a_file_that_moves_a_person_may_take_a_part(bench):
 @pytest.mark.parametrize("after", ["x\n", None])
 async def test_a_deletion_that_was_refused_keeps_the_file(bench, after):
     file = bench.put("a", "x\n")
+    await bench.text("read", path="a")
 
     await hold(bench, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y")
 

@@ -68,7 +68,8 @@ async def test_all_operations_are_done_with_a_line_each(bench):
         "Created new/a (2 lines)\nUpdated b (+1 -1 lines)\nDeleted c\nRenamed d to e\n\n"
     )
     assert contents(bench) == {"new/a": b"x\ny\n", "b": b"one\n2\n", "e": b"stay\n"}
-    assert result.details["diff"] in result.text
+    assert "-two" in result.text
+    assert ("-bye" in result.text, "-bye" in result.details["diff"]) == (False, True)
     assert result.details["paths"] == tuple(
         f"{bench.folder}/{name}" for name in ("new/a", "b", "c", "d", "e")
     )
@@ -89,6 +90,7 @@ async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(bench):
 async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(bench):
     file = bench.put("run.sh", "echo\n")
     file.chmod(0o755)
+    await bench.text("read", path="run.sh")
 
     text = await bench.text(
         "apply_patch",
@@ -115,8 +117,12 @@ async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_a
     claims = bench.toolbox.claims("apply_patch", {"operations": operations})
     text = await bench.refusal("apply_patch", operations=operations)
 
-    names = ("a", "b", "../outside", "d")
-    assert claims == [Claim("edit", f"{bench.folder}/{name}") for name in names]
+    assert claims == [
+        *(Claim("edit", f"{bench.folder}/{name}") for name in ("a", "b", "../outside")),
+        Claim("read", f"{bench.folder}/a"),
+        Claim("edit", f"{bench.folder}/a", removes=True),
+        Claim("edit", f"{bench.folder}/d"),
+    ]
     assert "may not open" in text
     assert (contents(bench), outside.exists()) == ({}, False)
 
@@ -244,22 +250,27 @@ async def test_what_follows_a_failure_on_the_same_file_is_not_tried(bench):
     ("operation", "words"),
     [
         ({"action": "create", "path": "there", "content": ""}, "exists already"),
-        ({"action": "rename", "path": "other", "new_path": "there"}, "exists already"),
+        ({"action": "rename", "path": "known", "new_path": "there"}, "exists already"),
         ({"action": "delete", "path": "missing"}, "does not exist"),
         ({"action": "delete", "path": "folder"}, "is a folder"),
         ({"action": "delete", "path": "link"}, "is a link to"),
         ({"action": "update", "path": "other", "content": "x"}, "`read`"),
+        ({"action": "delete", "path": "other"}, "Use `read` on it first"),
+        ({"action": "rename", "path": "other", "new_path": "new"}, "Use `read` on it first"),
         ({"action": "update", "path": "there", "content": "there\n"}, "changes nothing"),
     ],
 )
 async def test_an_operation_that_cannot_be_meant_is_refused(bench, operation, words):
     await put_and_read(bench, there="there\n")
     bench.put("other", "other\n")
+    await put_and_read(bench, known="known\n")
     (bench.folder / "folder").mkdir()
     (bench.folder / "link").symlink_to("there")
 
     assert words in await bench.refusal("apply_patch", operations=[operation])
-    assert contents(bench) == {"there": b"there\n", "other": b"other\n", "link": b"there\n"}
+    assert contents(bench) == {
+        "there": b"there\n", "other": b"other\n", "known": b"known\n", "link": b"there\n",
+    }  # fmt: skip
 
 
 async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_deleted(bench):
@@ -285,9 +296,11 @@ async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_dele
     )
 
 
-async def test_a_picture_is_deleted_and_moved_without_being_read(bench):
+async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(bench):
     bench.put("a.png", b"\x89PNG\0\xff")
     bench.put("b.png", b"\x89PNG\0\xff")
+    for name in ("a.png", "b.png"):
+        assert "is a binary file" in await bench.refusal("read", path=name)
 
     text = await bench.text(
         "apply_patch",
@@ -297,7 +310,7 @@ async def test_a_picture_is_deleted_and_moved_without_being_read(bench):
         ],
     )
 
-    assert "Binary file a.png differs" in text
+    assert text.startswith("Deleted a.png\nRenamed b.png to c.png")
     assert contents(bench) == {"c.png": b"\x89PNG\0\xff"}
 
 

@@ -37,6 +37,7 @@ def state(desk: Desk) -> list[str | None]:
 
 async def test_d33_one_question_comes_before_anything_changes(desk: Desk) -> None:
     await desk.run(desk.call("read", path="notes.txt"))
+    await desk.run(desk.call("read", path="f"))
     before = state(desk)
     seen = []
 
@@ -50,8 +51,9 @@ async def test_d33_one_question_comes_before_anything_changes(desk: Desk) -> Non
     assert "Permission denied" in refused
     assert state(desk) == before
     [request] = desk.person.questions
-    assert [Path(claim.resource).name for claim in request.claims] == [
-        "new", "notes.txt", "f", "beside",
+    assert [(claim.op, Path(claim.resource).name) for claim in request.claims] == [
+        ("edit", "new"), ("read", "notes.txt"), ("edit", "notes.txt"),
+        ("read", "f"), ("edit", "f"), ("edit", "beside"),
     ]  # fmt: skip
 
     await desk.run(desk.call("apply_patch", patch=PATCH.replace("+changed", "+twice")))
@@ -63,6 +65,7 @@ async def test_d33_one_question_comes_before_anything_changes(desk: Desk) -> Non
 
 async def test_what_the_person_made_of_a_patch_is_done(desk: Desk) -> None:
     await desk.run(desk.call("read", path="notes.txt"))
+    await desk.run(desk.call("read", path="f"))
 
     def answer(request: object) -> PermissionAnswer:
         changes = desk.person.questions[-1].preview.changes

@@ -51,9 +51,16 @@ class Landed:
     def diff(self) -> str:
         return "\n".join(each.diff.text for each in self.files if each.diff.text)
 
+    @property
+    def _diff_for_model(self) -> str:
+        """The diff without what was in a file that is gone: that is of no more use."""
+        shown = (each for each in self.files if each.after is not None)
+        return "\n".join(each.diff.text for each in shown if each.diff.text)
+
     def result(self, text: str, *, with_diff: bool = True, **details: Any) -> LoopToolResult:
         """The result of the call: what the model must know first, `text`, and what was done."""
-        behind = f"\n\n{self.diff}" if with_diff and self.diff else ""
+        shown = self._diff_for_model if with_diff else ""
+        behind = f"\n\n{shown}" if shown else ""
         return text_result(
             "\n".join([*self.notes, text]) + behind,
             **details,

@@ -48,7 +48,7 @@ class PatchPlan:
 
 @dataclass(slots=True)
 class PatchPlanner:
-    """`is_call`: it will be done. Then files must be known, and it counts what found no place."""
+    """`is_call`: it will be done. Then it counts what found no place, and stale lines are shown."""
 
     access: CallFiles
     cwd: str
@@ -95,7 +95,10 @@ class PatchPlanner:
     def _update(self, file: _File, operation: Operation) -> str:
         self._require_there(file)
         old = file.content or b""
-        if self.is_call and file.base is not None:
+        if file.base is not None and not self.is_call:
+            # Words about what fails go to the model before anybody is asked.
+            self.access.check_fresh(file.shown, file.base)
+        elif file.base is not None:
             # Where it is stale, the lines are shown that it would change.
             require_known(
                 self.access,
@@ -142,8 +145,8 @@ class PatchPlanner:
             raise FileError(
                 f"{shown} is a link to {file.real}.", hint="Name that file, or use a command."
             )
-        # Who has read it must know what is there now; who has not may still do without it.
-        if self.is_call and file.base is not None and self.access.ledger.knows(file.base.real):
+        # What goes must be known as well as what changes: nothing else says what is lost.
+        if file.base is not None:
             self.access.check_fresh(shown, file.base)
 
     def _file(self, shown: str) -> _File:

@@ -1,0 +1,122 @@
+"""A secret gets no second name, and none of its content is shown, without a question."""
+
+from typing import Any
+
+import pytest
+
+from dirge_py.questions import PermissionAnswer
+
+from .authorizing import NO, YES, Desk
+from .conftest import Project, allow, deny
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("apply_patch", {"operations": [{"action": "rename", "path": ".env", "new_path": "e"}]}),
+        ("apply_patch", {"operations": [{"action": "delete", "path": ".env"}]}),
+        ("apply_patch", {"operations": [{"action": "update", "path": ".env", "content": "x"}]}),
+        ("apply_patch", {"patch": "*** Update File: .env\n*** Move to: e"}),
+        ("apply_patch", {"patch": "*** Update File: .env\n*** Move to: e\n@@\n-.env\n+x"}),
+        ("apply_patch", {"patch": "*** Delete File: .env"}),
+        ("apply_patch", {"patch": "*** Add File: n\n+x\n*** Update File: src/../.env\n-.env\n+b"}),
+        ("edit", {"path": ".env", "old_text": ".env", "new_text": "x"}),
+        ("edit", {"path": "link", "old_text": ".env", "new_text": "x"}),
+        ("write", {"path": ".env", "content": "x"}),
+        ("write", {"path": "link", "content": "x"}),
+    ],
+)
+async def test_a_tool_that_touches_a_secret_asks_as_reading_it_does(
+    own_project: Project, tool: str, arguments: dict[str, Any]
+) -> None:
+    (own_project.root / "link").symlink_to(".env")
+    desk = Desk(own_project, allow("edit:**"))
+    desk.person.answer = lambda request: YES
+    await desk.run(desk.call("read", path=".env"))
+    desk.person.answer = lambda request: NO
+
+    told = await desk.run(desk.call(tool, **arguments))
+
+    assert ("Permission denied" in told, len(desk.person.questions)) == (True, 2)
+    assert (own_project.root / ".env").read_text() == ".env\n"
+    assert not (own_project.root / "e").exists()
+
+
+async def test_a_new_secret_is_written_unasked(own_project: Project) -> None:
+    desk = Desk(own_project)
+
+    assert await desk.allows(desk.call("write", path=".env.local", content="A=1\n"))
+    assert await desk.allows(desk.call("apply_patch", patch="*** Add File: .env.local\n+A=1"))
+
+
+async def test_a_secret_that_may_not_be_read_cannot_be_renamed_either(own_project: Project) -> None:
+    desk = Desk(own_project, deny("read:x"), mode="yolo")
+    rename = {"action": "rename", "path": "x", "new_path": "y"}
+
+    assert "Permission denied" in await desk.run(desk.call("apply_patch", operations=[rename]))
+
+
+@pytest.mark.parametrize("answer", [YES, NO])
+async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
+    own_project: Project, answer: PermissionAnswer
+) -> None:
+    (own_project.root / ".env").write_text("TOKEN=canary\n")
+    desk = Desk(own_project)
+    desk.person.answer = lambda request: answer
+
+    for tool, arguments in (
+        ("apply_patch", {"patch": "*** Delete File: .env"}),
+        ("apply_patch", {"patch": "*** Update File: .env\n*** Move to: e"}),
+        ("apply_patch", {"patch": "*** Update File: .env\n@@\n-TOKEN=\n+x"}),
+        ("apply_patch", {"patch": "*** Update File: .env\n*** Move to: e\n@@\n-TOK\n+x"}),
+        ("edit", {"path": ".env", "old_text": "TOKEN", "new_text": "x"}),
+        ("edit", {"path": ".env", "old_text": "TOKEM", "new_text": "x"}),
+        ("write", {"path": ".env", "content": "x"}),
+    ):
+        told = await desk.run(desk.call(tool, **arguments))
+        assert ("has not been read" in told, "canary" in told) == (True, False)
+    assert (own_project.root / ".env").read_text() == "TOKEN=canary\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mv .env e", "mv -t src .env x", "mv --target-directory=src .env", "mv x .env e",
+        "mv --target-directory src .env", "mv -- .env e", "/bin/mv .env e", "mv .e* e",
+        "cp .env e", "cp -t src .env", "cp -at src .env", "cp --target=src .env", "cp -tsrc .env",
+        "ln .env e", "ln -s .env e", "ln -st src .env", "cd src && ln ../.env", "link .env e",
+        "install .env e", "install -m 644 -t src .env", "rsync .env e", "rsync -a .env src/",
+        "tar cf e.tar .env", "tar -czf e.tgz x .env", "zip e.zip .env", "gzip -k .env",
+        "scp .env src/e", "dd if=.env of=e", "rename s/.env/e/ .env", "rm .env", "shred .env",
+        "unlink .env", "rm -f x .env",
+    ],
+)  # fmt: skip
+def test_a_rule_that_allows_a_program_does_not_give_a_secret_away(
+    project: Project, command: str
+) -> None:
+    program = command.split("&& ")[-1].split()[0]
+
+    decision = project.run(command, allow(f"execute:{program} *"))
+
+    assert (decision.effect, decision.policy) == ("ask", "protected")
+
+
+@pytest.mark.parametrize("command", ["mv x y", "cp x y", "ln x y", "rm x", "tar cf e.tar x b"])
+def test_a_rule_that_allows_a_program_holds_for_files_that_are_none(
+    project: Project, command: str
+) -> None:
+    assert project.run(command, allow(f"execute:{command.split()[0]} *")).effect == "allow"
+
+
+@pytest.mark.parametrize("text", ["secret=", "secret=canari", "no such"])
+async def test_an_edit_that_fails_shows_no_line_of_a_file_outside(
+    own_project: Project, text: str
+) -> None:
+    (own_project.home / "outside").write_text("secret=canary\n")
+    desk = Desk(own_project)
+    arguments = {"path": "../outside", "old_text": text, "new_text": "x"}
+
+    told = await desk.run(desk.call("edit", **arguments))
+
+    assert "has not been read" in told
+    assert "canary" not in told
