@@ -1,7 +1,8 @@
 """Replacing a file's content so that every reader sees the old bytes or the new, never a mixture.
 
-The usual way is a new file beside the old one, renamed over it. Where that would break a hard
-link or lose the owner, the bytes are written in place, after a copy of the old ones is on disk.
+The usual way is a new file beside the old one, renamed over it: other names of the old one (hard
+links) keep the old content. Where that would lose the owner, the bytes are written in place, after
+a copy of the old ones is on disk; then a file with other names is refused.
 """
 
 import contextlib
@@ -16,9 +17,11 @@ from dirge_py.files.staging import (
     OwnerLost,
     Place,
     fill,
+    fresh_name,
     hint_of,
     new_file,
     read_all,
+    refuse_shared,
     refuse_unwritable,
     sync_folder,
     write_all,
@@ -65,9 +68,10 @@ def replace(
         old = place.status()
         if old is not None:
             refuse_unwritable(place, old)
-        if old is None or old.st_nlink == 1:
-            with contextlib.suppress(OwnerLost):
-                return _replace_by_rename(place, content, old=old, check=check, mode=mode)
+        with contextlib.suppress(OwnerLost):
+            return _replace_by_rename(place, content, old=old, check=check, mode=mode)
+        if old is not None:
+            refuse_shared(place, old)
         return _replace_in_place(place, content, check=check)
     except OSError as error:
         raise FileError(
@@ -93,7 +97,8 @@ def _replace_by_rename(
 
 
 def _replace_in_place(place: Place, content: bytes, *, check: Callable[[], None]) -> os.stat_result:
-    with new_file(place) as (_, copy):
+    # If this is killed, the copy stays: it may be the only whole one.
+    with new_file(place, fresh_name("old")) as (_, copy):
         write_all(copy, place.read())
         os.fsync(copy)
         sync_folder(place.folder)

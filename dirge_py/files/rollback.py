@@ -45,7 +45,7 @@ class Entry:
             real=real,
             before=before,
             after=after,
-            temporary=fresh_name("tmp"),
+            temporary=fresh_name("new"),
             backup=fresh_name("old"),
         )
 
@@ -77,9 +77,7 @@ def _is_copy(place: Place, backup: str) -> bool:
     now, old = place.status(), place.status(backup)
     if now is None or old is None:
         return False
-    return now.st_nlink > 1 or any(
-        getattr(now, name) != getattr(old, name) for name in ("st_uid", "st_gid", "st_mode")
-    )
+    return any(getattr(now, name) != getattr(old, name) for name in ("st_uid", "st_gid", "st_mode"))
 
 
 def _digest_at(place: Place) -> str | None:

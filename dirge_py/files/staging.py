@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 
 from dirge_py.errors import FileError
+from dirge_py.files.leftovers import clear_leftovers, lock_unfinished
 from dirge_py.lib.lean_dataclass import dataclass
 
 _UMASK = os.umask(0o077)
@@ -62,8 +63,10 @@ def fresh_name(suffix: str) -> str:
 def new_file(place: Place, name: str = "") -> Iterator[tuple[str, int]]:
     """A fresh private file in the folder of `place`; gone at the end unless it was renamed."""
     name = name or fresh_name("tmp")
+    clear_leftovers(place.folder)
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        lock_unfinished(descriptor)
         yield name, descriptor
     finally:
         os.close(descriptor)
@@ -105,6 +108,16 @@ def refuse_unwritable(place: Place, old: os.stat_result) -> None:
     except OSError as error:
         if error.errno != errno.ETXTBSY:
             raise
+
+
+def refuse_shared(place: Place, old: os.stat_result) -> None:
+    """Raises FileError if writing in place would change the file under other names, too."""
+    if old.st_nlink > 1:
+        raise FileError(
+            f"{place.shown} was not written: it has {old.st_nlink} names (hard links) and belongs "
+            "to another user, so the others would change with it.",
+            hint="Nothing was changed. Write a new file, or ask the user to change this one.",
+        )
 
 
 def _copy_standing(place: Place, descriptor: int, old: os.stat_result) -> None:

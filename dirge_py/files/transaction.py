@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dirge_py.errors import FileError
 from dirge_py.files.atomic import write_in_place
+from dirge_py.files.leftovers import clear_leftovers
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.rollback import Entry, Journal, changed_since, undo
 from dirge_py.files.staging import (
@@ -19,6 +20,7 @@ from dirge_py.files.staging import (
     Place,
     fill,
     hint_of,
+    refuse_shared,
     refuse_unwritable,
     sync_folder,
 )
@@ -66,9 +68,10 @@ def carry_out(steps: Sequence[Step], journals: Path | None) -> list[os.stat_resu
             raise _failure(error, left) from error
         raise
     finally:
-        work.clear_up()
+        is_clear = work.clear_up()
         if journal is not None:
-            journal.close(keep=keep)
+            # Once it is done, the next start only clears up behind it.
+            journal.close(keep=keep or not is_clear)
     return statuses
 
 
@@ -106,18 +109,24 @@ class _Work:
         self._done = 0
         return left
 
-    def clear_up(self) -> None:
+    def clear_up(self) -> bool:
+        """Remove what is not needed any more; False if some of it could not be."""
+        is_clear = True
         for step, entry in self._pairs:
-            with contextlib.suppress(OSError):
-                step.place.unlink(entry.temporary)
-            if entry.backup not in self._kept:
-                with contextlib.suppress(OSError):
-                    step.place.unlink(entry.backup)
+            for name in (entry.temporary, entry.backup):
+                if name in self._kept:
+                    continue
+                try:
+                    step.place.unlink(name)
+                except OSError:
+                    is_clear = False
+        return is_clear
 
 
 def _stage(step: Step, entry: Entry) -> bool:
     """Put new and old content beside the place; True if it must then be written in place."""
     with _named(step):
+        clear_leftovers(step.place.folder)
         old = step.place.status()
         if old is not None:
             refuse_unwritable(step.place, old)
@@ -128,12 +137,12 @@ def _stage(step: Step, entry: Entry) -> bool:
             _create(step, entry.temporary, step.content)
             return False
         with contextlib.suppress(OwnerLost):
-            if old.st_nlink == 1:
-                _write(step.place, entry.temporary, step.content, like=old)
-                _link(step.place, entry.backup)
-                return False
-        # A second name would change along with it, so the old content is copied.
+            _write(step.place, entry.temporary, step.content, like=old)
+            _link(step.place, entry.backup)
+            return False
         step.place.unlink(entry.temporary)
+        refuse_shared(step.place, old)
+        # A second name would change along with it, so the old content is copied.
         _write(step.place, entry.backup, step.place.read(), like=None, mode=0o600)
         return True
 

@@ -13,6 +13,7 @@ from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
 from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
+from dirge_py.files.leftovers import clear_leftovers_in
 from dirge_py.files.originals import Originals
 from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
 from dirge_py.files.rollback import roll_back_leftovers
@@ -92,6 +93,8 @@ class Workspace:
         self.journals = journals
         self.notices: Sequence[str] = ()
         if journals is not None:
+            for root in self.roots:
+                clear_leftovers_in(root)
             self.notices = roll_back_leftovers(journals, lambda real: is_beneath(real, self.roots))
 
     def close(self) -> None:

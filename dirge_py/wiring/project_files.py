@@ -29,7 +29,7 @@ from dirge_py.session.snapshots.ignoring import ignore_options, personal_exclude
 MOST_FILES = 100_000
 _LIST_S = 60.0
 
-_OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|old)")
+_OUR_FILES = re.compile(r"(.*/)?\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 _LINK = "160000"
 _NO_NAMES = frozenset(("", ".", "..", ".git"))
 _PLAIN_SETTINGS = (

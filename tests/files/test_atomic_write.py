@@ -50,13 +50,16 @@ def test_a_link_stays_a_link_and_its_target_changes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("new", [b"shorter", b"longer than it was before", b""])
-def test_hard_links_stay_one_file(tmp_path: Path, new: bytes):
+def test_the_other_names_of_a_file_keep_what_it_held(tmp_path: Path, new: bytes):
     (tmp_path / "one").write_bytes(b"the old content")
+    (tmp_path / "one").chmod(0o640)
     os.link(tmp_path / "one", tmp_path / "two")
 
     atomic_write(tmp_path / "one", new)
 
-    assert (tmp_path / "two").read_bytes() == new
+    assert (tmp_path / "one").read_bytes() == new
+    assert (tmp_path / "two").read_bytes() == b"the old content"
+    assert stat.S_IMODE((tmp_path / "one").stat().st_mode) == 0o640
     assert names(tmp_path) == ["one", "two"]
 
 
@@ -174,6 +177,18 @@ def test_the_file_of_another_owner_is_written_in_place(open_folder: Path):
     assert names(open_folder) == ["file"]
 
 
+def test_the_file_of_another_owner_with_other_names_is_refused(open_folder: Path):
+    file = open_folder / "file"
+    file.write_bytes(b"old content")
+    file.chmod(0o666)
+    os.link(file, open_folder / "other")
+
+    said = write_as_nobody(file)
+
+    assert "it has 2 names (hard links) and belongs to another user" in said
+    assert (file.read_bytes(), names(open_folder)) == (b"old content", ["file", "other"])
+
+
 def test_a_read_only_file_is_refused_though_a_rename_would_succeed(open_folder: Path):
     file = open_folder / "file"
     file.write_bytes(b"old")
@@ -214,7 +229,6 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(
 ):
     content = b"0123456789" * 1000
     (tmp_path / "one").write_bytes(b"old")
-    os.link(tmp_path / "one", tmp_path / "two")
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, piece: write(fd, bytes(piece)[:333]))
 
@@ -223,7 +237,7 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(
     monkeypatch.undo()
 
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == dict.fromkeys(
-        ("new", "one", "two"), content
+        ("new", "one"), content
     )
 
 

@@ -11,7 +11,7 @@ from dirge_py.session.snapshots.git import Git, GitFailed, settings
 from dirge_py.session.snapshots.trees import Entry
 
 _READ_S = 10.0
-_OUR_FILES = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|old)")
+_OUR_FILES = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
 _MAX_POINTER_BYTES = 4096
 
 

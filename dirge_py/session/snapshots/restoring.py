@@ -185,7 +185,7 @@ class _Work:
                 now = Standing()
             if entry.is_link:
                 _put_link(place, content, now)
-            elif not is_same:
+            elif not is_same or _has_other_names(place):
                 _put_file(place, content, now)
             if not entry.is_link:
                 _set_executable(place, is_executable=entry.is_executable)
@@ -236,6 +236,12 @@ def _put_link(place: Place, target: bytes, now: Standing) -> None:
         place.unlink(name)
         raise
     sync_folder(place.folder)
+
+
+def _has_other_names(place: Place) -> bool:
+    """Whether a change of its mode would reach the file under other names (hard links)."""
+    status = place.status()
+    return status is not None and status.st_nlink > 1
 
 
 def _set_executable(place: Place, *, is_executable: bool) -> None:
