@@ -7,6 +7,7 @@ and the last one can be taken back.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,10 @@ from dirge_py.session.destinations import (
 )
 from dirge_py.session.difference import Difference, Uncommitted, since_beginning
 from dirge_py.session.file_states import cut_move, file_states, state_before
+from dirge_py.session.held_files import changes_to, held_later, restore, taken
 from dirge_py.session.hidden import hidden_then
 from dirge_py.session.history import replay
-from dirge_py.session.ownership import changed_by_person, changes_between
+from dirge_py.session.ownership import changed_by_person
 from dirge_py.session.points import MOVE, Point, SessionTree, points, tree_of
 from dirge_py.session.record import Record
 from dirge_py.session.recorder import Recorder
@@ -45,7 +47,8 @@ class Preview:
 
     `changes` would be made; `yours` would be made only if they are chosen: the person changed these
     files since. `left_out` stay as they are, as no snapshot knows what they were: they are or were
-    too large to be kept, or ignored then. `unavailable` says why the files cannot go there.
+    too large to be kept, or ignored then. `unavailable` says why the files cannot go there. `held`
+    names another tree for files that were kept only later, when a tool was about to change them.
     `left_behind` messages would no longer be sent.
     """
 
@@ -55,6 +58,7 @@ class Preview:
     left_out: tuple[str, ...] = ()
     left_behind: int = 0
     unavailable: str = ""
+    held: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +150,9 @@ class Timeline:
             if state is None:
                 continue
             if state.tree not in counts and await self._snapshots.holds(state.tree):
-                counts[state.tree] = len(await self._snapshots.changes(now.tree, state.tree))
+                held = await held_later(self._snapshots, states, state)
+                changes = await changes_to(self._snapshots, now.tree, state, held)
+                counts[state.tree] = len(changes)
             if state.tree in counts:
                 found[prompt.id] = counts[state.tree]
         return found
@@ -290,7 +296,7 @@ class Timeline:
             self.is_moving = False
 
     async def _taken(self) -> Snapshot | None:
-        return await self._snapshots.take() if self._snapshots is not None else None
+        return await taken(self._snapshots, self._records())
 
     async def _planned(self, destination: Destination, now: Snapshot | None) -> Preview:
         records = self._records()
@@ -304,10 +310,10 @@ class Timeline:
         state = destination.state
         states = file_states(records)
         later = [known for known in states if known.seq > state.seq]
-        all_changes = await changes_between(self._snapshots, now.tree, state.tree)
-        hidden = await hidden_then(
-            self._snapshots, all_changes, state=state, states=states, now=now
-        )
+        held = await held_later(self._snapshots, states, state)
+        all_changes = await changes_to(self._snapshots, now.tree, state, held)
+        unheld = [change for change in all_changes if change.path not in held]
+        hidden = await hidden_then(self._snapshots, unheld, state=state, states=states, now=now)
         changes = [change for change in all_changes if change.path not in hidden]
         theirs = await changed_by_person(self._snapshots, state, later, now) if changes else set()
         is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
@@ -316,8 +322,9 @@ class Timeline:
             destination=destination,
             changes=tuple(c for c in changes if not is_theirs[c.path]),
             yours=tuple(c for c in changes if is_theirs[c.path]),
-            left_out=tuple(sorted({path for paths in lists for path in paths})),
+            left_out=tuple(sorted({path for paths in lists for path in paths} - held.keys())),
             left_behind=len(left),
+            held=held,
         )
 
     async def _unavailable(self, destination: Destination, now: Snapshot | None) -> str:
@@ -342,7 +349,7 @@ class Timeline:
         wanted += [c.path for c in plan.yours if c.path in also]
         if not wanted:
             return Restored(), before
-        restored = await self._snapshots.restore(state.tree, wanted)
+        restored = await restore(self._snapshots, wanted, state, plan.held)
         return restored, await self._taken()
 
     def _note_snapshot(self, taken: Snapshot, to: Destination | None) -> None:

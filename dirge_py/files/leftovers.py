@@ -11,6 +11,7 @@ import re
 import stat
 import threading
 import time
+from collections.abc import Iterable
 
 UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
 """New content on its way. What ends in `.old` may be the only whole copy of something: it stays."""
@@ -30,14 +31,15 @@ def lock_unfinished(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def clear_leftovers_in(real: str) -> None:
-    """`clear_leftovers` of the folder at this physical path."""
-    with contextlib.suppress(OSError):
-        folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            clear_leftovers(folder)
-        finally:
-            os.close(folder)
+def clear_leftovers_in(reals: Iterable[str]) -> None:
+    """`clear_leftovers` of the folders at these physical paths."""
+    for real in reals:
+        with contextlib.suppress(OSError):
+            folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                clear_leftovers(folder)
+            finally:
+                os.close(folder)
 
 
 def clear_leftovers(folder: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 Unkept = Callable[[str], str]
-Keep = Callable[[str, bytes], None]
+Keep = Callable[[str, Callable[[], bytes]], None]
 
 
 class Originals:
@@ -16,7 +16,7 @@ class Originals:
         self.unkept: Unkept = lambda real: ""
         """Why removing the file at this physical path needs a person's word, as no snapshot holds
         it; "" where one does."""
-        self.keep: Keep = lambda real, content: None
-        """Called with a physical path and what it holds, before a tool replaces or removes it.
+        self.keep: Keep = lambda real, read: None
+        """Called with a physical path and what reads it, before a tool replaces or removes it.
 
         Raises FileError where that could not be kept: then nothing is changed."""

@@ -93,8 +93,7 @@ class Workspace:
         self.journals = journals
         self.notices: Sequence[str] = ()
         if journals is not None:
-            for root in self.roots:
-                clear_leftovers_in(root)
+            clear_leftovers_in(self.roots)
             self.notices = roll_back_leftovers(journals, lambda real: is_beneath(real, self.roots))
 
     def close(self) -> None:
@@ -326,6 +325,8 @@ class CallFiles:
         anchor, relative = self._workspace.anchor(real)
         with self._workspace.ledger.lock(real), make_folders(anchor, relative, path) as folder:
             place = Place(folder, os.path.basename(real), path)
+            if expected is not None:
+                self._workspace.originals.keep(real, place.read)
             status = replace(place, content, check=lambda: _check_version(place, expected))
         identity = Identity.of(status, sha256_of(content))
         self.remember_read(real, identity)
@@ -340,18 +341,15 @@ class CallFiles:
             FileError: something else stands at one of them now, or it cannot be written.
         """
         reals = [self.locate(target.path).real for target in targets]
+        pairs = list(zip(reals, targets, strict=True))
         with contextlib.ExitStack() as stack:
             # In one order everywhere, so that two changes never wait for each other.
             for real in sorted(set(reals)):
                 stack.enter_context(self._workspace.ledger.lock(real))
-            places = {
-                real: self._place(real, target.path, stack)
-                for real, target in zip(reals, targets, strict=True)
-            }
-            steps = [
-                self._step(target, real, places)
-                for real, target in zip(reals, targets, strict=True)
-            ]
+            places = {real: self._place(real, target.path, stack) for real, target in pairs}
+            steps = [self._step(target, real, places) for real, target in pairs]
+            for step in (step for step in steps if step.before is not None):
+                self._workspace.originals.keep(step.real, step.place.read)
             statuses = carry_out(steps, self._workspace.journals)
         for step, status in zip(steps, statuses, strict=True):
             if status is None or step.content is None:

@@ -15,7 +15,8 @@ ChangedBy = Literal["agent", "person", "move"]
 class FileState:
     """A snapshot, and who made the changes between it and the one before.
 
-    `toward` is the tree that a move was about to put back then.
+    `toward` is the tree that a move was about to put back then. `held` are paths that no state
+    before this one holds, though they were there: they are here as they were then.
     """
 
     seq: int
@@ -25,6 +26,7 @@ class FileState:
     run_id: str = ""
     toward: str = ""
     left_out: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 def file_states(records: Sequence[Record]) -> list[FileState]:
@@ -74,6 +76,7 @@ def _state(record: Record) -> FileState | None:
                 run_id=_text(rest, "run_id"),
                 toward=_text(rest, "toward"),
                 left_out=_texts(rest.get("left_out")),
+                held=_texts(rest.get("held")),
             )
         case str(kind), {"tree_after": str(tree)} if kind == MOVE and tree:
             return FileState(seq=record.seq, tree=tree, by="move")

@@ -21,6 +21,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.durable import Engine, open_durable
 from dirge_py.wiring.machine import Machine
 from dirge_py.wiring.options import BuildOptions
+from dirge_py.wiring.originals import keep_originals
 from dirge_py.wiring.prompt import SystemPrompt, follow_prompt
 from dirge_py.wiring.rules import open_gate
 from dirge_py.wiring.sessions import open_journal, viewed
@@ -89,6 +90,8 @@ def open_room(site: Site) -> Room:
     if recorder is not None:
         todo.on_change = lambda items: recorder.note_setting("todo", items)
     snapshots, run_snapshots = _snapshots(site, recorder)
+    originals, notice = site.machine.workspace.originals, site.late_notices.append
+    keep_originals(originals, snapshots, site.config, site.cwd, notice)
     return Room(
         recorder=recorder,
         loaded=loaded,

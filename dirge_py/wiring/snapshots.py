@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.calls import LoopToolResult, Proceed, ToolCall
+from dirge_py.claims import Claim
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.events import AgentEnd, LoopEvent
@@ -103,7 +104,7 @@ class RunSnapshots:
         return Bundle(
             name="snapshots",
             transform_context=self._begin,
-            before_tool_call=lambda info, _call: self._begin(info),
+            before_tool_call=self._before_call,
             prepare_next_turn=self._after_turn,
         )
 
@@ -116,6 +117,7 @@ class RunSnapshots:
         if may_change_something(call):
             if self._taking is not None:
                 await asyncio.wait({self._taking})
+            await self._hold_edited(call)
             self._has_changed = self._is_needed = True
         return await proceed()
 
@@ -137,6 +139,19 @@ class RunSnapshots:
         if left:
             await asyncio.wait(left)
 
+    async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
+        """Before it is judged whether files may be removed, what is there is in a snapshot."""
+        self._begin(info)
+        if any(claim.removes for claim in _edits(call)):
+            await asyncio.wait({self._take("turn")})
+
+    async def _hold_edited(self, call: ToolCall) -> None:
+        """Have snapshots hold the files that a call changes, also those that rules leave out."""
+        reals = [os.path.realpath(str(claim.resource)) for claim in _edits(call)]
+        unheld = self._snapshots.unheld([real for real in reals if os.path.isfile(real)])
+        if unheld:
+            await asyncio.wait({self._take("turn", unheld)})
+
     def _begin(self, info: TurnInfo) -> None:
         if info.run_id != self._run_id:
             self._run_id, self._turn = info.run_id, info.turn
@@ -150,20 +165,25 @@ class RunSnapshots:
         if self._has_changed:
             await asyncio.wait({self._take("turn")})
 
-    def _take(self, at: SnapshotMoment) -> asyncio.Task[None]:
+    def _take(self, at: SnapshotMoment, also: Sequence[str] = ()) -> asyncio.Task[None]:
         self._has_changed = False
         before = self._taking
-        work = self._taken(at, self._run_id, self._turn, before)
+        work = self._taken(at, self._run_id, self._turn, before, also)
         self._taking = asyncio.get_running_loop().create_task(work)
         return self._taking
 
     async def _taken(
-        self, at: SnapshotMoment, run_id: str, turn: int, before: asyncio.Task[None] | None
+        self,
+        at: SnapshotMoment,
+        run_id: str,
+        turn: int,
+        before: asyncio.Task[None] | None,
+        also: Sequence[str],
     ) -> None:
         try:
             if before is not None:
                 await asyncio.wait({before})
-            snapshot = await self._snapshots.take()
+            snapshot = await self._snapshots.take(also)
             if snapshot is None:
                 self._tell(self._snapshots.unavailable)
                 return
@@ -176,14 +196,15 @@ class RunSnapshots:
             self._tidying = asyncio.get_running_loop().create_task(self._tidied(self._tidy))
 
     def _record(self, snapshot: Snapshot, at: SnapshotMoment, run_id: str, turn: int) -> None:
-        is_same = snapshot.tree == self._tree and not snapshot.left_out
+        is_same = snapshot.tree == self._tree and not (snapshot.left_out or snapshot.held)
         self._tree = snapshot.tree
         if is_same and at != "before_run":
             return
         # Names need not be text, and a journal is.
         left_out = [_as_text(path) for path in snapshot.left_out]
         recorded = {"run_id": run_id, "turn": turn, "at": at, "tree": snapshot.tree}
-        self._note(RECORD, {**recorded, "left_out": left_out})
+        held = {"held": [_as_text(path) for path in snapshot.held]} if snapshot.held else {}
+        self._note(RECORD, {**recorded, **held, "left_out": left_out})
 
     def _tell(self, text: str) -> None:
         if text and text not in self._told:
@@ -195,6 +216,17 @@ class RunSnapshots:
             await tidy()
         except Exception:
             _LOG.exception("old snapshots could not be pruned")
+
+
+def _edits(call: ToolCall) -> Sequence[Claim]:
+    """What the call would change of files; nothing where it cannot say so."""
+    if call.tool is None or call.problem is not None:
+        return ()
+    try:
+        claims = call.tool.claims(call.arguments)
+    except Exception:
+        return ()
+    return [claim for claim in claims if claim.op == "edit"]
 
 
 def make(snapshots: "Repository", *, note: Note, notice: Callable[[str], None]) -> RunSnapshots:

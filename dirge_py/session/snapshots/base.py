@@ -7,7 +7,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 RECORD = "snapshot"
 """The type of the record in a journal: {"run_id", "turn", "at", "tree", "left_out"},
-with "toward", the tree that is put back next, before a move of the files."""
+with "toward", the tree that is put back next, before a move of the files, and "held", paths that no
+snapshot before this one held: a tool was about to change them."""
 
 SnapshotMoment = Literal["before_run", "turn", "before_move"]
 """Before a run began; after a turn that changed something; before the person went elsewhere."""
@@ -18,11 +19,13 @@ class Snapshot:
     """The tree at one moment.
 
     `left_out` are changed files that it, or the one before, does not hold, as too large; and the
-    folders (with a `/`) of other repositories.
+    folders (with a `/`) of other repositories. `held` are the files that it was asked to hold, by
+    their paths in the project.
     """
 
     tree: str
     left_out: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,25 @@ class Snapshots(Protocol):
     """The snapshots of one project."""
 
     @property
+    def root(self) -> str:
+        """The physical folder of the project."""
+
+    @property
     def unavailable(self) -> str:
         """Why there are none, for the person; "" while there are."""
 
-    async def take(self) -> Snapshot | None:
-        """The working tree as it is now; None where that cannot be had (see `unavailable`)."""
+    async def take(self, also: Sequence[str] = ()) -> Snapshot | None:
+        """The working tree as it is now; None where that cannot be had (see `unavailable`).
+
+        The files `also` (absolute, physical paths) are held from now on although git ignores them,
+        and in this snapshot although they are large; what cannot be held is passed over.
+        """
+
+    def holds_file(self, real: str) -> bool:
+        """Whether the newest snapshot holds the file at this physical path."""
+
+    def unheld(self, reals: Sequence[str]) -> Sequence[str]:
+        """Of the files at these physical paths, those that `take` would hold only if asked to."""
 
     async def holds(self, tree: str) -> bool:
         """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""

@@ -4,7 +4,7 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
@@ -15,7 +15,10 @@ from dirge_py.session.snapshots.ignoring import is_never_held
 Stamp: TypeAlias = tuple[int, int, int]
 """Size, time of the last change in ns, inode: another one means another content."""
 
+_LENGTH_BITS = 0xFFF
 MIB = 1 << 20
+MAX_KEPT_BYTES = 100 * MIB
+"""What a tool is about to change is kept up to this size; tools change no larger files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +40,17 @@ class Candidates:
 
 
 def candidates(
-    root: str, *, changed: Iterable[str], others: Iterable[str], limit_bytes: int
+    root: str,
+    *,
+    changed: Iterable[str],
+    others: Iterable[str],
+    limit_bytes: int,
+    also: Collection[str] = (),
 ) -> Candidates:
-    """Sort out what git listed: `changed` are held and differ, `others` are not held."""
+    """Sort out what git listed: `changed` are held and differ, `others` are not held.
+
+    Those of `also` are taken in up to `MAX_KEPT_BYTES`.
+    """
     present: list[str] = []
     absent: list[str] = []
     large: dict[str, Stamp] = {}
@@ -55,7 +66,8 @@ def candidates(
         full = f"{root}/{path}"
         status = _status(full)
         if status is not None and _may_be_held(status, path):
-            if stat.S_ISREG(status.st_mode) and status.st_size > limit_bytes:
+            limit = MAX_KEPT_BYTES if path in also else limit_bytes
+            if stat.S_ISREG(status.st_mode) and status.st_size > limit:
                 large[path] = stamp_of(status)
             elif stat.S_ISLNK(status.st_mode) or os.access(full, os.R_OK):
                 present.append(path)
@@ -106,6 +118,23 @@ def write_absent(file: Path, names: Iterable[str]) -> None:
     """Lines for `git update-index --index-info` that take these paths out."""
     nothing = b"0 " + b"0" * 40 + b"\t"
     file.write_bytes(b"".join(nothing + os.fsencode(name) + b"\0" for name in names))
+
+
+def is_in_index(index: Path, path: str) -> bool:
+    """Whether an index holds this path; False for none, or one that is none."""
+    name = os.fsencode(path)
+    try:
+        content = index.read_bytes()
+    except OSError:
+        return False
+    # Each name ends with a NUL and has its length in front; longer paths may end alike.
+    at = content.find(name + b"\0")
+    while at >= 0:
+        length = int.from_bytes(content[max(0, at - 2) : at], "big") & _LENGTH_BITS
+        if length == min(len(name), _LENGTH_BITS):
+            return content.startswith(b"DIRC")
+        at = content.find(name + b"\0", at + 1)
+    return False
 
 
 def entries_in(index: Path) -> int:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,8 +14,14 @@ from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.names import project_id, project_root
 from dirge_py.session.snapshots.base import Restored, Snapshot, TreeChange
+from dirge_py.session.snapshots.candidates import is_in_index
 from dirge_py.session.snapshots.git import GitFailed, find_git, private_git
-from dirge_py.session.snapshots.ignoring import personal_excludes, project_git, rules_in
+from dirge_py.session.snapshots.ignoring import (
+    is_never_held,
+    personal_excludes,
+    project_git,
+    rules_in,
+)
 from dirge_py.session.snapshots.pruning import Pruning
 from dirge_py.session.snapshots.reading import Reading
 from dirge_py.session.snapshots.restoring import DAMAGED, Wanted, look_at, put_back
@@ -79,6 +86,10 @@ class Repository:
         self._is_closed = False
 
     @property
+    def root(self) -> str:
+        return self._root
+
+    @property
     def unavailable(self) -> str:
         return self._never or self._failure
 
@@ -87,10 +98,34 @@ class Repository:
         """The private repository, for whoever wants to look into it."""
         return self._folder.path
 
-    async def take(self) -> Snapshot | None:
+    async def take(self, also: Sequence[str] = ()) -> Snapshot | None:
         if self._never or self._is_closed:
             return None
-        return await self._alone(self._take())
+        return await self._alone(self._take([path for path in map(self._in_project, also) if path]))
+
+    def holds_file(self, real: str) -> bool:
+        path = self._in_project(real)
+        return bool(path) and not self.unavailable and self._is_held(path)
+
+    def unheld(self, reals: Sequence[str]) -> Sequence[str]:
+        if self.unavailable or self._is_closed:
+            return ()
+        found = [(real, self._in_project(real)) for real in reals]
+        return [real for real, path in found if path and not self._is_held(path)]
+
+    def _is_held(self, path: str) -> bool:
+        return self._seat is not None and is_in_index(self._seat.index, path)
+
+    def _in_project(self, real: str) -> str:
+        """The path relative to the project, "" where no snapshot can hold a file there."""
+        if not real.startswith(f"{self._root}/") or real.startswith(f"{self._state}/"):
+            return ""
+        path = real[len(self._root) + 1 :]
+        folders = path.split("/")[:-1]
+        above = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+        if is_never_held(path) or any(os.path.lexists(f"{self._root}/{at}/.git") for at in above):
+            return ""
+        return path
 
     async def holds(self, tree: str) -> bool:
         if self._is_closed or self._is_missing():
@@ -155,10 +190,10 @@ class Repository:
 
     # -- taking
 
-    async def _take(self) -> Snapshot | None:
+    async def _take(self, also: Sequence[str] = ()) -> Snapshot | None:
         was_there = self._folder.is_there
         try:
-            snapshot = await self._taken()
+            snapshot = await self._taken(also)
         except TooLarge as error:
             self._never = (
                 f"No snapshots of the files are kept in {self._root}: {error}. {_ONLY}. "
@@ -172,21 +207,21 @@ class Repository:
             self._failure = f"No snapshot of the files could be taken: {why}"
             return None
         self._failure = ""
-        return snapshot
+        return replace(snapshot, held=tuple(path for path in also if self._is_held(path)))
 
-    async def _taken(self) -> Snapshot:
+    async def _taken(self, also: Sequence[str]) -> Snapshot:
         """A snapshot; after a failure another try, then with a new index, then in a new store."""
         date = int(self._clock())
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
         for mend in (self._mend_nothing, self._mend_index, self._mend_store):
             try:
-                return await (await self._ready()).take(date)
+                return await (await self._ready()).take(date, also)
             except GitFailed as error:
                 if error.has_no_room or self._is_closed:
                     raise
                 await mend()
-        return await (await self._ready()).take(date)
+        return await (await self._ready()).take(date, also)
 
     async def _ready(self) -> Taking:
         if self._taking is not None and self._seat is not None and self._seat.index.parent.is_dir():
@@ -296,7 +331,11 @@ class Repository:
         entries = await reading.entries(tree)
         wanted = {path: Wanted(entry=entries.get(path)) for path in paths}
         standing = await asyncio.to_thread(
-            look_at, self._root, wanted, limit_bytes=self._terms.file_bytes
+            look_at,
+            self._root,
+            wanted,
+            limit_bytes=self._terms.file_bytes,
+            kept=frozenset(self._taking.kept if self._taking is not None else ()),
         )
         needed = [entry.oid for path in wanted if (entry := entries.get(path)) is not None]
         known = await reading.known([found.oid for found in standing.values() if found.oid])

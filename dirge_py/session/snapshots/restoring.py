@@ -20,7 +20,7 @@ from dirge_py.files.resolve import reason_of
 from dirge_py.files.staging import Place, fill, fresh_name, new_file, read_all, sync_folder
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import Restored
-from dirge_py.session.snapshots.candidates import Stamp, stamp_of
+from dirge_py.session.snapshots.candidates import MAX_KEPT_BYTES, Stamp, stamp_of
 from dirge_py.session.snapshots.ignoring import is_never_held
 from dirge_py.session.snapshots.trees import Contents, Entry, blob_id
 
@@ -49,11 +49,21 @@ class _Refused(Exception):
     """This path stays as it is; the text says why."""
 
 
-def look_at(root: str, paths: Mapping[str, Wanted], *, limit_bytes: int) -> dict[str, Standing]:
-    """What stands at these paths below `root` now. Files above the limit are not read."""
+def look_at(
+    root: str,
+    paths: Mapping[str, Wanted],
+    *,
+    limit_bytes: int,
+    kept: frozenset[str] = frozenset(),
+) -> dict[str, Standing]:
+    """What stands at these paths below `root` now. Files above the limit are not read.
+
+    Those `kept` because a tool was about to change them may be larger.
+    """
+    limits = {path: MAX_KEPT_BYTES if path in kept else limit_bytes for path in paths}
     anchor = open_folder_handle(root)
     try:
-        return {path: _standing(anchor, path, limit_bytes) for path in paths}
+        return {path: _standing(anchor, path, limit) for path, limit in limits.items()}
     finally:
         os.close(anchor)
 

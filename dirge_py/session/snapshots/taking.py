@@ -1,9 +1,10 @@
 """One snapshot: what differs since the last one goes into the private index, then into a tree."""
 
 import asyncio
+import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.errors import SessionError
@@ -73,11 +74,15 @@ class Taking:
         self._tracked: tuple[str, ...] = ()
         self._tracked_of: Mapping[str, Stamp] | None = None
         self._tracked_stamps: Mapping[str, Stamp] = {}
+        self._kept: dict[str, Stamp | None] = {}
         self._named: set[str] = set()
         self._deadline = 0.0
 
-    async def take(self, date: int) -> Snapshot:
+    async def take(self, date: int, also: Sequence[str] = ()) -> Snapshot:
         """The work tree as it is now; `date` in seconds is kept with it.
+
+        The files `also`, relative to the project, are in it although rules or their size leave
+        them out; from now on they are held like the others.
 
         Raises:
             TooLarge: there is too much of it.
@@ -86,7 +91,7 @@ class Taking:
         self._deadline = time.monotonic() + self._terms.take_s
         is_first = not self._seat.index.exists()
         try:
-            found = await self._found()
+            found = await self._found(frozenset(also))
             await self._check_count(found)
             await self._write(found, date)
         except (OutOfTime, GitFailed) as error:
@@ -121,7 +126,7 @@ class Taking:
         files = (self._personal, self._project.exclude)
         return ignore_options(own_folder=self._own_folder, files=files)
 
-    async def _found(self) -> Candidates:
+    async def _found(self, also: frozenset[str]) -> Candidates:
         seat, git = self._seat, self._git
         # What a killed command left would stop every one that comes.
         seat.file("index.lock").unlink(missing_ok=True)
@@ -133,15 +138,31 @@ class Taking:
             git.command("ls-files", "-z", "--others", *self._ignores(), stdout=others),
             *listing,
         )
-        tracked = learn()
+        tracked = [*learn(), *self._kept_now(also)]
         return await asyncio.to_thread(
             lambda: candidates(
                 git.root,
                 changed=names_in(changed),
                 others=[*names_in(others), *tracked],
                 limit_bytes=self._terms.file_bytes,
+                also=self._kept.keys(),
             )
         )
+
+    def _kept_now(self, also: frozenset[str]) -> list[str]:
+        """What was once asked to be held and differs from what it was, with what is asked now."""
+        # Git stops at a path that leads through a link.
+        root = self._git.root
+        named = {path for path in (*self._kept, *also) if not _is_behind_link(root, path)}
+        found = stamps(root, named)
+        differing = [path for path, stamp in found.items() if self._kept.get(path) != stamp]
+        self._kept = {path: found.get(path) for path in (*self._kept, *also)}
+        return [*differing, *(path for path in also & named if path not in differing)]
+
+    @property
+    def kept(self) -> Collection[str]:
+        """The paths that this process was asked to hold."""
+        return self._kept.keys()
 
     def _tracked_listing(self) -> tuple[Sequence[str], Callable[[], Sequence[str]]]:
         """What the project's git has although a rule ignores it, as far as it changed.
@@ -247,3 +268,8 @@ class Taking:
         once = {*found.nested, *found.unreadable} - self._named
         self._named |= once
         return (*named, *sorted(once))
+
+
+def _is_behind_link(root: str, path: str) -> bool:
+    folder = os.path.dirname(f"{root}/{path}")
+    return os.path.realpath(folder) != folder

@@ -126,7 +126,7 @@ class Slow:
         self.go = asyncio.Event()
         self.unavailable = ""
 
-    async def take(self):
+    async def take(self, also=()):
         await self.go.wait()
         self.taken += 1
         result = self.results.pop(0) if self.results else Snapshot(tree=f"t{self.taken}")
@@ -135,6 +135,9 @@ class Slow:
         if result is None:
             self.unavailable = "there is no room"
         return result
+
+    def unheld(self, reals):
+        return ()
 
 
 class Watched:
