@@ -34,6 +34,8 @@ def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
     if not words:
         return
     name = words[0].text.rsplit("/", 1)[-1]
+    if name == "git" and len(words) > 1 and words[1].text in ("mv", "rm"):
+        name, words = words[1].text, words[1:]
     operands = list(_operands(words[1:]))
     if name in _CHANGES_ALL:
         yield from (("edit", word) for word in operands)

@@ -198,7 +198,8 @@ def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> Non
     ran = product.run("why", "--json", tool, "/etc/hosts")
 
     assert (ran.exit_code, ran.json["effect"]) == (0, "ask")
-    assert [claim["resource"] for claim in ran.json["claims"]] == ["/etc/hosts"]
+    claims = [(claim["op"], claim["resource"]) for claim in ran.json["claims"]]
+    assert claims == [("read", "/etc/hosts"), ("edit", "/etc/hosts")]
 
 
 @pytest.mark.parametrize(

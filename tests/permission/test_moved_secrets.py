@@ -88,7 +88,7 @@ async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
         "install .env e", "install -m 644 -t src .env", "rsync .env e", "rsync -a .env src/",
         "tar cf e.tar .env", "tar -czf e.tgz x .env", "zip e.zip .env", "gzip -k .env",
         "scp .env src/e", "dd if=.env of=e", "rename s/.env/e/ .env", "rm .env", "shred .env",
-        "unlink .env", "rm -f x .env",
+        "unlink .env", "rm -f x .env", "git mv .env e", "git rm -f .env",
     ],
 )  # fmt: skip
 def test_a_rule_that_allows_a_program_does_not_give_a_secret_away(
