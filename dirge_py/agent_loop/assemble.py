@@ -47,6 +47,7 @@ class _Thinking:
 @dataclass(slots=True)
 class _Call:
     index: int
+    key: str
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
@@ -81,6 +82,7 @@ class Assembler:
         self._parts: list[_Text | _Thinking | _Call | _Compaction] = []
         self._open: _Text | _Thinking | None = None
         self._calls: dict[str, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
 
     def feed(self, event: StreamEvent) -> Iterator[MessageUpdate]:
         match event:
@@ -159,6 +161,7 @@ class Assembler:
         if call.is_whole:
             return
         call.id, call.name = call.id or delta.id, call.name or delta.name
+        self._by_id[call.id] = call
         if delta.arguments:
             call.pieces.append(delta.arguments)
             yield _call_update("toolcall_delta", call, delta=delta.arguments)
@@ -170,6 +173,7 @@ class Assembler:
             call = self._new_call(end)
             yield _call_update("toolcall_start", call)
         call.id, call.name = end.id or call.id, end.name or call.name
+        self._by_id[call.id] = call
         if end.arguments is not None:
             call.arguments = parsed_arguments(end.arguments)
         if not call.is_whole:
@@ -182,12 +186,16 @@ class Assembler:
         if call is not None and not call.id:
             return call
         # Some services give every call of an answer the same key: then the id decides.
-        return next((known for known in self._calls.values() if known.id == event.id), None)
+        known = self._by_id.get(event.id)
+        # Another call may have its key by now, or it another id.
+        is_current = known is not None and self._calls.get(known.key) is known
+        return known if known is not None and is_current and known.id == event.id else None
 
     def _new_call(self, event: ToolCallDelta | ToolCallEnd) -> _Call:
-        call = _Call(index=len(self._parts), id=event.id, name=event.name)
+        call = _Call(index=len(self._parts), key=event.key, id=event.id, name=event.name)
         self._parts.append(call)
         self._calls[event.key] = call
+        self._by_id[call.id] = call
         return call
 
     def _close_call(self, call: _Call) -> Iterator[MessageUpdate]:

@@ -282,7 +282,7 @@ class Recorder:
         Where calls run one by one its message comes at once, and nothing else is needed.
         """
         progress = self._calls.get(event.tool_call_id)
-        others = [of for of in self._calls.values() if of is not progress]
+        others = (of for of in self._calls.values() if of is not progress)
         if progress is None or not any(of.is_told or not progress.has_begun for of in others):
             return
         message = ToolResultMessage(
