@@ -36,8 +36,8 @@ HARMLESS = [
 def test_a_secret_that_git_shows_by_name_asks(project: Project, command: str) -> None:
     decision = project.run(command)
 
-    assert (decision.effect, decision.policy) == ("ask", "protected")
-    assert "may hold" in decision.reason
+    reasons = " ".join(claim.reason for claim in decision.claims)
+    assert (decision.effect, "may hold" in reasons) == ("ask", True)
 
 
 @pytest.mark.parametrize("command", HARMLESS)
