@@ -108,16 +108,18 @@ class Gate:
 
     @property
     def opens_network(self) -> bool:
-        """Whether a sandboxed command may reach any host: all are allowed, and none is denied."""
+        """Whether a rule or grant lets sandboxed commands reach any host, and none denies one.
+
+        No mode opens the network by itself, `yolo` neither: the sandbox was chosen, too.
+        """
         policy = self._policy
-        about = [
-            rule for rule in policy.rules + policy.project_rules if rule.op in ("network", "*")
-        ]
+        rules = policy.rules + policy.project_rules
+        about = [rule for rule in rules if rule.op in ("network", "*")]
         if any(rule.effect != "allow" for rule in about):
             return False
         anyone = NameFact("network", "any host")
         allowed = any(permits(rule, anyone, policy.anchors) for rule in (*about, *policy.grants))
-        return policy.mode == "yolo" or (allowed and policy.mode != "plan")
+        return allowed and policy.mode != "plan"
 
     @property
     def grants(self) -> tuple[Rule, ...]:

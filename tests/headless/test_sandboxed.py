@@ -1,5 +1,8 @@
 """Commands of the whole program, shut in."""
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -113,3 +116,67 @@ def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mo
 
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert "`hosts` under `[sandbox]`: 'http://x' is no host" in ran.stderr
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"answer of the server")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """`host:port` of a server on the loopback of this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+        thread.join()
+
+
+FETCH = (
+    "env -u NO_PROXY -u no_proxy"
+    " python -c 'import urllib.request as u; print(u.urlopen(\"http://{}/\").read())'"
+)
+"""The address is one of this machine, which the proxy of the sandbox is not asked for."""
+
+
+def told_about(product: Product, server: str, *options: str) -> str:
+    """What the model reads after a command asked that server for something."""
+    product.will(bash(FETCH.format(server)), Say(text="done"))
+    assert product.ask(*options, "x").exit_code == 0
+    return str(product.sent()[-1]["content"])
+
+
+@pytest.mark.parametrize("mode", ["preferred", "required"])
+def test_yolo_opens_no_network_inside_a_sandbox(product: Product, server: str, mode: str) -> None:
+    told = told_about(product, server, "--sandbox", mode, "--yolo")
+
+    assert "answer of the server" not in told
+    assert "Connection refused" in told
+
+
+def test_what_opens_the_network_inside_a_sandbox_does_so_under_yolo(
+    product: Product, server: str
+) -> None:
+    inside = ("--sandbox", "required", "--yolo")
+
+    assert "answer of the server" in told_about(product, server, *inside, "--allow", "network:*")
+    product.configure("[sandbox]\nnetwork = true\n")
+    assert "answer of the server" in told_about(product, server, *inside)
+
+
+def test_listed_hosts_are_all_that_yolo_reaches_inside_a_sandbox(
+    product: Product, server: str
+) -> None:
+    product.configure(f'[sandbox]\nhosts = ["{server}"]\n')
+    inside = ("--sandbox", "required", "--yolo")
+
+    assert "answer of the server" in told_about(product, server, *inside)
+    port = server.partition(":")[2]
+    assert "answer of the server" not in told_about(product, f"localhost:{port}", *inside)
