@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
+from dirge_py.processes.editors import SCRIPT_NAME, UNATTENDED
 from dirge_py.processes.git_environment import HARMLESS, hardened
 
 MARKER_NAME = "DIRGE_CALL"
@@ -56,14 +57,11 @@ OF_A_PERSON = frozenset(
 
 _NEVER_PASSED = re.compile(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
-    r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|PAGER|MANPAGER|LESSOPEN|LESSCLOSE|EDITOR|VISUAL"
-    r"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|" + MARKER_NAME,
+    r"|LD_.*|DYLD_.*|GIT_.*|GREP_.*|.*PAGER|LESSOPEN|LESSCLOSE|.*EDITOR|VISUAL|FCEDIT"
+    rf"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|{SCRIPT_NAME}|{MARKER_NAME}",
     re.DOTALL,
 )
 """What changes the meaning of a command that was judged by its words, or has programs started."""
-
-# A command has no terminal: a pager would wait for nobody.
-_ALWAYS_SET = {"PAGER": "cat", "MANPAGER": "cat"}
 
 
 def may_be_passed(name: str) -> bool:
@@ -97,7 +95,7 @@ class EnvironmentPolicy:
         source = self._source
         passed_on = {name: source[name] for name in sorted(self.names) if name in source}
         passed_on["PATH"] = absolute_only(passed_on.get("PATH", ""))
-        return {**passed_on, **_ALWAYS_SET, **hardened(extra or {}), MARKER_NAME: marker}
+        return {**passed_on, **UNATTENDED, **hardened(extra or {}), MARKER_NAME: marker}
 
     def build_for_person(self, marker: str) -> dict[str, str]:
         """The environment of a command that a person typed: they are there, and judged it."""

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from dirge_py.processes.editors import UNATTENDED
 from dirge_py.processes.environment import EnvironmentPolicy
 
 CANARIES = [
@@ -60,7 +61,9 @@ def test_listed_variables_are_passed_and_withheld_ones_never():
 def test_nothing_asks_or_pages():
     environment = EnvironmentPolicy(source={"PAGER": "less"}).build("m")
 
-    shown = json.dumps({name: environment[name] for name in sorted(environment)})
+    others = sorted(environment.keys() - UNATTENDED.keys())
+    assert {name: environment[name] for name in UNATTENDED} == UNATTENDED
+    shown = json.dumps({name: environment[name] for name in others})
     assert shown == json.dumps(
         {
             "DIRGE_CALL": "m",
@@ -72,10 +75,7 @@ def test_nothing_asks_or_pages():
             "GIT_CONFIG_VALUE_1": "explicit",
             "GIT_CONFIG_VALUE_2": "never",
             "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_PAGER": "cat",
             "GIT_TERMINAL_PROMPT": "0",
-            "MANPAGER": "cat",
-            "PAGER": "cat",
             "PATH": "/bin:/usr/bin",
         }
     )

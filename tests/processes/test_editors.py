@@ -1,0 +1,146 @@
+"""Programs that would open an editor or ask for a password, run as the model's commands are."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dirge_py.processes.environment import EnvironmentPolicy, may_be_passed
+from dirge_py.processes.runner import Runner
+
+LIMIT_S = 30.0
+HOLDING = "vim"
+"""Any editor that would wait: named wherever a person could name one."""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Two commits on `main`, one on `side`, and an editor named in git's own settings."""
+    where = tmp_path / "repository"
+    where.mkdir()
+    steps = (
+        "git init -q -b main . && git config user.name u && git config user.email u@example.com"
+        f" && git config core.editor {HOLDING} && git config sequence.editor {HOLDING}"
+        " && echo a > a && git add a && git commit -qm first && git branch side"
+        " && echo b >> a && git commit -qam second && git checkout -q side"
+        " && echo c > c && git add c && git commit -qm third && git checkout -q main"
+    )
+    subprocess.run(["sh", "-c", steps], cwd=where, check=True, env={**os.environ, "HOME": "/"})
+    return where
+
+
+@pytest.fixture
+def told(repository: Path, runner: Runner):
+    async def tell(command: str) -> tuple[int | None, str]:
+        done = await runner.run(command, cwd=str(repository), timeout_s=LIMIT_S)
+        return done.exit_code, (done.output.head + done.output.tail).decode()
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit --allow-empty", "echo d >> a; git commit -a", "echo d >> a; git commit -av",
+        "git tag -a v1", "git notes add", "git commit --allow-empty -t /dev/null",
+    ],
+)  # fmt: skip
+async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(told, command):
+    code, text = await told(command)
+
+    assert code != 0
+    assert "There is no editor here. Pass the message with -m" in text
+    assert "eval" not in text.partition("There is no editor")[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        ("git commit --amend --allow-empty", "second"),
+        ("git merge --edit side", "Merge branch 'side'"),
+        ("git merge side", "Merge branch 'side'"),
+        ("git revert HEAD", 'Revert "second"'),
+        ("git merge --squash side && git commit", "Squashed commit of the following:"),
+        ("git cherry-pick --edit side", "third"),
+    ],
+)
+async def test_a_message_that_git_prepared_is_used(told, command, kept):
+    code, text = await told(f"{command} && git log -1 --format=%s")
+
+    assert (code, text.splitlines()[-1]) == (0, kept)
+
+
+async def test_a_rebase_goes_on_behind_a_conflict(told):
+    conflict = "git checkout -q side && echo x > a && git commit -qam other && git rebase main"
+    code, text = await told(
+        f"{conflict}; echo solved > a; git add a; git rebase --continue && git log -1 --format=%s"
+    )
+
+    assert (code, text.splitlines()[-1]) == (0, "other")
+
+
+async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(told):
+    code, text = await told("git rebase -i HEAD~1")
+    taken, _ = await told("GIT_SEQUENCE_EDITOR=: git rebase -i HEAD~1")
+    edited, _ = await told("GIT_SEQUENCE_EDITOR='sed -i 1s/pick/drop/' git rebase -i HEAD~1")
+    _, log = await told("git log --format=%s")
+
+    assert code != 0
+    assert "GIT_SEQUENCE_EDITOR=:" in text
+    assert (taken, edited, log) == (0, 0, "first\n")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config --edit", "git branch --edit-description", "git add --edit",
+        'sh -c "$EDITOR settings"', 'sh -c "$VISUAL settings"', "$EDITOR settings",
+    ],
+)  # fmt: skip
+async def test_any_other_file_stays_as_it_is(told, repository, command):
+    (repository / "settings").write_text("as it was")
+    (repository / "a").write_text("changed")
+    before = (repository / ".git/config").read_text()
+
+    _, text = await told(command)
+
+    assert command == "$EDITOR settings" or "There is no editor here" in text
+    assert (repository / "settings").read_text() == "as it was"
+    assert (repository / ".git/config").read_text() == before
+
+
+async def test_a_program_that_splits_the_name_of_its_editor_finds_one_that_fails(told, tmp_path):
+    words = shlex.split(EnvironmentPolicy(source={}).build("x")["EDITOR"])
+
+    code, text = await told(shlex.join([*words, "file"]))
+
+    assert (code, "There is no editor here: file stays as it is." in text) == (1, True)
+
+
+async def test_no_listed_variable_brings_an_editor_or_pager_back():
+    names = ["EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "HGEDITOR", "MY_EDITOR",
+             "PAGER", "GIT_PAGER", "BAT_PAGER", "FCEDIT", "DIRGE_NO_EDITOR"]  # fmt: skip
+    theirs = dict.fromkeys(names, HOLDING)
+    policy = EnvironmentPolicy(names, source=theirs)
+
+    assert [name for name in names if may_be_passed(name)] == []
+    assert HOLDING not in policy.build("x").values()
+
+
+async def test_what_a_person_types_opens_their_own_editor():
+    theirs = {"EDITOR": HOLDING, "VISUAL": HOLDING, "PATH": "/bin"}
+
+    built = EnvironmentPolicy(source=theirs).build_for_person("x")
+
+    assert (built["EDITOR"], built["VISUAL"], "GIT_EDITOR" in built) == (HOLDING, HOLDING, False)
+
+
+async def test_a_key_with_a_passphrase_is_not_waited_for(told, repository):
+    await told("ssh-keygen -q -t ed25519 -N secret -f key")
+
+    code, text = await told("ssh-keygen -y -f key")
+
+    assert code != 0
+    assert "passphrase" in text
