@@ -253,7 +253,7 @@ def _permission_flags(group: Any) -> None:
     add("--restrictive", action="store_true", help="the mode restrictive")
     add("--allow", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
-    add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(git *)")
+    add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(npm test)")
     add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="likewise")
     add("--on-ask", choices=("deny", "defer", "abort"), help="headless: what a question gets")
     add("--sandbox", metavar="MODE", choices=SANDBOX_MODES, help="off, preferred, required")

@@ -1,4 +1,4 @@
-"""Rules in Claude's spelling (`Bash(git *)`, `Edit(src/**)`), for `--allowedTools`."""
+"""Rules in Claude's spelling (`Bash(npm test)`, `Edit(src/**)`), for `--allowedTools`."""
 
 import re
 
@@ -42,7 +42,7 @@ def from_claude(text: str, effect: Effect = "allow", *, source: str = "") -> tup
         if not item:
             raise UsageError(
                 f"{source + ': ' if source else ''}{stripped[position:]!r} is no tool rule.",
-                hint="Write `Bash(git *)`, `Edit(src/**)`, `Read`, `WebFetch(domain:example.com)`.",
+                hint="Write `Bash(npm test)`, `Edit(src/**)`, `Read`, `WebFetch(domain:a.b)`.",
             )
         rules.append(_translated(item.group(1), item.group(2), effect, source))
         position = item.end()

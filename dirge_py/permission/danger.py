@@ -1,44 +1,79 @@
-"""Commands refused whatever the rules say: the machine or the home folder would be gone."""
+"""Commands refused in every mode: they destroy the machine, the home folder or the workspace."""
 
+import fnmatch
 import itertools
 import os.path
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.launchers import REMOVERS, find_starts
+from dirge_py.permission.protected import SYSTEM_FOLDERS
 from dirge_py.permission.words import listed
 
-_DISK_TOOLS = listed("fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs")
-_REMOVERS = frozenset(("rm", "shred", "srm", "unlink"))
+_NEVER_REMOVED = SYSTEM_FOLDERS | listed(
+    "/home /media /mnt /opt /root /run /snap /srv /var /Applications /Users /Volumes /private"
+    " /usr/bin /usr/lib /usr/lib64 /usr/libexec /usr/local /usr/sbin /usr/share /var/lib"
+    " /private/var"
+)
+_DISK_TOOLS = listed(
+    "fdisk sfdisk cfdisk gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs badblocks"
+)
+_LOOKS = {
+    "fdisk": ("-l", "--list", "-x"), "sfdisk": ("-l", "--list", "-d", "--dump", "-J"),
+    "gdisk": ("-l",), "sgdisk": ("-p", "--print", "-i"), "parted": ("-l", "--list", "print"),
+    "wipefs": ("-n", "--no-act"), "badblocks": ("-s", "-v", "-sv"),
+}  # fmt: skip
+_ERASES = {
+    "cryptsetup": ("luksFormat", "erase", "luksErase"), "nvme": ("format", "sanitize"),
+    "hdparm": ("--security-erase", "--security-erase-enhanced", "--trim-sector-ranges"),
+}  # fmt: skip
+_CHANGES_ALL = listed("chmod chown chgrp chattr setfacl chcon")
+_WRITES_TO_LAST = listed("cp mv install tee ln")
+_LISTERS = listed("find ls echo printf fd fdfind tree du")
+_NARROWING = listed("-name -iname -path -ipath -wholename -iwholename -regex -iregex -samefile")
+_WIDENING = listed("-o -or ! -not ,")
 _REACH = 32
 _MAX_STARTS = 20_000
-_HARMLESS_DEVICES = frozenset(
-    f"/dev/{name}"
-    for name in ("null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "tty")
+_SOUND = re.compile(
+    r"/dev/(?:null|zero|full|u?random|std(?:in|out|err)|tty\w*|ptmx|cu\..*|(?:fd|shm|pts|snd|dri"
+    r"|input|net|bus)(?:/.*)?|(?:video|i2c-?|spidev|gpiochip|hidraw)[\d.]*|kvm|fuse|kmsg|log)"
 )
 HOME_SIGN = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
-_EVERYTHING_IN = re.compile(r"/*(?:\A|/)(?:\.?\*+|\.\[[^/]*\*?)\Z")
+_HERE_SIGN = re.compile(r"(?:~\+|\$PWD|\$\{PWD\})(?=/|\Z)")
+_ANY_NAME = re.compile(r"\.{0,2}(?:\?|\[[^\]]*\])*\*+|\.\[.*|\.\?\*?|\[[^\]]*\]\*?")
+_WILD = re.compile(r"[*?\[]")
+_UNSURE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
+_NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b")
 
 
-def destruction(words: Sequence[str], *, folders: Collection[str], home: str) -> str:
-    """Why this one command must not run, or "".
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where commands might run, and what is theirs to keep: the home folder and the workspace."""
 
-    `folders` are the places it might run in.
-    """
-    if not words:
-        return ""
-    name = words[0].rsplit("/", 1)[-1]
-    operands = [word for word in words[1:] if word and not word.startswith("-")]
-    if name in _REMOVERS:
-        return _removal(words, operands, folders, home)
-    if name == "dd":
-        devices = [word.partition("=")[2] for word in operands if "=" in word]
-        return next((f"`dd` on the device {name}" for name in devices if is_device(name)), "")
-    if name in _DISK_TOOLS or name == "mkfs" or name.startswith(("mkfs.", "newfs")):
-        target = next((word for word in operands if is_device(word)), "")
-        target = target or next((w for w in operands if _is_all(w, folders, home)), "")
-        return f"`{name}` on {target}" if target else ""
-    if name == "find" and "-delete" in words:
-        return next((f"`find -delete` on {w}" for w in operands if _is_all(w, folders, home)), "")
+    folders: Collection[str]
+    home: str
+    roots: tuple[str, ...] = ()
+
+
+def destruction(commands: Sequence[Sequence[str]], ground: Ground) -> str:
+    """Why these commands of one line must not run, or ""."""
+    found = (_of_one(words, ground) for words in commands if words)
+    return next(filter(None, found), "") or _of_a_list(commands, ground)
+
+
+def collapse(commands: Sequence[Sequence[str]], ground: Ground) -> str:
+    """What would be everything if a variable in it were empty (`rm -rf $X/`), or ""."""
+    for words in commands:
+        if _base(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
+            continue
+        for word in words[1:]:
+            if not _UNSURE.search(word) or _NEVER_EMPTY.search(word):
+                continue
+            emptied = _UNSURE.sub("", word)
+            if emptied.startswith(("/", "~")) and _is_all(emptied, ground):
+                return word
     return ""
 
 
@@ -50,38 +85,145 @@ def windows(words: Sequence[str]) -> list[Sequence[str]]:
     return list(dict.fromkeys(itertools.islice(found, _MAX_STARTS)))
 
 
-def _is_fatal(name: str) -> bool:
-    known = name in _REMOVERS or name in _DISK_TOOLS or name in ("dd", "find", "mkfs")
-    return known or name.startswith(("mkfs.", "newfs"))
-
-
 def is_device(path: str) -> bool:
     """Whether `path` names a device that holds or is something."""
     normal = os.path.normpath(path)
-    return normal.startswith("/dev/") and not (
-        normal in _HARMLESS_DEVICES or normal.startswith(("/dev/fd/", "/dev/shm/", "/dev/pts/"))
-    )
+    return normal.startswith("/dev/") and not _SOUND.fullmatch(normal)
 
 
-def _removal(
-    words: Sequence[str], operands: Sequence[str], folders: Collection[str], home: str
-) -> str:
-    if "--no-preserve-root" in words:
-        return "`--no-preserve-root`"
-    for operand in operands:
-        if is_device(operand) or _is_all(operand, folders, home):
-            return f"`{words[0]}` on {operand}"
+def _is_fatal(name: str) -> bool:
+    known = name in REMOVERS or name in _DISK_TOOLS or name in ("dd", "find", "mkfs")
+    return known or name.startswith(("mkfs.", "newfs"))
+
+
+def _base(words: Sequence[str]) -> str:
+    return words[0].rsplit("/", 1)[-1] if words else ""
+
+
+def _of_one(words: Sequence[str], ground: Ground) -> str:
+    name = _base(words)
+    operands = [word for word in words[1:] if word and not word.startswith("-")]
+    told = f"`{name}` on {{}}"
+    if name in REMOVERS or name in _CHANGES_ALL:
+        return _change_of_all(name, words, operands, ground)
+    if name == "dd":
+        values = [word.partition("=")[2] for word in operands if word.startswith("of=")]
+        return next((f"`dd` on the device {one}" for one in values if is_device(one)), "")
+    if name in _DISK_TOOLS or name == "mkfs" or name.startswith(("mkfs.", "newfs")):
+        return "" if _only_looks(name, words) else _first(told, operands, ground, devices=True)
+    if name in _ERASES and not set(_ERASES[name]).isdisjoint(words):
+        return _first(told, operands, ground, devices=True)
+    if name == "mv":
+        has_target = any(word.startswith(("-t", "--target-directory")) for word in words)
+        moved = operands if has_target else operands[:-1]
+        return _first(told, moved, ground) or _device(told, operands)
+    if name in _WRITES_TO_LAST:
+        return _device(told, operands if name == "tee" else operands[-1:])
+    if name == "find" and _deletes_all(words):
+        return _first("`find` that deletes on {}", find_starts(words), ground)
+    if name == "rsync" and any(word.startswith("--del") for word in words):
+        return _first("`rsync --delete` on {}", operands[-1:], ground)
     return ""
 
 
-def _is_all(operand: str, folders: Collection[str], home: str) -> bool:
-    """Whether `operand` is the root, the home folder, one above it, or all that is in one."""
+def _first(told: str, operands: Sequence[str], ground: Ground, *, devices: bool = False) -> str:
+    bad = (word for word in operands if (devices and is_device(word)) or _is_all(word, ground))
+    return next((told.format(word) for word in bad), "")
+
+
+def _device(told: str, operands: Sequence[str]) -> str:
+    return next((told.format(word) for word in operands if is_device(word)), "")
+
+
+def _change_of_all(name: str, words: Sequence[str], operands: Sequence[str], ground: Ground) -> str:
+    if "--no-preserve-root" in words:
+        return "`--no-preserve-root`"
+    removes = name in REMOVERS
+    is_deep = any(re.fullmatch(r"-[A-Za-z]*R[A-Za-z]*|--recursive", word) for word in words)
+    if not removes and not is_deep:
+        return ""
+    return _first(f"`{name}` on {{}}", operands, ground, devices=removes)
+
+
+def _only_looks(name: str, words: Sequence[str]) -> bool:
+    if name == "wipefs" and not any(re.match(r"-\w*[ao]|--all|--offset", one) for one in words):
+        return True
+    is_writing = name == "badblocks" and any(re.match(r"-\w*[wn]", one) for one in words)
+    return not is_writing and not set(_LOOKS.get(name, ())).isdisjoint(words)
+
+
+def _deletes_all(words: Sequence[str]) -> bool:
+    """Whether a `find` deletes all that it comes upon, and not only what has a certain name."""
+    runs = itertools.chain.from_iterable(
+        words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok"))
+    )
+    if "-delete" not in words and not any(_names_remover(one) for one in runs):
+        return False
+    names = (words[at + 1] for at, one in enumerate(words[:-1]) if one in _NARROWING)
+    is_narrow = any(re.search(r"[A-Za-z0-9]", name) for name in names)
+    return not is_narrow or not _WIDENING.isdisjoint(words)
+
+
+def _names_remover(word: str) -> bool:
+    return any(one.rsplit("/", 1)[-1] in REMOVERS for one in re.split(r"[\s;&|]+", word))
+
+
+def _of_a_list(commands: Sequence[Sequence[str]], ground: Ground) -> str:
+    """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
+    is_fed = any(
+        (_base(words) in ("xargs", "parallel") and any(map(_names_remover, words)))
+        or (_base(words) in REMOVERS and any("$()" in one or "`" in one for one in words[1:]))
+        for words in commands
+    )
+    if not is_fed:
+        return ""
+    for words in commands:
+        if _base(words) not in _LISTERS:
+            continue
+        starts = find_starts(words) if _base(words) == "find" else words[1:]
+        is_narrow = _base(words) == "find" and not _deletes_all((*words, "-delete"))
+        found = "" if is_narrow else _first("a removal of all in {}", starts, ground)
+        if found:
+            return found
+    return ""
+
+
+def _is_all(operand: str, ground: Ground) -> bool:
+    """Whether `operand` is one of the folders that must stay, or all that is in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
-    target = HOME_SIGN.sub(lambda found: home, operand, count=1) if operand[:1] in "~$" else operand
-    target = _EVERYTHING_IN.sub("", target) or ("/" if target.startswith("/") else ".")
-    return any(_contains_home(os.path.normpath(os.path.join(at, target)), home) for at in folders)
+    target = (
+        HOME_SIGN.sub(lambda _: ground.home, operand, count=1) if operand[:1] in "~$" else operand
+    )
+    target = _HERE_SIGN.sub(".", "/root" + target[5:] if target.startswith("~root") else target)
+    paths = (os.path.normpath(os.path.join(at, target)) for at in ground.folders)
+    return any(_must_stay(path, ground) for path in dict.fromkeys(paths))
 
 
-def _contains_home(path: str, home: str) -> bool:
-    normal = "/" + path.strip("/")
-    return normal == "/" or home == normal or home.startswith(normal + "/")
+def _must_stay(path: str, ground: Ground) -> bool:
+    names = [name for name in path.split("/") if name]
+    while names and _ANY_NAME.fullmatch(names[-1]):
+        names.pop()
+    normal = "/" + "/".join(names)
+    kept = (*_above(ground.home), ground.home, *_NEVER_REMOVED)
+    if normal == "/" or normal in kept or normal in _above_all(ground.roots):
+        return True
+    return bool(_WILD.search(normal)) and any(_fits(names, one) for one in kept)
+
+
+def _fits(names: Sequence[str], path: str) -> bool:
+    parts = path.strip("/").split("/")
+    return len(parts) == len(names) and all(map(fnmatch.fnmatchcase, parts, names))
+
+
+def _above(path: str) -> Iterator[str]:
+    folder = os.path.dirname(path)
+    while folder != "/" and folder:
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _above_all(roots: Sequence[str]) -> set[str]:
+    """The folders above the workspace; those within another part of it are its own."""
+    return {
+        folder for root in roots for folder in takewhile(lambda one: one not in roots, _above(root))
+    }

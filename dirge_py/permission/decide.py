@@ -8,7 +8,7 @@ from dirge_py.permission.defaults import default_effect, in_words, row_of
 from dirge_py.permission.facts import CommandFact, Fact, NameFact, PathFact, Request
 from dirge_py.permission.families import wider_rule
 from dirge_py.permission.patterns import quoted_command, quoted_name, quoted_path
-from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, permits
+from dirge_py.permission.rules import Effect, PolicySet, Rule, forbids, may_forbid, permits
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def refuse_tool(tool: str, by: str, request: Request) -> Decision:
 def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     """One vote of every policy, in their order."""
     yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)), is_firm=True)
-    yield _Vote("deny-rule", *_when("deny", _first_hit(fact, policy)), is_firm=True)
+    yield _denied(fact, policy)
     yield _protected(fact, policy)
     yield _granted(fact, policy)
     last = _last_rule(fact, policy)
@@ -128,7 +128,30 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
     if not isinstance(fact, CommandFact):
         return ""
     named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
-    return fact.forbidden or next(named, "") or (fact.destroys if policy.mode != "yolo" else "")
+    return fact.forbidden or next(named, "") or (_emptied(fact) if policy.mode == "yolo" else "")
+
+
+def _emptied(fact: CommandFact) -> str:
+    """Only for yolo, where nobody is asked."""
+    if not fact.collapses:
+        return ""
+    return (
+        f"{fact.collapses} would be everything if a variable in it were empty:"
+        " write the path out, or `${NAME:?}`"
+    )
+
+
+def _denied(fact: Fact, policy: PolicySet) -> _Vote:
+    """What a deny rule says: where it is not sure that it hits, yolo denies, and others ask."""
+    hit = _first_hit(fact, policy)
+    if hit:
+        return _Vote("deny-rule", "deny", hit)
+    for rule in (*policy.rules, *policy.project_rules):
+        doubt = may_forbid(rule, fact) if rule.effect == "deny" else ""
+        if doubt:
+            effect: Effect = "deny" if policy.mode == "yolo" else "ask"
+            return _Vote("deny-rule", effect, _said(rule, f"may deny it: {doubt}"))
+    return _Vote("deny-rule")
 
 
 def _first_hit(fact: Fact, policy: PolicySet) -> str:
@@ -207,7 +230,7 @@ def _grant(request: Request, claims: list[ClaimDecision]) -> tuple[str, ...]:
     for fact, claim in zip(request.facts, claims, strict=True):
         if claim.effect != "ask":
             continue
-        if claim.policy == "protected" or not _is_repeatable(fact):
+        if claim.policy in ("protected", "deny-rule") or not _is_repeatable(fact):
             return ()
         rules.append(exact_rule(fact))
     return tuple(dict.fromkeys(rules))

@@ -55,8 +55,8 @@ def row_of(fact: Fact, *, is_sandboxed: bool) -> Row:
         place = fact.place
         if fact.op == "read":
             return "read" if place.inside and not place.secret else "read outside"
-        is_free = place.inside and not place.protected and not place.unkept
-        return "edit" if is_free else "edit guarded"
+        is_special = place.protected or place.unkept or place.is_system
+        return "edit" if place.inside and not is_special else "edit guarded"
     if fact.op in ("network", "mcp", "plugin", "agent", "execute"):
         return "reach out"
     if fact.op == "meta":
@@ -75,6 +75,8 @@ def in_words(row: Row, fact: Fact) -> str:
     """The line of the table as a reason."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
+    if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.is_system:
+        return "changing a file of the operating system"
     if isinstance(fact, PathFact) and fact.place.inside:
         place = fact.place
         special = (place.secret,) if fact.op == "read" else (place.protected, place.unkept)

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 from dirge_py.claims import Operation
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.uncertain import OpenCommand
 from dirge_py.permission.words import Part, Word
 
 
@@ -14,7 +15,8 @@ class Place:
     `asked` is absolute, `real` physical. `protected`, `secret` and `forbidden` say why changing,
     reading, or touching it at all is special, or are empty. `own` says that it belongs to dirge's
     own settings, which nothing changes unasked in any mode. `unkept` says why removing it cannot
-    simply be undone; it is empty where nothing is removed.
+    simply be undone; it is empty where nothing is removed. `is_system`: it belongs to the machine,
+    although it is inside.
     """
 
     asked: str
@@ -22,6 +24,7 @@ class Place:
     inside: bool
     exists: bool = True
     protected: str = ""
+    is_system: bool = False
     secret: str = ""
     forbidden: str = ""
     own: str = ""
@@ -48,7 +51,10 @@ class CommandFact:
     has `words`; rules that allow are compared with them. `may_run` is what deny rules are compared
     with: all it might run in turn, guessed high. `raw_words` is the same for text that nothing
     could parse. `reads` and `touches` are places it names, for rules that deny.
-    `forbidden` says why it must not run whatever the rules say, `destroys` why only yolo lets it.
+    `open` is what of this is known only when it runs; `open_reads` and `open_edits` are words for
+    files that it reads and changes, likewise.
+    `forbidden` says why it must not run whatever the rules say; `collapses` is a word that would
+    mean everything if a variable in it were empty.
     `is_grantable`: "the same again" would be as harmless as this time. `changes_git`: it runs git
     for more than looking.
     """
@@ -59,13 +65,16 @@ class CommandFact:
     may_run: tuple[tuple[Word, ...], ...] = ()
     raw_words: tuple[Word, ...] = ()
     forbidden: str = ""
-    destroys: str = ""
+    collapses: str = ""
     is_build: bool = False
     is_moved: bool = False
     is_grantable: bool = False
     changes_git: bool = False
     reads: tuple[Place, ...] = ()
     touches: tuple[Place, ...] = ()
+    open: tuple[OpenCommand, ...] = ()
+    open_reads: tuple[str, ...] = ()
+    open_edits: tuple[str, ...] = ()
 
     @property
     def op(self) -> Literal["execute"]:

@@ -108,18 +108,14 @@ class Gate:
 
     @property
     def opens_network(self) -> bool:
-        """Whether a rule or grant lets sandboxed commands reach any host, and none denies one.
-
-        No mode opens the network by itself, `yolo` neither: the sandbox was chosen, too.
-        """
+        """Whether a rule or grant opens every host to sandboxed commands; no mode does alone."""
         policy = self._policy
         rules = policy.rules + policy.project_rules
         about = [rule for rule in rules if rule.op in ("network", "*")]
-        if any(rule.effect != "allow" for rule in about):
+        if policy.mode == "plan" or any(rule.effect != "allow" for rule in about):
             return False
         anyone = NameFact("network", "any host")
-        allowed = any(permits(rule, anyone, policy.anchors) for rule in (*about, *policy.grants))
-        return allowed and policy.mode != "plan"
+        return any(permits(rule, anyone, policy.anchors) for rule in (*about, *policy.grants))
 
     @property
     def grants(self) -> tuple[Rule, ...]:
@@ -276,6 +272,7 @@ class Gate:
             program_problem=cache(self._program_problem),
             own_paths=(*self._places.state, *self._places.settings),
             home=self._home,
+            roots=tuple(self._workspace.roots),
         )
         request: Request = shell.read_command(command, around)
         return request

@@ -59,6 +59,21 @@ class Expansions:
         return [n for n in names if wanted.fullmatch(n) and (shows_hidden or n[0] != ".")]
 
 
+def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
+    """What `pattern` becomes in any of the folders, as a program is given it; None: too many."""
+    expansions = Expansions()
+    found: dict[str, None] = {}
+    for folder in folders:
+        paths = expansions.expand(folder, pattern)
+        if paths is None:
+            return None
+        depth = os.path.join(folder, pattern).count("/")
+        whole = (path for path in paths if path.count("/") == depth and path[-1] != "/")
+        prefix = 0 if pattern.startswith("/") else len(os.path.join(folder, ""))
+        found.update(dict.fromkeys(path[prefix:] for path in whole))
+    return tuple(found)
+
+
 def _names(folder: str, most: int) -> list[str] | None:
     names: list[str] = []
     try:

@@ -56,7 +56,7 @@ def leads_anywhere(commands: Iterable[Sequence[str]], home: str) -> bool:
         if words[0] in MOVERS
         for target in words[1:]
     )
-    return any(target.startswith(("-", "$", "`")) for target in targets)
+    return any(not target or target.startswith(("-", "$", "`")) for target in targets)
 
 
 def _starts(search: Search, folder: str, around: Looks) -> Iterator[str]:

@@ -75,7 +75,7 @@ def folders_entered(
             continue
         for target in words[1:] or ("~",):
             text = HOME_SIGN.sub(lambda _: home, target)
-            if text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
+            if not text or text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
                 found += ["/", home]
             else:
                 found += [os.path.normpath(os.path.join(folder, text)) for folder in found]

@@ -10,8 +10,9 @@ Names: `*` and `?` over the whole text.
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.words import Word
@@ -19,17 +20,22 @@ from dirge_py.permission.words import Word
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
 
+MANY, ONE = "\ue020", "\ue021"
+"""In the form of a word: any text, and any one letter."""
+
+
 @dataclass(frozen=True, slots=True)
 class WordPattern:
     """One word of a command pattern; `is_rest` is the word that stands for any number of words.
 
-    `is_open`: it ends in a star of its own.
+    `is_open`: it ends in a star of its own. `form` is its text with `MANY` and `ONE`.
     """
 
     regex: re.Pattern[str]
     is_literal: bool
     is_rest: bool = False
     is_open: bool = False
+    form: str = ""
 
     def matches(self, word: Word, *, is_strict: bool) -> bool:
         # What an unquoted `*` becomes is decided when the command runs: a rule that grants the
@@ -60,12 +66,17 @@ def command_pattern(text: str) -> tuple[WordPattern, ...]:
 
 
 def match_command(
-    pattern: Sequence[WordPattern], words: Sequence[Word], *, is_strict: bool
+    pattern: Sequence[WordPattern],
+    words: Sequence[Word],
+    *,
+    is_strict: bool,
+    spelled: Mapping[int, str] = MappingProxyType({}),
 ) -> bool:
     """Whether the whole of `words` fits. `is_strict` is how rules that allow are read.
 
     Where a rule asks or denies, a star at the end of the last word goes on over further words:
-    whoever denies `git push*` means `git push --force`, too.
+    whoever denies `git push*` means `git push --force`, too. `spelled` are the places of words that
+    no star stands for: the pattern has to begin the word there as it is given.
     """
     if not is_strict and pattern[-1].is_open:
         pattern = (*pattern, _REST)
@@ -75,11 +86,15 @@ def match_command(
             star, star_word = at, word_at
             at += 1
             if at == len(pattern):
-                return True
-        elif at < len(pattern) and pattern[at].matches(words[word_at], is_strict=is_strict):
+                return all(place < word_at for place in spelled)
+        elif (
+            at < len(pattern)
+            and pattern[at].matches(words[word_at], is_strict=is_strict)
+            and pattern[at].form.startswith(spelled.get(word_at, ""))
+        ):
             at += 1
             word_at += 1
-        elif star >= 0:
+        elif star >= 0 and star_word not in spelled:
             star_word += 1
             at, word_at = star + 1, star_word
         else:
@@ -160,6 +175,7 @@ def quoted_name(name: str) -> str:
 def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
     pieces, position, quoted = [""], start, False
     is_literal = True
+    form = ""
     while position < len(text) and not text[position].isspace():
         char = text[position]
         if char in "'\"":
@@ -167,14 +183,17 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
             if end < 0:
                 raise ValueError(f"a {char} is not closed")
             pieces[-1] += re.escape(text[position + 1 : end])
+            form += text[position + 1 : end]
             position, quoted = end + 1, True
         elif char == "\\":
             if position + 1 >= len(text):
                 raise ValueError("nothing follows the last backslash")
             pieces[-1] += re.escape(text[position + 1])
+            form += text[position + 1]
             position, quoted = position + 2, True
         else:
             _add(char, pieces, one=".")
+            form += {"*": MANY, "?": ONE}.get(char, char)
             is_literal = is_literal and char not in "*?"
             position += 1
     spelled = text[start:position]
@@ -187,6 +206,7 @@ def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
         is_literal,
         not quoted and spelled in ("*", "**"),
         is_open=text[position - 1] == "*" and text[position - 2 : position - 1] != "\\",
+        form=form,
     ), position
 
 

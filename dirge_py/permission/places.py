@@ -11,7 +11,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.facts import Place
 from dirge_py.permission.git_config import is_bare_repository
 from dirge_py.permission.magic import magic
-from dirge_py.permission.protected import comparable_path, protection, secrecy
+from dirge_py.permission.protected import comparable_path, is_of_system, protection, secrecy
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20
@@ -82,6 +82,7 @@ class Places:
             real=real,
             inside=not elsewhere and (located.inside or is_output),
             exists=located.exists,
+            is_system=is_of_system(real, roots),
             protected=protected,
             secret=secret,
             forbidden="" if is_output else self._state_reason(real, asked),

@@ -10,6 +10,12 @@ from functools import lru_cache
 
 from dirge_py.permission.words import listed
 
+SYSTEM_FOLDERS = listed(
+    "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /nix /proc /sbin /sys /usr"
+    " /Library /System /private/etc"
+)
+"""What the machine itself consists of: no workspace, even where the workspace is above it."""
+
 _PROTECTED = {
     "the repository's own files": ".git",
     "it names other repositories that git enters": ".gitmodules",
@@ -157,6 +163,14 @@ def secrecy(path: str, roots: tuple[str, ...]) -> str:
     if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
         return f"{last} may hold keys or credentials"
     return ""
+
+
+def is_of_system(real: str, roots: Sequence[str]) -> bool:
+    """Whether a path belongs to the machine. A part of the workspace that lies deeper does not."""
+    folder = next((one for one in SYSTEM_FOLDERS if f"{real}/".startswith(f"{one}/")), "")
+    return bool(folder) and not any(
+        root.startswith(f"{folder}/") and f"{real}/".startswith(f"{root}/") for root in roots
+    )
 
 
 @lru_cache(maxsize=65536)

@@ -9,7 +9,9 @@ from typing import Literal, TypeAlias, get_args
 from dirge_py.claims import Operation
 from dirge_py.errors import DirgeError, UsageError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.escapes import escapes
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place
+from dirge_py.permission.marks import ANYTHING
 from dirge_py.permission.patterns import (
     WordPattern,
     command_pattern,
@@ -19,6 +21,8 @@ from dirge_py.permission.patterns import (
     path_pattern,
     quoted_path,
 )
+from dirge_py.permission.uncertain import could_match
+from dirge_py.permission.words import Word
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]
@@ -130,10 +134,18 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
         # A command that is not plain has no words: no rule can allow it.
         if not fact.words:
             return False
-        return match_command(command_pattern(rule.pattern), fact.words, is_strict=True)
+        return _permits_command(command_pattern(rule.pattern), fact.words)
     if isinstance(fact, PathFact):
         return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
     return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None
+
+
+def _permits_command(pattern: tuple[WordPattern, ...], words: Sequence[Word]) -> bool:
+    """A rule for a program covers its ways to run another one only where it spells them."""
+    spelled: dict[int, str] = {}
+    if not pattern[0].is_rest:
+        spelled = {one.at: one.name for one in escapes([word.text for word in words])}
+    return match_command(pattern, words, is_strict=True, spelled=spelled)
 
 
 def forbids(rule: Rule, fact: Fact, anchors: Anchors) -> str:
@@ -159,6 +171,27 @@ def _forbids_command(rule: Rule, fact: CommandFact, anchors: Anchors) -> str:
     places = {"read": fact.reads, "edit": fact.touches, "*": fact.reads + fact.touches}
     hits = (place for place in places.get(rule.op, ()) if _hits_place(rule, place, anchors))
     return next((place.asked for place in hits), "")
+
+
+def may_forbid(rule: Rule, fact: Fact) -> str:
+    """Why nobody can tell whether a rule that denies hits this, or ""."""
+    if not isinstance(fact, CommandFact):
+        return ""
+    if rule.op in ("*", "execute") and fact.open:
+        pattern = command_pattern(rule.pattern)
+        pattern += command_pattern("*") if pattern[-1].is_open else ()
+        forms = [(word.form, word.is_rest) for word in pattern]
+        found = next((one for one in fact.open if could_match(forms, one.words)), None)
+        if found and found.shown == ANYTHING:
+            return "what it would run or be given is known only when it runs"
+        if found:
+            what = "which program" if found.is_program else "what"
+            return f"nobody can tell {what} `{found.shown}` is before it runs; write it out"
+    unknown = {"read": fact.open_reads, "edit": fact.open_edits}
+    unknown["*"] = fact.open_reads + fact.open_edits
+    for word in unknown.get(rule.op, ()):
+        return f"nobody can tell which file `{word}` is before it runs; write its path out"
+    return ""
 
 
 def _in_raw_words(pattern: tuple[WordPattern, ...], fact: CommandFact) -> bool:

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 from dirge_py.claims import Command
 from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
@@ -19,7 +19,8 @@ from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.git_config import git_dir_of, setting
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.globs import Expansions
-from dirge_py.permission.loose import SHELLS, WRAPPERS, LooseReading, raw_words, read_loosely
+from dirge_py.permission.launchers import SHELLS, WRAPPERS
+from dirge_py.permission.loose import LooseReading, raw_words, read_loosely
 from dirge_py.permission.mentions import folders_entered
 from dirge_py.permission.words import listed
 
@@ -226,7 +227,7 @@ def _modules(words: Sequence[str]) -> Iterator[str]:
     """Names of modules that Python would run."""
     if not words[0].rsplit("/", 1)[-1].startswith(("python", "pypy")):
         return
-    for option, value in zip(words[1:], (*words[2:], ""), strict=True):
+    for option, value in pairwise((*words[1:], "")):
         flags, is_module, glued = option.partition("m")
         if is_module and flags[:1] == "-" and flags[1:2] != "-" and (glued or value):
             yield glued or value

@@ -6,37 +6,43 @@ Everything else is one opaque fact that asks; for it the loose reader serves the
 
 import logging
 import os.path
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 
 from dirge_py.claims import Command
 from dirge_py.permission.beneath import NARROWER, Beneath, worded
 from dirge_py.permission.changes import TURNS_SHELL, changed_files
-from dirge_py.permission.danger import destruction, is_device, windows
+from dirge_py.permission.danger import Ground, collapse, destruction, is_device, windows
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place, Plan, Request
 from dirge_py.permission.folders import MOVERS, Folders
 from dirge_py.permission.git_config import work_tree_of
 from dirge_py.permission.git_secrets import shown_secrets
 from dirge_py.permission.git_table import judge_git
+from dirge_py.permission.globs import names_in
+from dirge_py.permission.inline_code import runs_inline_code
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.loose_searches import kept_loosely, leads_anywhere
+from dirge_py.permission.marks import ANYTHING
 from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
 from dirge_py.permission.options import Refused
 from dirge_py.permission.own_places import OwnPlaces
 from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
 from dirge_py.permission.searches import Search, searched
+from dirge_py.permission.uncertain import (
+    OpenCommand,
+    open_commands,
+    searches_of_finds,
+    searches_of_lists,
+    unknown_places,
+    unknown_targets,
+)
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
 _LOG = logging.getLogger(__name__)
-_INTERPRETERS = re.compile(
-    r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|awk|gawk|osascript|sh|bash|zsh|dash|ksh|fish)"
-    r"[0-9.]*"
-)
 MAX_CHARS = 128 * 1024
 """Linux starts no program with a longer argument, so a longer command line cannot be run at all."""
-
-_INLINE = re.compile(r"-[A-Za-z]*[ceprE]|--(?:eval|command|print|run)(?:=.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ class Surroundings:
     git_secrets: Callable[[Sequence[Word], str, Callable[[str], Place]], Iterable[Place]] = (
         shown_secrets
     )
+    roots: tuple[str, ...] = ()
 
     @property
     def naming(self) -> Naming:
@@ -116,6 +123,7 @@ class _Walk:
         self._around = around
         self._folders = Folders(command.cwd, around.home, self._real)
         self._altered_by = ""
+        self._is_reread = False
 
     def request(self) -> Request:
         facts: list[Fact] = []
@@ -162,14 +170,16 @@ class _Walk:
         if part.words[0].text not in TURNS_SHELL:
             return
         self._altered_by = part.words[0].text
-        commands = open_command(part.argv).commands
+        commands = open_command(part.words).commands
         if any(words[0] in MOVERS for words in commands):
             folders = self._folders
             folders.lose(folders_entered(commands, folders.possible, self._around.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
-        loose = open_command(part.argv)
-        kept = self._kept_if_known(loose.commands) if refusal else ()
+        loose = self._loosely(part)
+        listed = searches_of_lists(self._listers(part), part.argv) if refusal else None
+        read = (*loose.commands, *searches_of_finds(loose.commands), *(listed or ()))
+        kept = self._kept_if_known(read) if refusal else ()
         # What a command line in quotes is redirected to is in none of its commands.
         fed = [*loose.targets, *loose.sources]
         places = self._mentioned([*_all_words(loose.commands), *fed]) if refusal else ()
@@ -184,7 +194,11 @@ class _Walk:
             refusal=refusal,
             may_run=_as_words(loose.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
-            destroys=_destruction(loose, part.text, self._folders.possible, self._around.home),
+            forbidden=_destruction(loose, part.text, self._ground(), self._listers(part)),
+            collapses=collapse(loose.run, self._ground()) if refusal else "",
+            open=_open(loose, self._folders.possible, self._around),
+            open_reads=() if listed is not None else unknown_places(loose.open, ()),
+            open_edits=unknown_targets(loose.open, ()) if refusal else (),
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
             changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
@@ -229,6 +243,23 @@ class _Walk:
                 raise Refused(f"{word.text} may stand for `..`, too")
             yield from (one for one in self._places(word) if self._around.is_folder(one.real))
 
+    def _loosely(self, part: Part) -> LooseReading:
+        """The part read widely; once all of the line, if its words may have been renamed before."""
+        if self._altered_by in ("", *MOVERS) or self._is_reread:
+            return open_command(part.words)
+        self._is_reread = True
+        return read_loosely(self._command.text)
+
+    def _ground(self) -> Ground:
+        around = self._around
+        return Ground(folders=self._folders.possible, home=around.home, roots=around.roots)
+
+    def _listers(self, part: Part) -> list[tuple[str, ...]]:
+        """The commands that the input of this one goes through."""
+        at = self._parts.index(part)
+        before = list(takewhile(lambda one: one.joint == "|", reversed(self._parts[: at + 1])))
+        return [one.argv for one in self._parts[at - len(before) : at]]
+
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[Place, ...]:
         guesses = ("/", self._around.home) if self._folders.is_lost else ()
         return tuple(kept_loosely(commands, self._reals(), self._around, guesses=guesses))
@@ -244,7 +275,7 @@ class _Walk:
     def _is_grantable(self, part: Part, may_run: Iterable[tuple[str, ...]]) -> bool:
         if any(word.has_glob for word in part.words) or self._folders.is_moved:
             return False
-        return not any(_runs_inline_code(words) for words in may_run)
+        return not any(runs_inline_code(words) for words in may_run)
 
     def _program_refusal(self, name: str) -> str:
         return "" if name in SHELL_BUILTINS else self._around.program_problem(name)
@@ -340,14 +371,15 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     """A command line that cannot be taken apart: it asks, and denies look wherever they can."""
     loose = read_loosely(command.text)
     raw = raw_words(command.text)
-    destroys = _destruction(loose, command.text, [command.cwd], around.home)
+    ground = Ground(folders=[command.cwd], home=around.home, roots=around.roots)
     folders = folders_entered(loose.commands, [command.cwd], around.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
     places = mentioned([*_all_words(loose.commands), *named], folders, around.naming)
     touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
     reals = [around.place(folder).real for folder in folders]
     guesses = ("/", around.home) if leads_anywhere(loose.commands, around.home) else ()
-    kept = kept_loosely(loose.commands, reals, around, guesses=guesses)
+    searching = (*loose.commands, *searches_of_finds(loose.commands))
+    kept = kept_loosely(searching, reals, around, guesses=guesses)
     writing = next((words for words in loose.commands if _changes_git(words)), ())
     hooks = around.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
@@ -355,7 +387,11 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
         refusal=f"it cannot be judged: {reason}" + (f"; {hooks}" if hooks else ""),
         may_run=_as_words(loose.commands),
         raw_words=tuple(map(Word, raw)),
-        destroys=destroys,
+        forbidden=_destruction(loose, command.text, ground),
+        collapses=collapse(loose.run, replace(ground, folders=tuple(folders))),
+        open=_open(loose, reals, around),
+        open_reads=unknown_places(loose.open, loose.open_sources),
+        open_edits=unknown_targets(loose.open, loose.open_targets),
         changes_git=bool(writing),
         reads=(*places, *kept),
         touches=(*touched, *around.own.touched(loose.commands, reals, command.text)),
@@ -373,17 +409,30 @@ def _changes_git(words: Sequence[str]) -> bool:
     return False
 
 
-def _destruction(loose: LooseReading, text: str, folders: Sequence[str], home: str) -> str:
-    commands: list[Sequence[str]] = list(loose.commands)
+def _destruction(
+    loose: LooseReading, text: str, ground: Ground, listers: Sequence[Sequence[str]] = ()
+) -> str:
+    # What only stands in text is run where a shell gets its commands from somewhere.
+    is_run = any(words[0] == ANYTHING for words in loose.open)
+    commands: list[Sequence[str]] = [*listers, *(loose.commands if is_run else loose.run)]
     if loose.is_torn:
         commands += windows(raw_words(text))
-    entered = folders_entered(loose.commands, folders, home)
-    found = (destruction(words, folders=entered, home=home) for words in commands)
-    why = next(filter(None, found), "")
+    entered = folders_entered(loose.run, list(ground.folders), ground.home)
+    why = destruction(commands, replace(ground, folders=tuple(entered)))
     device = next(filter(is_device, loose.targets), "")
+    if loose.is_bomb:
+        return "it is a fork bomb: it would start processes until the machine stands still"
     if device and not why:
         return f"it would write to the device {device}"
-    return f"it would destroy the machine or the home folder: {why}" if why else ""
+    return f"it would destroy the machine, the home folder or the workspace: {why}" if why else ""
+
+
+def _open(
+    loose: LooseReading, folders: Sequence[str], around: Surroundings
+) -> tuple[OpenCommand, ...]:
+    names = partial(names_in, folders)
+    found = open_commands(loose.open, home=around.home, cwd=folders[0], names=names)
+    return tuple(dict.fromkeys(found))
 
 
 def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]:
@@ -396,14 +445,3 @@ def _all_words(commands: Iterable[Sequence[str]]) -> Iterator[str]:
 
 def _arguments(commands: Iterable[Sequence[str]]) -> Iterator[str]:
     return (word for words in commands for word in words[1:])
-
-
-def _runs_inline_code(words: Sequence[str]) -> bool:
-    name = words[0].rsplit("/", 1)[-1]
-    if name in ("eval", "source", "."):
-        return True
-    if name in ("awk", "gawk", "mawk"):
-        return True
-    return bool(_INTERPRETERS.fullmatch(name)) and any(
-        _INLINE.fullmatch(word) for word in words[1:]
-    )

@@ -52,7 +52,16 @@ from tests.house.source import ROOT, mentioning, name_of, tree_of, walked
 PAGES = sorted([ROOT / "README.md", ROOT / "AGENTS.md", *ROOT.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_SEARCHES = {"--exclude", "--exclude-dir", "--hidden", "--include", "--no-ignore", "--untracked"}
-OF_OTHER_PROGRAMS = {"--force", "--format", "--pre", "--stat", *OF_SEARCHES}
+OF_GIT = {"--exec", "--exec-path", "--git-dir", "--output", "--upload-pack"}
+OF_OTHER_PROGRAMS = {
+    "--force",
+    "--format",
+    "--pre",
+    "--stat",
+    "--to-command",
+    *OF_SEARCHES,
+    *OF_GIT,
+}
 OF_SLASH_COMMANDS = {"--chain", "--file", "--undo", "--user"}
 EXAMPLE_ALIASES = {"/m"}
 OF_LINE_MODE = {"/queue"}

@@ -15,7 +15,7 @@ NAMING = [
     "git show HEAD:.env HEAD:README.md", "git diff HEAD:.env HEAD:x", "git diff -- .env",
     "git diff HEAD~1 -- .env", "git log -p -- .env", "git log -p --follow .env",
     "git log -L 1,9:.env", "git log -L1,9:.env", "git blame .env", "git blame HEAD -- .env",
-    "git grep '' -- .env", "git grep '' HEAD -- '.e*'", "git grep -e '' HEAD -- '.en?'",
+    "git grep '' -- .env",
     "git show HEAD -- '[.]env'", "git show HEAD -- '.en\\v'", "git log -p -- '**/.env*'",
     "git log -p -- 'conf*env'", "git log -p -- '*.pem'", "git log -p -- 'id_*'",
     "git diff -- '.ENV.mine*'", "git diff -- ':/.e*'", "git rev-list HEAD -- .env",
@@ -38,6 +38,13 @@ def test_a_secret_that_git_shows_by_name_asks(project: Project, command: str) ->
 
     reasons = " ".join(claim.reason for claim in decision.claims)
     assert (decision.effect, "may hold" in reasons) == ("ask", True)
+
+
+@pytest.mark.parametrize(
+    "command", ["git grep '' HEAD -- '.e*'", "git grep -e '' HEAD -- '.en?'", "git grep '' HEAD"]
+)
+def test_a_search_in_a_commit_asks(project: Project, command: str) -> None:
+    assert project.run(command).effect == "ask"
 
 
 @pytest.mark.parametrize("command", HARMLESS)

@@ -1,0 +1,266 @@
+"""Programs that run what they are given: which of their words are commands of their own."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.escapes import escapes
+from dirge_py.permission.inline_code import commands_in_code
+from dirge_py.permission.marks import ANYTHING, FOUND, QUOTED, plain_text
+from dirge_py.permission.scanner import Command
+from dirge_py.permission.variables import ASSIGNMENT, is_unknown
+from dirge_py.permission.words import listed
+
+WRAPPERS = listed(
+    "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
+    " watch parallel busybox toybox chroot unshare nsenter script strace ltrace gdb su runuser ssh"
+    " flock taskset caffeinate unbuffer trap coproc setarch firejail bwrap systemd-run prlimit"
+    " setpriv fakeroot proot pkexec sg eatmydata faketime valgrind perf xvfb-run dbus-run-session"
+    " direnv tmux screen rlwrap chpst numactl npx uv poetry pipenv"
+)
+SHELLS = listed("sh bash zsh dash ksh mksh ash fish eval")
+REMOVERS = listed("rm shred srm unlink rimraf trash trash-put")
+READERS = listed(
+    "cat tac head tail less more most bat batcat nl wc sort uniq cut paste tr rev fold fmt pr"
+    " column comm join diff cmp grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq od xxd"
+    " hexdump strings base64 base32 md5sum sha1sum sha256sum sha512sum cp mv ln install rsync scp"
+    " tar zip gzip bzip2 xz zstd zcat bzcat xzcat dd tee curl wget openssl gpg split csplit iconv"
+    " expand unexpand vim vi view nano ed ex cpio source . envsubst"
+)
+_LOADER = re.compile(r"ld\.so|ld-.*\.so.*|ld-linux.*")
+_MAX_TAILS = 48
+_EXEC_FLAGS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_VALUED = {
+    "sudo": "ugphCDRTrtU", "doas": "uC", "env": "uC", "timeout": "ks", "time": "fo", "nice": "n",
+    "ionice": "cnp", "stdbuf": "ioe", "xargs": "IEdLnPsa", "exec": "a", "watch": "n", "nohup": "",
+    "flock": "wE", "ssh": "BbcDEeFIiJLlmOopQRSWw", "setsid": "", "command": "", "builtin": "",
+    "chroot": "", "caffeinate": "tw",
+}  # fmt: skip
+_OPERANDS = {"timeout": 1, "flock": 1, "ssh": 1, "chroot": 1}
+_LONG_VALUED = listed(
+    "--user --group --signal --kill-after --chdir --unset --adjustment --max-args --max-procs"
+    " --max-lines --max-chars --arg-file --delimiter --eof --host --prompt --class --classdata"
+    " --interval --timeout --userspec"
+)
+_TAKES_TEXT = listed("eval ssh watch trap parallel coproc tmux screen")
+_GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
+_FROM_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
+_GIT_VALUED = listed(
+    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source --super-prefix"
+)
+_GIT_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
+_GIT_COMMANDS = listed(
+    "absorb add am annex annotate apply archive bisect blame branch bundle cat-file"
+    " check-attr check-ignore check-ref-format checkout checkout-index cherry cherry-pick"
+    " clean cliff clone column commit commit-graph commit-tree config count-objects"
+    " credential daemon describe diff diff-files diff-index diff-pairs diff-tree difftool"
+    " fast-export fast-import fetch fetch-pack filter-branch flow for-each-ref for-each-repo"
+    " format-patch fsck gc get-tar-commit-id grep gui hash-object help hook index-pack init"
+    " init-db instaweb interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo"
+    " mailsplit maintenance merge merge-base merge-file merge-index merge-tree mergetool"
+    " mktag mktree mv name-rev notes p4 pack-objects pack-refs patch-id prune pull push"
+    " range-diff read-tree rebase reflog remote repack replace request-pull rerere reset"
+    " restore rev-list rev-parse revert rm send-email send-pack shortlog show show-branch"
+    " show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn"
+    " switch symbolic-ref tag unpack-file unpack-objects update-index update-ref"
+    " update-server-info var verify-commit verify-pack verify-tag version whatchanged"
+    " worktree write-tree"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a command runs in turn: words, or a text that a shell reads.
+
+    `is_guess`: perhaps it is only an argument; then what is unknown in it means nothing.
+    """
+
+    words: Command = ()
+    text: str = ""
+    is_guess: bool = False
+
+
+def inner_commands(name: str, words: Command, *, is_fed: bool) -> Iterator[Inner]:
+    """All that a command would run; `is_fed`: its input stands in the command line."""
+    if name in WRAPPERS or name in SHELLS or _LOADER.fullmatch(name):
+        yield from _tails(name, words)
+        yield from _texts(name, words)
+    if name in ("xargs", "parallel"):
+        yield from _fed_with_words(name, words)
+    if _reads_commands(name, words) and not is_fed:
+        yield Inner((ANYTHING,))
+    if name == "find":
+        yield from _of_find(words)
+    if name == "git":
+        yield from _of_git(words)
+    for escape in escapes(words):
+        if escape.text and name != "find":
+            yield Inner(text=plain_text(escape.text))
+    for found in commands_in_code(name, words):
+        yield Inner(found)
+
+
+def after_git_options(words: Command) -> Command:
+    """The subcommand of git and its arguments."""
+    start = 0
+    while start < len(words) and words[start].startswith("-"):
+        start += 2 if words[start] in _GIT_VALUED else 1
+    if any(is_unknown(word) and QUOTED not in word for word in words[:start]):
+        return (ANYTHING, *words[start:])
+    return words[start:]
+
+
+def find_starts(words: Sequence[str]) -> tuple[str, ...]:
+    """Where a `find` begins to look."""
+    starts: list[str] = []
+    for word in words[1:]:
+        if word in ("-H", "-L", "-P"):
+            continue
+        if word[:1] in ("-", "(", "!", ","):
+            break
+        starts.append(word)
+    return tuple(starts) or (".",)
+
+
+def _tails(name: str, words: Command) -> Iterator[Inner]:
+    # Which words are options of a wrapper and which of its options take a value need not be known:
+    # the wrapped command is one of the tails.
+    start = _command_start(name, words)
+    for at in range(1, min(len(words), _MAX_TAILS)):
+        if not words[at].startswith("-") and not _is_wrapper(words[at - 1], at):
+            yield Inner(words[at:], is_guess=start is not None and at != start)
+
+
+def _is_wrapper(word: str, start: int) -> bool:
+    # `sudo sudo sudo …`: the tail behind an inner wrapper is found when that one is opened.
+    return start > 1 and word in WRAPPERS
+
+
+def _command_start(name: str, words: Command) -> int | None:
+    """Where the wrapped command begins; 0: nowhere; None: it could begin at any word."""
+    if name in SHELLS:
+        return 1 if name == "eval" else 0
+    if name not in _VALUED:
+        return None
+    at, operands = 1, _OPERANDS.get(name, 0)
+    while at < len(words):
+        word = words[at]
+        if is_unknown(word) and QUOTED not in word and not ASSIGNMENT.match(word):
+            return None if word.startswith("-") or operands else at
+        if word.startswith("-") and (word != "-" or name == "env"):
+            takes_next = word[-1] in _VALUED[name] and len(word) == 2
+            at += 2 if takes_next or word in _LONG_VALUED else 1
+        elif ASSIGNMENT.match(word) and name in ("env", "sudo", "doas"):
+            at += 1
+        elif operands:
+            operands -= 1
+            at += 1
+        else:
+            return at
+    return 0
+
+
+def _texts(name: str, words: Command) -> Iterator[Inner]:
+    for at, word in enumerate(words[1:], start=1):
+        text = plain_text(word)
+        if not re.search(r"[\s;&|`$<>]", text):
+            continue
+        is_code = name in _TAKES_TEXT or _is_code_flag(name, words[at - 1])
+        yield Inner(text=text, is_guess=not is_code)
+        # `env -S'git push'`: the text is glued to its option.
+        glued = _GLUED.match(text)
+        if glued:
+            yield Inner(text=text[glued.end() :], is_guess=not _is_code_flag(name, glued.group()))
+    if name == "eval":
+        yield Inner(text=" ".join(map(plain_text, words[1:])))
+
+
+def _is_code_flag(name: str, flag: str) -> bool:
+    if name == "env":
+        return flag.rstrip("=") in ("-S", "--split-string")
+    if name in SHELLS or name in ("su", "runuser", "script", "flock", "sg"):
+        return bool(re.fullmatch(r"-[A-Za-z]*c|--command=?", flag))
+    return False
+
+
+def _fed_with_words(name: str, words: Command) -> Iterator[Inner]:
+    """The command that words are put to which come from input."""
+    sign = "{}" if name == "parallel" else ""
+    for at, word in enumerate(words[1:], start=1):
+        if name == "xargs" and word in ("-I", "--replace") and at + 1 < len(words):
+            sign = words[at + 1] if word == "-I" else "{}"
+        elif name == "xargs" and (found := re.match(r"-I(.+)|--replace=(.+)|-i(.*)", word)):
+            sign = next(filter(None, found.groups()), "{}")
+    if name == "parallel" and ":::" in words:
+        words = words[: words.index(":::")]
+    start = _command_start(name, words)
+    for at in range(1, len(words)) if start is None else (start,):
+        tail = words[at:] if at else ()
+        if not tail and name == "xargs":
+            continue
+        plain = tuple(map(plain_text, tail))
+        if sign and any(sign in word for word in plain):
+            yield Inner(tuple(word.replace(sign, ANYTHING) for word in plain))
+        else:
+            yield Inner((*tail, ANYTHING))
+    if name == "parallel" and len(words) == 1:
+        yield Inner((ANYTHING,))
+
+
+def _reads_commands(name: str, words: Command) -> bool:
+    """Whether a shell takes its commands from its input."""
+    if name in ("source", "."):
+        return len(words) < 2 or bool(_FROM_INPUT.fullmatch(words[1]))
+    if name in ("at", "batch"):
+        return "-f" not in words
+    if name not in SHELLS or name == "eval":
+        return False
+    at = 1
+    while at < len(words) and words[at][:1] in ("-", "+") and words[at] != "-":
+        if words[at] in ("--version", "--help") or re.fullmatch(r"-[A-Za-z]*c", words[at]):
+            return False
+        if re.fullmatch(r"-[A-Za-z]*s", words[at]):
+            return True
+        at += 2 if words[at] in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file") else 1
+    return at >= len(words) or bool(_FROM_INPUT.fullmatch(words[at]))
+
+
+def _of_find(words: Command) -> Iterator[Inner]:
+    for index, word in enumerate(words[:-1]):
+        if word not in _EXEC_FLAGS:
+            continue
+        rest = words[index + 1 :]
+        yield Inner(rest, is_guess=True)
+        ends = [at for at, one in enumerate(rest) if one in (";", "+")]
+        own = rest[: ends[0]] if ends else rest
+        for start in find_starts(words) if any("{}" in plain_text(one) for one in own) else (".",):
+            yield Inner(tuple(_with_found(one, start) for one in own))
+
+
+def _with_found(word: str, start: str) -> str:
+    text = plain_text(word)
+    if "{}" not in text:
+        return word
+    return text.replace("{}", ANYTHING if re.search(r"\s", text) else f"{start}{FOUND}")
+
+
+def _of_git(words: Command) -> Iterator[Inner]:
+    rest = after_git_options(words[1:])
+    yield Inner(("git", *rest))
+    for word in words[1:]:
+        if alias := _GIT_ALIAS.match(word):
+            # `git -c alias.x=push x`, and with a `!` any command.
+            yield Inner(text=_aliased(plain_text(word[alias.end() :])))
+    if not rest or (len(rest) == len(words) - 1 and rest[0] == words[0]):
+        return
+    sub, arguments = rest[0], rest[1:]
+    if not is_unknown(sub) and sub not in _GIT_COMMANDS:
+        # It may be an alias of the repository or of the person: for anything git can do.
+        yield Inner(("git", ANYTHING))
+    for at, word in enumerate(arguments[:-1]):
+        if sub == "config" and word.lower().startswith("alias."):
+            yield Inner(text=_aliased(plain_text(arguments[at + 1])))
+
+
+def _aliased(value: str) -> str:
+    return value[1:] if value[:1] == "!" else f"git {value}"

@@ -1,0 +1,281 @@
+"""Splits a command line at everything that could end a command, looking into substitutions.
+
+It never refuses, and rather finds a command too many. Words carry the marks of `marks`.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from dirge_py.permission.marks import ANYTHING, FED, QUOTED, UNRUN, quoted
+
+Command = tuple[str, ...]
+_SCRIPTED = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "ssh", "su"))
+_DELIMITER = re.compile(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*\")+)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A here-document that was announced: what ends it, and what it is for."""
+
+    end: str
+    is_literal: bool
+    is_indented: bool
+    line: "_Line"
+
+
+class Scanner:
+    """`is_text`: what stands outside of substitutions is no command, but text that looks so."""
+
+    def __init__(self, text: str, *, is_text: bool = False, depth: int = 100) -> None:
+        self.text = text
+        self.position = 0
+        self.depth_left = depth
+        self.commands: list[Command] = []
+        self.targets: list[str] = []
+        self.sources: list[str] = []
+        self.is_torn = False
+        self.is_text = is_text
+        self._documents: list[_Document] = []
+        self._arithmetic = 0
+
+    def scan(self, closer: str) -> None:
+        """Read commands up to `closer` ("" = the end of the text)."""
+        line = _Line(self)
+        self.depth_left -= 1
+        while self.position < len(self.text) and self.depth_left >= 0:
+            char = self.text[self.position]
+            self.position += 1
+            if closer and char == closer and not (closer == ")" and line.ends_pattern()):
+                line.end_command()
+                self.depth_left += 1
+                return
+            self._take(char, line)
+        line.end_command()
+        self.is_torn |= bool(closer)
+        self.depth_left += 1 if self.depth_left >= 0 else 0
+
+    def _take(self, char: str, line: "_Line") -> None:
+        if char in " \t\r\v\f" or (self.is_text and char in "'\""):
+            line.end_word()
+        elif char == "#" and line.is_between_words:
+            self._comment()
+        elif char in ";\n|)" or (char == "&" and self._peek() not in ("<", ">")):
+            line.end_command(is_pattern=char == ")")
+            if char == "\n" and self._documents:
+                self._read_documents()
+        elif char == "(":
+            line.open_list()
+            self.scan(")")
+        elif char == "`":
+            self._substitution("`")
+            line.add("`")
+        elif char in "<>&":
+            self._redirect(line)
+        elif char == "'":
+            line.add(quoted(self._until("'")))
+        elif char == '"':
+            self._double_quoted(line)
+        elif char == "\\":
+            escaped = self._peek()
+            self.position += 1
+            line.add("" if escaped == "\n" else quoted(escaped))
+        elif char == "$":
+            self._dollar(line)
+        else:
+            line.add(char)
+
+    def _comment(self) -> None:
+        """Read what stands in a comment apart: a quote in it opens nothing behind it."""
+        end = self.text.find("\n", self.position)
+        end = len(self.text) if end < 0 else end
+        self._apart(self.text[self.position : end], is_literal=False)
+        self.position = end
+
+    def _apart(self, text: str, *, is_literal: bool, is_script: bool = False) -> None:
+        text = quoted(text) if is_literal and not is_script else text
+        inner = Scanner(text, is_text=not is_script, depth=self.depth_left)
+        inner.scan("")
+        self.commands += inner.commands
+        self.targets += inner.targets
+        self.sources += inner.sources
+
+    def _redirect(self, line: "_Line") -> None:
+        line.end_word(is_descriptor=True)
+        start = self.position - 1
+        while self._peek() in ("<", ">", "|", "&") and self._peek():
+            self.position += 1
+        if self._peek() == "(":
+            self.position += 1
+            self._substitution(")")
+            return
+        operator = self.text[start : self.position]
+        if operator == "<<" and not self._arithmetic:
+            self._announce(line)
+        kinds: dict[str, Literal["text", "string"]] = {"<<": "text", "<<<": "string"}
+        line.target = "write" if ">" in operator else kinds.get(operator, "read")
+
+    def _announce(self, line: "_Line") -> None:
+        """Note the here-document that begins behind this line, if it ends anywhere."""
+        found = _DELIMITER.match(self.text, self.position)
+        if not found:
+            return
+        end = re.sub(r"['\"\\]", "", found.group(1))
+        is_indented = found.group().startswith("-")
+        if is_indented:
+            self.position += 1
+        self._documents.append(_Document(end, end != found.group(1), is_indented, line))
+
+    def _read_documents(self) -> None:
+        for document in self._documents:
+            tabs = r"\t*" if document.is_indented else ""
+            closing = re.compile(rf"^{tabs}{re.escape(document.end)}$", re.MULTILINE)
+            found = closing.search(self.text, self.position)
+            if not found:
+                break
+            body = self.text[self.position : found.start()]
+            is_script = not _SCRIPTED.isdisjoint(document.line.names)
+            self._apart(body, is_literal=document.is_literal, is_script=is_script)
+            self.position = found.end()
+        self._documents.clear()
+
+    def _double_quoted(self, line: "_Line") -> None:
+        line.add("")
+        while self.position < len(self.text):
+            char = self.text[self.position]
+            self.position += 1
+            if char == '"':
+                return
+            if char == "\\":
+                line.add(quoted(self._peek()))
+                self.position += 1
+            elif char == "`":
+                self._substitution("`")
+                line.add(f"{QUOTED}()")
+            elif char == "$":
+                self._dollar(line, is_quoted=True)
+            else:
+                line.add(quoted(char))
+        self.is_torn = True
+
+    def _dollar(self, line: "_Line", *, is_quoted: bool = False) -> None:
+        follower = self._peek()
+        if follower == "(":
+            self.position += 1
+            is_arithmetic = self._peek() == "("
+            self._arithmetic += is_arithmetic
+            self._substitution(")")
+            self._arithmetic -= is_arithmetic
+            line.add(f"{QUOTED}()" if is_quoted else ANYTHING)
+        elif follower == "'" and not is_quoted:
+            self.position += 1
+            line.add(quoted(_ansi_decoded(self._until_unescaped_quote())))
+        elif follower == '"' and not is_quoted:
+            line.add("")
+        else:
+            # `${…}` is kept as it is; a substitution in it is met while reading on.
+            bracket = "{" if follower == "{" else ""
+            self.position += len(bracket)
+            line.add((QUOTED if is_quoted else "$") + bracket)
+
+    def _substitution(self, closer: str) -> None:
+        """Read what surely is run, also where it stands in a text."""
+        was_text, self.is_text = self.is_text, False
+        documents, self._documents = self._documents, []
+        self.scan(closer)
+        self.is_text, self._documents = was_text, documents
+
+    def _peek(self) -> str:
+        return self.text[self.position : self.position + 1]
+
+    def _until(self, closer: str) -> str:
+        end = self.text.find(closer, self.position)
+        if end < 0:
+            self.is_torn = True
+            end = len(self.text)
+        held = self.text[self.position : end]
+        self.position = end + 1
+        return held
+
+    def _until_unescaped_quote(self) -> str:
+        found = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL).match(self.text, self.position)
+        end = found.end() if found else self.position
+        held = self.text[self.position : end]
+        self.is_torn |= end >= len(self.text)
+        self.position = end + 1
+        return held
+
+
+class _Line:
+    """The command being read: finished words, and the letters of the word under way."""
+
+    def __init__(self, scanner: Scanner) -> None:
+        self._scanner = scanner
+        self._words: list[str] = []
+        self._letters: list[str] | None = None
+        self._is_fed = False
+        self._cases = 0
+        self.names: set[str] = set()
+        """The words of the latest command, without folders: what a document goes to."""
+        self.target: Literal["", "read", "write", "text", "string"] = ""
+
+    def ends_pattern(self) -> bool:
+        """Whether a bracket that closes here belongs to a `case`."""
+        self.end_word()
+        return self._cases > 0
+
+    @property
+    def is_between_words(self) -> bool:
+        return self._letters is None and not self.target
+
+    def add(self, letters: str) -> None:
+        if self._letters is None:
+            self._letters = []
+        self._letters.append(letters)
+
+    def open_list(self) -> None:
+        """A bracket opens: an array (`a=(…)`), a pattern (`@(…)`), or a command of its own."""
+        if self._letters and self._letters[-1][-1:] in tuple("=@+?!*"):
+            self._letters.append(ANYTHING)
+        self.end_command()
+
+    def end_word(self, *, is_descriptor: bool = False) -> None:
+        if self._letters is None:
+            return
+        word = "".join(self._letters)
+        self._letters = None
+        if is_descriptor and word.isdigit():
+            return
+        if self.target == "write":
+            if word != "-" and not word.isdigit():
+                self._scanner.targets.append(word)
+        elif self.target == "read":
+            self._scanner.sources.append(word)
+        elif self.target in ("text", "string"):
+            self._is_fed |= self.target == "text"
+            self._scanner.commands.append((word, UNRUN))
+        else:
+            is_first = all(one in ("do", "then", "else", "{", "!") for one in self._words)
+            self._cases += word == "case" and is_first
+            self._cases -= word == "esac" and (is_first or self._words[-1:] == ["in"])
+            self._words.append(word)
+        self.target = ""
+
+    def end_command(self, *, is_pattern: bool = False) -> None:
+        self.end_word()
+        self.target = ""
+        if self._words:
+            fed = (FED,) if self._is_fed else ()
+            self.names = {word.rsplit("/", 1)[-1] for word in self._words}
+            unrun = (UNRUN,) if is_pattern or self._scanner.is_text else ()
+            self._scanner.commands.append((*self._words, *fed, *unrun))
+            self._words = []
+        self._is_fed = False
+
+
+def _ansi_decoded(text: str) -> str:
+    try:
+        return codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
+    except UnicodeDecodeError:
+        return text

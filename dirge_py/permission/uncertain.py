@@ -1,0 +1,236 @@
+"""Words that are known only when a command runs, and whether a rule could mean them."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.launchers import READERS, REMOVERS, find_starts
+from dirge_py.permission.marks import FOUND, QUOTED, REFERENCE, plain_text
+from dirge_py.permission.patterns import MANY, ONE
+from dirge_py.permission.scanner import Command
+from dirge_py.permission.variables import is_unknown, with_places
+from dirge_py.permission.words import listed
+
+_REFERENCE = "\ue022"
+_LONGEST = 256
+_MOST_WORDS = 64
+_MOST_NAMES = 64
+_WRITERS = REMOVERS | listed(
+    "rmdir mkdir touch truncate tee mv cp install ln chmod chown chgrp dd sed rsync patch unzip"
+)
+_LISTERS = listed("find fd fdfind ls rg git")
+_FILTERS = listed("grep egrep head tail sort uniq")
+_RANGE = re.compile(r"(?<!\$)\{[^{}]*\.\.[^{}]*\}")
+_SEARCHERS = listed("grep egrep fgrep zgrep rg ag ack sed awk gawk mawk jq yq")
+_COUNTED = {
+    **dict.fromkeys(("head", "tail"), listed("-n -c --lines --bytes")),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg"), listed("-e -m -A -B -C")),
+}
+
+Names = Callable[[str], Sequence[str] | None]
+"""The names a pattern stands for in the folder at hand, relative to it; None: too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWord:
+    """The form of one word; `is_rest`: any number of any words."""
+
+    form: str = ""
+    is_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCommand:
+    """A command of which something is known only when it runs.
+
+    `shown` is the word that is not known, as it is written; `is_program`: it names the program.
+    """
+
+    words: tuple[OpenWord, ...]
+    shown: str
+    is_program: bool
+
+
+def open_commands(
+    commands: Sequence[Command], *, home: str, cwd: str, names: Names
+) -> Iterator[OpenCommand]:
+    """The commands that could be several, in the forms they can have."""
+    for words in commands:
+        placed = [with_places(word, home, cwd) for word in words[:_MOST_WORDS]]
+        shown = next((word for word in placed if _is_open(word)), "")
+        if not shown:
+            continue
+        head = _head(placed[0])
+        rest = tuple(one for word in placed[1:] for one in _argument(word, names))
+        is_program = _is_open(placed[0])
+        yield OpenCommand((*head, *rest), plain_text(shown), is_program)
+
+
+def unknown_places(commands: Sequence[Command], sources: Sequence[str]) -> tuple[str, ...]:
+    """Words of commands that read files, and files they are fed with, that name unknown files."""
+    found = [plain_text(word) for word in sources if is_unknown(word)]
+    for words in commands:
+        name = words[0].rsplit("/", 1)[-1]
+        if name in READERS:
+            found += map(plain_text, _unknown_operands(name, words))
+    return tuple(dict.fromkeys(found))
+
+
+def searches_of_finds(commands: Sequence[Command]) -> tuple[Command, ...]:
+    """For every `find` that has files read: a command that reads all that it could find."""
+    return tuple(
+        ("grep", "-r", "x", *find_starts(words))
+        for words in commands
+        if words[0].rsplit("/", 1)[-1] == "find" and _has_files_read(words)
+    )
+
+
+def searches_of_lists(listers: Sequence[Command], words: Command) -> tuple[Command, ...] | None:
+    """The same for an `xargs` that gets the names which other commands list; None: it does not.
+
+    `listers` are what its input goes through, in their order.
+    """
+    if words[0].rsplit("/", 1)[-1] != "xargs" or READERS.isdisjoint(words) or not listers:
+        return None
+    first, *filters = listers
+    if first[0] not in _LISTERS or any(one[0] not in _FILTERS for one in filters):
+        return None
+    return (("grep", "-r", "x", *_listed_in(first)),)
+
+
+def _listed_in(words: Command) -> tuple[str, ...]:
+    """The folders whose files a command lists."""
+    if words[0] == "find":
+        return find_starts(words)
+    operands = tuple(word for word in words[1:] if not word.startswith("-"))
+    # `ls` leaves the folder out of the names; the others take a pattern or a subcommand first.
+    return (*operands, ".") if words[0] == "ls" else operands[1:] or (".",)
+
+
+def _has_files_read(words: Command) -> bool:
+    runs = [words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok"))]
+    return any(
+        one.rsplit("/", 1)[-1] in READERS for run in runs for word in run for one in word.split()
+    )
+
+
+def unknown_targets(commands: Sequence[Command], targets: Sequence[str]) -> tuple[str, ...]:
+    """Words of commands that change files, and files they are redirected to, likewise."""
+    found = [plain_text(word) for word in targets if is_unknown(word)]
+    for words in commands:
+        name = words[0].rsplit("/", 1)[-1]
+        if name in _WRITERS and (name != "sed" or any(w.startswith("-i") for w in words)):
+            found += map(plain_text, _unknown_operands(name, words))
+    return tuple(dict.fromkeys(found))
+
+
+def _unknown_operands(name: str, words: Command) -> Iterator[str]:
+    counted = _COUNTED.get(name, frozenset())
+    is_first = name in _SEARCHERS and not any(word in ("-e", "-f") for word in words)
+    for before, word in pairwise(words):
+        is_option = word.startswith("-") and QUOTED in word and "=" not in word
+        if not (is_unknown(word) or _RANGE.search(word)) and not (
+            word.startswith("-") or before in counted
+        ):
+            is_first = False
+            continue
+        if not (is_unknown(word) or _RANGE.search(word)) or FOUND in word:
+            continue
+        is_value = before in counted and QUOTED in word
+        if is_option or is_value or (is_first and QUOTED in word and "$" not in word):
+            is_first = is_first and (is_option or is_value)
+            continue
+        yield word
+
+
+def could_match(pattern: Sequence[tuple[str, bool]], words: Sequence[OpenWord]) -> bool:
+    """Whether a command of this form could fit a pattern: its words' forms, and which are rests."""
+    rows, columns = len(pattern), len(words)
+    fits = [[False] * (columns + 1) for _ in range(rows + 1)]
+    fits[rows][columns] = True
+    for row in range(rows, -1, -1):
+        for column in range(columns, -1, -1):
+            if row < rows and pattern[row][1]:
+                fits[row][column] = fits[row + 1][column] or (
+                    column < columns and fits[row][column + 1]
+                )
+            if column < columns and words[column].is_rest:
+                fits[row][column] |= fits[row][column + 1] or (row < rows and fits[row + 1][column])
+            elif row < rows and column < columns and not pattern[row][1]:
+                fits[row][column] |= fits[row + 1][column + 1] and overlap(
+                    pattern[row][0], words[column].form
+                )
+    return fits[0][0]
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether some text has both forms."""
+    if len(one) > _LONGEST or len(other) > _LONGEST:
+        return True
+    row = [False] * len(other) + [True]
+    for at in range(len(other) - 1, -1, -1):
+        row[at] = row[at + 1] and other[at] == MANY
+    for char in reversed(one):
+        above, row = row, [False] * (len(other) + 1)
+        row[len(other)] = above[len(other)] and char == MANY
+        for at in range(len(other) - 1, -1, -1):
+            if char == MANY or other[at] == MANY:
+                row[at] = above[at] or row[at + 1]
+            else:
+                row[at] = above[at + 1] and (char == other[at] or ONE in (char, other[at]))
+    return row[0]
+
+
+def _is_open(word: str) -> bool:
+    return is_unknown(word) or _form(word) != plain_text(word)
+
+
+def _head(word: str) -> tuple[OpenWord, ...]:
+    """The program: as it is called, in any folder."""
+    before, is_split = _first_part(word)
+    form = _form(before)
+    after = form.rpartition(_REFERENCE)[2]
+    # What is unknown may hold folders, too; a pattern stays within one.
+    name = after.rpartition("/")[2] if _REFERENCE not in form or "/" in after else MANY + after
+    name = name.replace(_REFERENCE, MANY)
+    if not is_split:
+        return (OpenWord(name),)
+    return (OpenWord(MANY), OpenWord(is_rest=True)) if name else (OpenWord(is_rest=True),)
+
+
+def _argument(word: str, names: Names) -> tuple[OpenWord, ...]:
+    before, is_split = _first_part(word)
+    form = _form(before)
+    if is_split:
+        start = (OpenWord(form.replace(_REFERENCE, MANY) + MANY),) if form else ()
+        return (*start, OpenWord(is_rest=True))
+    if _REFERENCE in form or form == plain_text(word):
+        return (OpenWord(form.replace(_REFERENCE, MANY)),)
+    if "{" in word:
+        return (OpenWord(form),)
+    found = names(plain_text(word))
+    if found is None or len(found) > _MOST_NAMES:
+        return (OpenWord(is_rest=True),)
+    return tuple(map(OpenWord, found or (plain_text(word),)))
+
+
+def _first_part(word: str) -> tuple[str, bool]:
+    """What stands before anything that could become several words, and whether there is such."""
+    for found in REFERENCE.finditer(word):
+        is_list = "@" in found.group()
+        if not found.group().startswith((QUOTED, FOUND)) or is_list:
+            return word[: found.start()], True
+    return word, False
+
+
+def _form(word: str) -> str:
+    if word in ("[", "[["):
+        return word
+    form = REFERENCE.sub(_REFERENCE, word)
+    form = form.replace("*", MANY).replace("?", ONE)
+    for opening, closing in ("[]", "{}"):
+        start, end = form.find(opening), form.rfind(closing)
+        if 0 <= start < end and (opening == "[" or ".." in form[start:end]):
+            form = form[:start] + MANY + form[end + 1 :]
+    return plain_text(form)
