@@ -100,20 +100,24 @@ class IgnoreFiles:
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """True: it is left out; False: it is taken back in; None: nothing is about this path."""
         folders = list(_upwards(os.path.dirname(path)))
-        has_git = self._uses_git and any(map(self._is_top, self._looked_for(folders)))
+        has_git = self._uses_git and any(map(self._is_top, folders))
+        is_sure = has_git and any(map(self._is_top, self._looked_for(folders)))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
         for kind in kinds:
             for folder in folders:
                 relative = path[len(folder.rstrip("/")) + 1 :]
+                counts_all = is_sure or not kind.startswith(".git")
                 for line in self._of(folder, kind):
-                    if line.matches(relative, is_folder=is_folder):
+                    if (counts_all or not line.leaves_out) and line.matches(
+                        relative, is_folder=is_folder
+                    ):
                         return line.leaves_out
                 if kind.startswith(".git") and self._is_top(folder):
                     break
         return None
 
     def _looked_for(self, folders: Sequence[str]) -> Iterator[str]:
-        """The folders in which a repository makes `.gitignore` files count."""
+        """The folders in which a repository surely makes `.gitignore` files count."""
         return (one for one in folders if self._uses_above or is_below(one, [self._start]))
 
     def _is_left_out(self, folder: str) -> bool:

@@ -232,6 +232,14 @@ def test_a_file_named_like_an_option_takes_no_pattern_s_place(guarded: Project) 
     assert guarded.run(command).effect == "ask"
 
 
+def test_a_hidden_secret_that_a_file_takes_back_in_asks(own_project: Project) -> None:
+    write(own_project.root, {"src/.env": "hit", "src/.gitignore": "!.env\n"})
+
+    for command in ("rg hit", "rg hit src", "cd src && rg hit", "rg --no-ignore-parent hit src"):
+        assert own_project.run(command).effect == "ask"
+    assert own_project.run("rg --no-ignore-vcs hit").effect == "allow"
+
+
 def test_an_ignore_file_without_end_ignores_nothing(own_project: Project) -> None:
     write(own_project.root, {".gitignore": "*.pem\n" * 6000, "a.pem": KEY})
 
