@@ -163,9 +163,10 @@ def _placed(text: str, reference: str, value: str) -> list[str]:
 
 
 def is_unknown(word: str) -> bool:
-    """Whether something in the word is not known before it runs."""
+    """Whether something in the word is not known before it runs. A number can name nothing else."""
     return any(
-        variable_of(reference) not in ("HOME", "PWD") for reference in REFERENCE.findall(word)
+        variable_of(reference) not in ("HOME", "PWD") and reference[1:] not in ("$", "?", "#")
+        for reference in REFERENCE.findall(word)
     )
 
 

@@ -51,7 +51,7 @@ class Write(Tool[WriteArgs]):
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
         planned = _planned(args, ctx.absolute(args.path), files)
-        if planned.before is not None:
+        if planned.before is not None and args.mode == "overwrite":
             files.check_fresh(args.path, planned.before)
         return preview_of([planned])
 

@@ -19,7 +19,7 @@ from dirge_py.session.continuation import title_of_call
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.tools.toolbox import Toolbox
-from tests.permission.authorizing import YES, Desk
+from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, deny
 
 
@@ -184,13 +184,19 @@ async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(desk):
     link.symlink_to("src")
     call = desk.call("bash", command="touch made", workdir="link")
 
-    def turn(_request: Any) -> Any:
+    asked = []
+
+    def turn(request: Any) -> Any:
+        asked.append(request)
+        if len(asked) > 1:
+            return NO
         link.unlink()
         link.symlink_to(desk.project.home)
         return YES
 
     desk.person.answer = turn
-    assert "may not open" in await desk.run(call)
+    assert "denied" in await desk.run(call)
+    assert len(asked) == 2
     assert not (desk.project.home / "made").exists()
 
 
