@@ -29,6 +29,7 @@ from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.checks import Checks, OwnGuardrails
@@ -47,6 +48,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.models import ModelDirectory
+from dirge_py.wiring.rules import settings_folders, state_folders
 
 Hooks = Bundle | Callable[[], Bundle]
 """A bundle, or what makes a fresh one for each run: guards count, so they are made anew."""
@@ -120,7 +122,9 @@ class _Assembly:
         self.undo = undo
         self.workspace = Workspace([plan.cwd], plan.cwd)
         undo.callback(self.workspace.close)
-        self.runner = Runner(EnvironmentPolicy())
+        self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
+        undo.callback(self.read_only.close)
+        self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
         self.late_notices: list[str] = []
         self.spending = Spending()
 
@@ -199,7 +203,11 @@ class _Assembly:
         gate = Gate(
             self.workspace,
             PolicySet(rules=tuple(rules), mode=plan.mode),
-            state_dirs=[plan.store.folder] if plan.store is not None else [],
+            state_dirs=[
+                *state_folders(os.environ),
+                *([plan.store.folder] if plan.store is not None else []),
+            ],
+            settings=settings_folders(os.environ),
         )
         self.workspace.withheld = gate.withholds
         return gate
@@ -275,6 +283,7 @@ class _Assembly:
     def _let_go(self, recorder: Recorder | None) -> Callable[[], Awaitable[None]]:
         async def let_go() -> None:
             await self.runner.shutdown()
+            self.read_only.close()
             await self.client.aclose()
             if recorder is not None:
                 recorder.close()

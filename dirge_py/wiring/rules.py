@@ -49,6 +49,8 @@ def open_gate(
         ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
     """
     _refuse_allowing(project_rules)
+    environment = config.origin.environment
+    named = [Path(config.origin.path)] if config.origin.path else []
     gate = make(
         workspace,
         PolicySet(
@@ -58,8 +60,8 @@ def open_gate(
             is_sandboxed=is_sandboxed,
             anchors=anchors,
         ),
-        state_dirs=_state_places(config),
-        settings=_settings_places(config),
+        state_dirs=[*state_folders(environment), *key_files(config)],
+        settings=[*settings_folders(environment), *named],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
     gate.denied_tools = denied_tools or {}
@@ -120,25 +122,27 @@ def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _state_places(config: Config) -> list[Path]:
-    environments = _environments(config)
-    states = [state_dir(one) for one in environments]
-    return [*states, *(config_dir(one) / "keys" for one in environments), *key_files(config)]
+def state_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Where dirge keeps state and keys: in this environment, and where no folders are named."""
+    every = _environments(environment)
+    return [*map(state_dir, every), *(config_dir(one) / "keys" for one in every)]
 
 
-def _settings_places(config: Config) -> list[Path]:
-    file = [Path(config.origin.path)] if config.origin.path else []
-    return [*map(config_dir, _environments(config)), *file]
+def settings_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Where dirge's own settings and plugins are: in this environment, and where none is named."""
+    return list(map(config_dir, _environments(environment)))
 
 
-def _environments(config: Config) -> list[Mapping[str, str]]:
+def _environments(given: Mapping[str, str]) -> list[Mapping[str, str]]:
     """The environment of this start, and what it is where no folders are named for dirge."""
-    given = config.origin.environment
     own = ("DIRGE_CONFIG_DIR", "DIRGE_STATE_DIR")
     usual = {name: value for name, value in given.items() if name not in own}
-    try:
-        config_dir(usual)
-        state_dir(usual)
-    except ConfigError:  # there is no home folder, so there are no such starts
-        return [given]
-    return [given, usual]
+    found = []
+    for each in (given, usual):
+        try:
+            config_dir(each)
+            state_dir(each)
+        except ConfigError:  # there is no home folder, so there are no such starts
+            continue
+        found.append(each)
+    return found
