@@ -20,7 +20,7 @@ _ANSWERS: dict[str, Literal["once", "session", "always", "wider"]] = {
     "y": "once",
     "yes": "once",
     "a": "session",
-    "p": "always",
+    "always": "always",
     "w": "wider",
 }
 
@@ -64,7 +64,7 @@ class Asked:
             rules = ", ".join(visible_name(rule) for rule in self.rules)
             yield f"a: allow for this session, storing {rules}"
             if self.request.can_keep:
-                yield f"p: allow always, storing the same in your settings: {rules}"
+                yield f"always: allow always, storing the same in your settings: {rules}"
             reach = self.request.wider_reach if self.is_wide else self.request.grant_reach
             yield from _reach(reach)
         if self.has_two_widths:
@@ -72,7 +72,10 @@ class Asked:
         yield "n: deny; words after it tell the model why"
 
     def read(self, line: str) -> PermissionAnswer | Literal["wider"] | None:
-        """What a line answers; None: it is no answer to this question."""
+        """What a line answers; None: it is no answer to this question.
+
+        Only a word that stands alone allows: a sentence that begins with one does not.
+        """
         words = line.strip()
         if found := _NO_WORDS.fullmatch(words):
             return PermissionAnswer(effect="deny", comment=(found["comment"] or "").strip())

@@ -27,6 +27,9 @@ _HASH_SHOWN = 12
 
 Answer = TypeVar("Answer")
 
+_SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
+"""No answer yet: the line only asked for the question with other rules."""
+
 
 class LineAsker:
     """`on_stop` is called when somebody interrupts instead of answering."""
@@ -39,12 +42,14 @@ class LineAsker:
         on_stop: Callable[[], object],
         on_asking: Callable[[bool], object],
         guard_s: float = GUARD_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._paper = paper
         self._on_stop = on_stop
         self._on_asking = on_asking
         self._guard_s = 0.0 if source.is_script else guard_s
+        self._clock = clock
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
@@ -116,7 +121,7 @@ class LineAsker:
             if answer == "wider":
                 for shown in asked.choices():
                     self._paper.line(shown)
-                return None
+                return _SHOWN_AGAIN
             return answer
 
         return await self._read("answer: ", read)
@@ -153,16 +158,26 @@ class LineAsker:
         `empty`: an empty line is no answer either way.
         """
         self._on_asking(True)
+        is_first = True
         try:
             while True:
-                shown_s = time.monotonic()
+                shown_s = self._clock()
                 line = await self._source.answer(label)
                 if line is None or (empty and not line.strip()):
                     return None
-                if time.monotonic() - shown_s < self._guard_s:
+                if self._clock() - shown_s < self._guard_s:
                     self._paper.line("That came too soon to be an answer; the question stands.")
+                    self._keep(line)
                     continue
+                is_rest, is_first = self._source.has_set_aside and is_first, False
                 answer = read(line)
+                if is_rest and not _changes_nothing(answer):
+                    # The rest of a sentence may be a word that would be an answer.
+                    self._paper.line("You were typing when the question came; answer once more.")
+                    self._keep(line)
+                    continue
+                if answer is _SHOWN_AGAIN:
+                    continue
                 if answer is not None:
                     return answer
                 if self._source.is_script:
@@ -170,12 +185,23 @@ class LineAsker:
                     self._source.put_back(line)
                     self._paper.line("No answer; denied.")
                     return None
-                self._paper.line(f"{visible(line.strip())!r} is no answer to this question.")
+                words = visible(line.strip())
+                self._paper.line(f"{words!r} is no answer to this question; it is kept as a draft.")
+                self._keep(line)
         except Interrupted:
             self._on_stop()
             return None
         finally:
             self._on_asking(False)
+
+    def _keep(self, line: str) -> None:
+        """What was typed and answers nothing is not lost."""
+        if line.strip():
+            self._source.put(line)
+
+
+def _changes_nothing(answer: object) -> bool:
+    return answer is None or (isinstance(answer, PermissionAnswer) and answer.effect == "deny")
 
 
 def _matching(words: str, choices: Sequence[Choice]) -> Choice | Sequence[Choice]:

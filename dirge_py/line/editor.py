@@ -60,6 +60,7 @@ class TerminalLines:
         self._is_free.set()
         self._one_at_a_time = asyncio.Lock()
         self._is_answering = False
+        self.has_set_aside = False
         self._session: PromptSession[str] | None = None
 
     def __enter__(self) -> "TerminalLines":
@@ -111,11 +112,13 @@ class TerminalLines:
         return None
 
     async def answer(self, label: str) -> str | None:
+        before = self._draft
         self._is_free.clear()
         self._end(_SET_ASIDE)
         try:
             async with self._one_at_a_time:
                 self._draft += self._typed_ahead()
+            self.has_set_aside = len(self._draft) > len(before)
             text = await self._prompt(lambda: label, "", is_answer=True)
         finally:
             self._is_free.set()

@@ -35,6 +35,7 @@ class PlainLines:
         self._is_interrupted = False
         self._lacks_label = False
         self._is_reading = False
+        self.has_set_aside = False
         self._loop = asyncio.get_running_loop()
 
     async def line(self) -> str | None:
@@ -154,9 +155,10 @@ class PlainLines:
         """What was typed before a question was shown does not answer it."""
         if self.is_script:
             return
-        ahead = [*self._lines, _half_typed(self._fd)]
+        ahead = [text for text in (*self._lines, _half_typed(self._fd)) if text.strip()]
         self._lines.clear()
-        for text in filter(str.strip, ahead):
+        self.has_set_aside = bool(ahead)
+        for text in ahead:
             self.put(text)
 
 

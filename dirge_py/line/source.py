@@ -21,6 +21,10 @@ class LineSource(Protocol):
     def is_gone(self) -> bool:
         """Whether there is nobody at the other end any more."""
 
+    @property
+    def has_set_aside(self) -> bool:
+        """Whether something was being typed when the last answer was asked for."""
+
     async def line(self) -> str | None:
         """The next line that is sent; None at the end of the input."""
 

@@ -12,7 +12,9 @@ from dirge_py.calls import FileChange, Preview, Previews, ToolCall
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.home_path import shorter
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.spelled import visible_name
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
@@ -272,6 +274,14 @@ def remembered(answered: Answered) -> Sequence[str]:
     if request is None or answer.effect != "allow" or answer.remember == "once":
         return ()
     return request.wider if answer.is_wide and request.wider else request.grant
+
+
+def kept_words(rules: Sequence[str], where: str = "") -> str:
+    """What a person is told of rules that were stored in the file `where`, or for the session."""
+    shown = ", ".join(f"`{visible_name(rule)}`" for rule in rules)
+    if not where:
+        return f"Allowed for this session: {shown}"
+    return f"Stored: allow {shown} in {shorter(where)}"
 
 
 def family_of(answered: Answered) -> Sequence[str]:

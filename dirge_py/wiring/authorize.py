@@ -35,6 +35,7 @@ from dirge_py.wiring.asking import (
     hold_to,
     is_no_to,
     judge_call,
+    kept_words,
     later_questions,
     objection_to,
     remembered,
@@ -284,10 +285,13 @@ class Authorizer:
             else:
                 for rule in rules:
                     self._gate.add_rule(rule, where)
+                info.emit(SystemNotice(kept_words(rules, where)))
                 return
         for rule in rules:
             self._gate.add_grant(rule)
             self._on_grant(rule)
+        if rules:
+            info.emit(SystemNotice(kept_words(rules)))
 
     def _hand_on(self, judged: Judged) -> None:
         call_id, decision = judged.call.id, judged.decision

@@ -34,7 +34,7 @@ def test_a_question_shows_the_call_why_it_asks_and_what_would_be_stored() -> Non
         "  why: it leaves the machine",
         "y: allow once",
         "a: allow for this session, storing execute:git push",
-        "p: allow always, storing the same in your settings: execute:git push",
+        "always: allow always, storing the same in your settings: execute:git push",
         "w: a wider rule instead",
         "n: deny; words after it tell the model why",
     ]
@@ -51,7 +51,7 @@ def test_the_wider_rule_is_shown_before_it_is_stored() -> None:
 
 def test_a_rule_that_cannot_be_stored_is_no_answer() -> None:
     asked = Asked(request(grant=(), wider=()))
-    assert [asked.read(word) for word in ("a", "p", "w")] == [None, None, None]
+    assert [asked.read(word) for word in ("a", "always", "w")] == [None, None, None]
 
 
 def test_a_change_is_shown_whole_also_where_its_preview_was_shortened() -> None:
@@ -74,7 +74,7 @@ def test_a_change_is_shown_whole_also_where_its_preview_was_shortened() -> None:
 def test_only_a_word_that_was_offered_allows(line: str) -> None:
     answer = Asked(request()).read(line)
     allows = isinstance(answer, PermissionAnswer) and answer.effect == "allow"
-    assert allows == (line.strip().lower() in ("y", "yes", "a", "p"))
+    assert allows == (line.strip().lower() in ("y", "yes", "a", "always"))
 
 
 @given(st.text(alphabet=st.sampled_from("ab \t\n\r\x1b[2J\x9b\u202e\u200b\xa0é")))

@@ -70,6 +70,52 @@ async def test_an_answer_that_comes_at_once_was_not_meant(room: Room) -> None:
     assert not (room.project / "made").exists()
 
 
+@pytest.mark.parametrize(
+    "sentence", ["please stop", "yes but not to main", "a", "always look first", "p"]
+)
+async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
+    room: Room, sentence: str
+) -> None:
+    room.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = Teletype(room)
+    async with keyboard(tty) as keys:
+        await tty.until(lambda: tty.repl.is_ready)
+        keys.press("make it\rwhat is")
+        await keys.answer("Question: allow bash?", sentence)
+        await tty.until(lambda: "once more" in tty.told or "no answer" in tty.told)
+        assert tty.repl.talk.is_asking
+        await keys.answer("Question: allow bash?", "n")
+        await tty.tells("Done.")
+        assert tty.repl.source.draft == f"{sentence}\nwhat is"
+
+    assert not (room.project / "made").exists()
+
+
+async def test_a_line_that_is_no_answer_stays_as_a_draft(room: Room) -> None:
+    room.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = Teletype(room)
+    async with keyboard(tty) as keys:
+        await keys.send("make it")
+        await keys.answer("Question: allow bash?", "please stop")
+        await tty.tells("'please stop' is no answer to this question; it is kept as a draft.")
+        await keys.answer("Question: allow bash?", "n")
+        await tty.tells("Done.")
+        await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))
+
+    assert not (room.project / "made").exists()
+    assert list(tty.talk.grants) == []
+
+
+async def test_what_is_allowed_for_longer_is_told(room: Room) -> None:
+    room.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = Teletype(room)
+    async with keyboard(tty) as keys:
+        await keys.send("make it")
+        await keys.answer("Question: allow bash?", "a")
+        await tty.tells("Allowed for this session: `execute:touch made`")
+        await tty.tells("Done.")
+
+
 async def test_ctrl_c_at_a_question_denies_it_and_ends_the_run(room: Room) -> None:
     room.model.will_call("bash", command="touch made").will_say("Never said.")
     tty = Teletype(room)
