@@ -83,7 +83,7 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
     wanted = store.find(name or conversation.session_id or "")
     titles = {one.id: one.title for one in store.list()}
     about = f"{titles.get(wanted) or 'A session'} ({wanted})\nIt can be brought back for a week."
-    options = (QuestionOption(label=_DELETE), QuestionOption(label="keep it"))
+    options = (QuestionOption(label="keep it"), QuestionOption(label=_DELETE))
     answers = await front.form(
         [Question(header="Delete", question=about, options=options, is_open=False)]
     )

@@ -60,6 +60,7 @@ class DirgeApp(TerminalApp):
     Screen { layout: vertical; overflow: hidden; }
     #prompt { height: auto; padding: 0 1; background: $surface; }
     #sign { width: 2; height: 1; color: $accent; }
+    .asking #sign { color: $dirge-dim; }
     .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
     #page { height: 1fr; }
     .only-asking #page { display: none; }
@@ -231,12 +232,18 @@ class DirgeApp(TerminalApp):
         if self.talk.conversation is None and not await self.opening.finished():
             self.give_back(message.text)
             return
+        if self.dock.is_asking and self.talk.conversation is not None and not self.talk.is_busy:
+            # A run that began now would change what the question is about.
+            self.give_back(message.text)
+            return
         text = self.drafts.sent(message.text)
         await (self.shell.run(text) if self.shell.takes(text) else self.talk.say(text, message.how))
 
     @work
     async def on_composer_wants(self, message: Composer.Wants) -> None:
         self.hint("")
+        if message.action == "interrupt" and self.dock.take_keyboard():
+            return  # From writing in the input back to the question.
         await self._actions.run(message.action)
 
     @work
@@ -266,10 +273,8 @@ class DirgeApp(TerminalApp):
     async def on_docked_panel_wants(self, message: DockedPanel.Wants) -> None:
         await self._actions.run(message.action)
 
-    def on_docked_panel_strayed(self, message: DockedPanel.Strayed) -> None:
-        self.composer.paste(message.text)
-
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
+        self.dock.input_changed()
         self.drafts.changed()
         self.drafts.let_propose(self.proposer)
         self.hint(self.shell.look())
@@ -279,6 +284,9 @@ class DirgeApp(TerminalApp):
 
     async def on_event(self, event: events.Event) -> None:
         is_new = isinstance(event, events.InputEvent) and not event.is_forwarded
+        typed = event if isinstance(event, events.Key | events.Paste) else None
+        if typed is not None and not typed.is_forwarded and self.dock.takes(typed):
+            return
         if not (is_new and isinstance(event, events.Key) and self.chords.takes(event.key)):
             await super().on_event(event)
 

@@ -1,8 +1,10 @@
 """Where questions are put: above the input, one after the other, the focus going there and back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from textual import events
+from textual.content import Content
 from textual.widget import Widget
 
 from dirge_py.lib.late import late
@@ -33,11 +35,16 @@ _ROWS_KEPT = 3
 
 _LEAST_ROWS = 3
 
+_SOON_S = 0.01
+
+_PLACEHOLDER = "A question is open above; text you type goes here."
+
 
 class _Look(TypedDict):
     ink: Ink
     keymap: Keymap
     guard_s: float
+    clock: Callable[[], float]
 
 
 class QuestionDock:
@@ -48,6 +55,8 @@ class QuestionDock:
         self._guard_s = guard_s
         self._before: Widget | None = None
         self._is_about_plan = False
+        self._panel: DockedPanel[Any] | None = None
+        self._placeholder: str | Content = ""
 
     def permission_dialog(self, requests: Sequence[PermissionRequest]) -> "PermissionDialog":
         return PermissionDialog(requests, self._edit_file, **self._look)
@@ -61,7 +70,12 @@ class QuestionDock:
     @property
     def _look(self) -> "_Look":
         app = self._app
-        return {"ink": app.panel_ink, "keymap": app.keymap, "guard_s": self._guard_s}
+        return {
+            "ink": app.panel_ink,
+            "keymap": app.keymap,
+            "guard_s": self._guard_s,
+            "clock": app.clock,
+        }
 
     async def _edit_file(self, text: str, path: str) -> str | None:
         return await edit_file_text(self._app, text, path)
@@ -69,10 +83,16 @@ class QuestionDock:
     async def put_up(self, panel: DockedPanel[Answer]) -> None:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
+        panel.give_to_input = self._give_to_input
+        # A sentence that is being written, or lies there half written, is finished first.
+        panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
         app.proposer.close()
         app.catch_up()  # What is asked about has been told, and is shown above.
         self._before = app.focused
         app.talk.is_asking = True
+        self._panel = panel
+        self._placeholder, app.composer.placeholder = app.composer.placeholder, _PLACEHOLDER
+        app.screen.add_class("asking")
         await app.mount(panel, before=app.queue)
         panel.refit()
         app.standing_changed()
@@ -81,14 +101,59 @@ class QuestionDock:
     async def take_down(self, panel: DockedPanel[Answer]) -> None:
         app = self._app
         app.talk.is_asking = False
+        self._panel = None
         if not app.is_running:
             return  # The program is ending, and took the whole screen down.
-        app.screen.remove_class("small-asking", "only-asking")
+        app.composer.placeholder = self._placeholder
+        app.screen.remove_class("small-asking", "only-asking", "asking")
         self._leave_plan()
         self._give_focus_back()
         await panel.remove()
         self._give_focus_back()  # What the question had hidden could not have it before.
         app.standing_changed()
+
+    # -- who has the keyboard while a question is open
+
+    @property
+    def is_asking(self) -> bool:
+        """Is a question docked that has no answer yet?"""
+        return self._panel is not None and not self._panel.answer.done()
+
+    def takes(self, event: events.Key | events.Paste) -> bool:
+        """Whether the question has dealt with what came from the keyboard."""
+        panel = self._panel
+        return panel is not None and self._app.focused is panel and panel.takes(event)
+
+    def take_keyboard(self) -> bool:
+        """Give the keyboard to the question. False if there is none, or it has it already."""
+        panel = self._panel
+        if panel is None or panel.has_keyboard:
+            return False
+        panel.take_keyboard()
+        panel.refit()
+        return True
+
+    def input_changed(self) -> None:
+        """Once the input has been empty for a pause, the question has the keyboard again."""
+        panel = self._panel
+        if panel is None or panel.has_keyboard or self._app.composer.is_in_use:
+            return
+        self._app.set_timer(max(self._guard_s, _SOON_S), self.return_keyboard)
+
+    def return_keyboard(self) -> None:
+        """What was typed is sent, or deleted: answer now. Not while something stands there."""
+        app = self._app
+        if not app.is_running or not app.screen_stack:
+            return  # The program is ending.
+        if app.focused is app.composer and not app.composer.is_in_use:
+            self.take_keyboard()
+
+    def _give_to_input(self, text: str) -> None:
+        app = self._app
+        app.composer.take_typed(text)
+        app.set_focus(app.composer)
+        if self._panel is not None:
+            self._panel.refit()
 
     def _show_plan(self) -> None:
         """A plan that is asked about is read from its beginning, however little room is left."""
@@ -110,6 +175,8 @@ class QuestionDock:
     def _give_focus_back(self) -> None:
         """To the list, the search or the reading that the question came upon."""
         app, before = self._app, self._before
+        if app.focused is app.composer and app.composer.is_in_use:
+            return
         if before is not app.composer and before in app.screen.focus_chain:
             app.set_focus(before)
         else:
@@ -136,7 +203,8 @@ class QuestionDock:
             self._app.shell.take_focus()
 
     def _fit(self, panel: DockedPanel[Any], height: int) -> None:
-        is_small = height < _SMALL_HEIGHT
+        # What is being written is seen, however little room there is.
+        is_small = height < _SMALL_HEIGHT and panel.has_keyboard
         taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_KEPT)))
         self._app.screen.set_class(is_small, "small-asking")
         self._app.screen.set_class(taken >= height, "only-asking")

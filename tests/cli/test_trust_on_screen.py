@@ -31,14 +31,16 @@ def asked(d: Desk) -> bool:
     return dialog is not None and dialog.has_focus and dialog.may_approve
 
 
-@pytest.mark.parametrize(("key", "state"), [("y", "trusted"), ("escape", "restricted")])
+@pytest.mark.parametrize(
+    ("keys", "state"), [(["y", "enter"], "trusted"), (["escape"], "restricted")]
+)
 async def test_the_question_comes_before_the_conversation_and_only_once(
-    room: Room, door: ProjectDoor, key: str, state: str
+    room: Room, door: ProjectDoor, keys: list[str], state: str
 ) -> None:
     async with desk(room, opens=False, project=lambda: door) as d:
         await d.until(lambda: asked(d))
         assert d.opened == []
-        await d.pilot.press(key)
+        await d.pilot.press(*keys)
         await d.until(lambda: d.app.talk.conversation)
         assert door.project.state == state
 
@@ -53,7 +55,7 @@ async def test_what_is_trusted_names_the_theme(room: Room, door: ProjectDoor) ->
     async with desk(room, opens=False, project=lambda: door, theme="dark") as d:
         await d.until(lambda: asked(d))
         assert d.app.coloring.theme.name == "dark"
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: d.app.talk.conversation)
         assert d.app.coloring.theme.name == "light"
 
@@ -65,7 +67,7 @@ async def test_settings_that_a_project_may_not_have_end_the_start(
     settings.write_text('provider = "x"\n', encoding="utf-8")
     async with desk(room, opens=False, project=lambda: door) as d:
         await d.until(lambda: asked(d))
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: d.app.failure)
         assert "a project may not set `provider`" in str(d.app.failure)
         assert (d.opened, door.project.state) == ([], "restricted")

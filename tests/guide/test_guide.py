@@ -15,7 +15,7 @@ import yaml
 
 from tests.guide.page import FOLDER, Block, Command, as_pattern, blocks, commands, mismatch
 from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import ROOT, until
+from tests.ui.on_a_pty import ROOT, hand, until
 from tests.ui.on_tmux import NEEDED, Tmux
 
 MODELS = Path(__file__).parent / "models"
@@ -150,6 +150,7 @@ def walk(desk: Desk, tmux: Tmux, block: Block, place: str) -> None:
         elif line.startswith("› "):
             tmux.enter(line[2:])
         elif key := re.fullmatch(r"\[(.+)\]", line.strip()):
+            hand()
             tmux.press(_KEYS.get(key[1], key[1]))
         elif line.strip() not in ("", "…"):
             wait_for(tmux, line.strip(), place)

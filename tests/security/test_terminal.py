@@ -212,11 +212,13 @@ async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> No
         ):
             worker = d.app.run_worker(ask())
             await d.until(lambda: d.panel and d.panel.has_focus)
-            await d.pilot.press("h")
+            await d.pilot.press("h", *(["enter"] if d.dialog else []))
             await d.pilot.pause()
             judge(texts(d))
             worker.cancel()
             await d.until(lambda: d.panel is None)
+            d.app.composer.put("")
+            await d.pilot.pause()
 
 
 @pytest.mark.parametrize("text", ["\n".join(CORPUS), CORPUS[9], "\x1b]0;OWNED\x07", "\u202e"])
@@ -286,7 +288,7 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
             ["-m", "dirge_py", "go"], cwd=folder, OPENAI_BASE_URL=service.openai_url
         )
         try:
-            terminal.read_until("▸")
+            terminal.read_until("read on")
             terminal.press("\x1b[F")
             terminal.read_until("deny with a comment")
             drawn = terminal.output

@@ -16,7 +16,7 @@ from tests.files.requirement import lacking
 from tests.headless.product import PATIENCE_S, Product, product
 from tests.providers.server import Say
 from tests.security.sizes import count, size
-from tests.ui.on_a_pty import Terminal
+from tests.ui.on_a_pty import Terminal, hand
 
 __all__ = ["product"]
 
@@ -218,10 +218,12 @@ def test_the_screen_starts_asks_and_lets_nothing_act_before_the_answer(hostile: 
     code = f"import os; os.execv({command[0]!r}, {command!r})"
     environment = {**product.environment, "DIRGE_MODEL": "s/x"}
     terminal = Terminal(["-c", code], cwd=product.project, **environment)
-    terminal.read_until("▸")  # from now on it takes an answer
+    terminal.read_until("select, then")  # from now on it takes an answer
     assert b"evil.py" in terminal.output
     assert (caused(log), hostile.marked) == ([], [])
     terminal.press("n")
+    hand()
+    terminal.press("\r")
     terminal.read_until("not trusted and not loaded")
     terminal.press("/quit\r")
     assert terminal.finish() == 0

@@ -17,6 +17,12 @@ LIMIT_S = 20.0
 ROOT = Path(__file__).parents[2]
 
 
+def hand(takes_s: float = 0.12) -> None:
+    """Until as much time has passed as a hand takes from one key to the next."""
+    pressed = time.monotonic()
+    until(lambda: time.monotonic() > pressed + takes_s, pause_s=0.03)
+
+
 def until(holds: Callable[[], object], limit_s: float = LIMIT_S, *, pause_s: float = 0.005) -> None:
     """Wait, awake, until something is true; between two looks `pause_s` go by."""
     end = time.monotonic() + limit_s

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui.on_a_pty import until
+from tests.ui.on_a_pty import hand, until
 
 NEEDED = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 
@@ -37,6 +37,14 @@ class Tmux:
 
     def press(self, *keys: str) -> None:
         self._run("send-keys", *keys)
+
+    def answer(self, key: str, shows: str = "") -> None:
+        """Select a choice of the question that is open, and confirm it, as fast as a hand does."""
+        self.sees("select, then Enter")
+        self.press(key)
+        self.sees(shows or f"▸ {key}")
+        hand()
+        self.press("Enter")
 
     def enter(self, text: str) -> None:
         self.type(text)

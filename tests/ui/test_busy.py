@@ -30,7 +30,7 @@ async def asked(room: Room, other: Conversation) -> AsyncIterator[Desk]:
 async def test_a_copy_of_a_busy_session_can_be_worked_in(room: Room, other: Conversation) -> None:
     async with asked(room, other) as d:
         assert f"Session {other.session_id} is busy" in d.screen
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         await d.until(lambda: d.app.talk.conversation)
         await d.send("and now?")
         await d.until(lambda: "Nothing more to do." in d.text)
@@ -45,7 +45,7 @@ async def test_a_busy_session_can_be_looked_at_and_takes_no_prompt(
 ) -> None:
     before = room.journal.read_bytes()
     async with asked(room, other) as d:
-        await d.pilot.press("2")
+        await d.pilot.press("2", "enter")
         await d.until(lambda: "because of the linker" in d.text)
         await d.send("and now?")
         await d.until(lambda: d.text.count("is read-only because process") == 2)
@@ -59,7 +59,7 @@ async def test_who_wants_neither_is_told_why_the_program_ends(
     room: Room, other: Conversation
 ) -> None:
     async with asked(room, other) as d:
-        await d.pilot.press("3")
+        await d.pilot.press("3", "enter")
         await d.until(lambda: d.app.failure)
 
         assert isinstance(d.app.failure, SessionBusy)
@@ -83,7 +83,7 @@ async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
         await d.idle()
         await d.send(f"/sessions {other.session_id}")
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
-        await d.pilot.press("2")
+        await d.pilot.press("2", "enter")
         await d.until(lambda: "because of the linker" in d.text)
 
         assert d.app.talk.conversation is not mine

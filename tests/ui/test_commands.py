@@ -220,7 +220,7 @@ async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(r
         await d.until(lambda: d.talk.grants)
         await d.send("/cd ../other")
         await d.until(lambda: d.panel is not None and ".dirge/config.toml" in d.screen)
-        await d.pilot.press("n")
+        await d.pilot.press("n", "enter")
         await d.until(lambda: "A new session in another folder" in d.text)
 
         assert Path.cwd() == other

@@ -75,7 +75,7 @@ async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: Keepi
         if mode == "standard":
             await d.asked()
             d.app.composer.put("my draft")
-            await d.pilot.press("y")
+            await d.pilot.press("y", "enter")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         d.app.composer.put("my draft")
         if mode == "yolo":
@@ -170,13 +170,13 @@ def test_a_killed_program_has_the_draft_again(tmp_path: Path):
         assert again.finish() == 128 + signal.SIGTERM
 
 
-def test_what_is_typed_right_behind_an_answer_is_in_the_input(tmp_path: Path):
+def test_what_is_typed_at_a_question_is_in_the_input(tmp_path: Path):
     replies = [Say(calls=[("bash", {"command": "make"})]), Say(text="Done.")]
     with FakeService(replies) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url
         )
-        terminal.read_until("▸ ")
+        terminal.read_until("select, then")
         terminal.press("n" + "gniy[" * 3)
-        terminal.read_until("gniy[gniy[gniy[")
+        terminal.read_until("ngniy[gniy[gniy[")
         assert terminal.vanish() < 2

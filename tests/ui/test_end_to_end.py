@@ -11,7 +11,7 @@ import pytest
 
 from tests.providers.server import FakeService, Say
 from tests.ui.desk import HELD
-from tests.ui.on_a_pty import ROOT, Terminal, is_alive
+from tests.ui.on_a_pty import ROOT, Terminal, hand, is_alive
 from tests.ui.on_tmux import NEEDED, Tmux
 
 pytestmark = NEEDED
@@ -52,13 +52,13 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
         tmux.sees("ready")
 
         tmux.enter("fix it")
-        tmux.sees("▸ y Allow once")
+        tmux.sees("y Allow once")
         tmux.press("C-z")
         tmux.sees("Stopped")
         tmux.enter("fg")
-        tmux.sees("▸ y Allow once")
-        assert "a.py │    12" in tmux.screen
-        tmux.press("y")
+        tmux.sees("y Allow once")
+        tmux.sees("a.py │    12")
+        tmux.answer("y")
         tmux.sees("  cc a.c")
         tmux.enter("mind the tabs")
         tmux.sees("steers next: mind the tabs")
@@ -67,8 +67,7 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
         tmux.sees("As you say.")
         assert "mind the tabs" in str(service.requests[1].json["messages"][-1])
 
-        tmux.sees("▸ y Allow once")
-        tmux.press("y")
+        tmux.answer("y")
         tmux.until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         pressed = time.monotonic()
         tmux.press("Escape")
@@ -196,10 +195,8 @@ def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int,
         tmux.enter("make it")
         tmux.sees("│ touch made")
         made = tmp_path / "made"
-        tmux.until(lambda: made.exists() or tmux.press("Space", "y"), "the file")
+        tmux.until(lambda: made.exists() or press_slowly(tmux, "Down", "Enter"), "the file")
         tmux.sees("ready")
-        # A key too many went into the input.
-        tmux.press("C-u")
         tmux.until(lambda: "It is made." in tmux.screen or tmux.press("PageUp"), "the answer")
 
 
@@ -242,6 +239,12 @@ def test_what_dirge_does_by_itself_is_signed_and_leaves_nothing_behind(tmux: Tmu
     tmux.sees("To come back: dirge -r ")
 
 
+def press_slowly(tmux: Tmux, *keys: str) -> None:
+    for key in keys:
+        hand(0.5)
+        tmux.press(key)
+
+
 def bash(command: str) -> tuple[str, dict[str, object]]:
     return ("bash", {"command": command})
 
@@ -257,19 +260,17 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         tmux.sees("ready")
         tmux.enter("ship it")
 
-        tmux.sees("▸ y Allow once")
+        tmux.sees("select, then Enter")
         tmux.press("Tab")
         tmux.sees("p Allow always, in your settings: execute:git push *")
-        tmux.press("p")
+        tmux.answer("p")
         tmux.sees("2 of 3")
-        tmux.sees("▸ y Allow once")
-        tmux.press("c")
+        tmux.answer("c", shows="Enter: write a comment and deny")
         tmux.sees("why not, for the model")
         tmux.enter("it is built already")
         tmux.sees("3 of 3")
         tmux.resize(60, 20)
-        tmux.sees("▸ y Allow once")
-        tmux.press("y")
+        tmux.answer("y")
 
         tmux.sees("echo up; sleep 300")
         assert (tmp_path / "made").exists()
@@ -278,8 +279,7 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         told = [m["content"] for m in service.requests[1].json["messages"] if m["role"] == "tool"]
         assert "it is built already" in told[1]
 
-        tmux.sees("▸ y Allow once")
-        tmux.press("y")
+        tmux.answer("y")
         tmux.sees("\n   up")
         tmux.press("C-b")
         tmux.sees("It goes on without me.")

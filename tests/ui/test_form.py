@@ -42,20 +42,24 @@ def chosen(*labels: str, text: str = "") -> QuestionAnswer:
 
 
 KEYS: list[tuple[Question, list[str], QuestionAnswer]] = [
-    (BASE, ["1"], chosen("SQLite")),
-    (BASE, ["2"], chosen("Postgres")),
-    (BASE, ["enter"], chosen("SQLite")),
-    (BASE, ["down", "enter"], chosen("Postgres")),
-    (BASE, ["down", "space"], chosen("Postgres")),
-    (BASE, ["3", "m", "1", "space", "x", "enter"], chosen(text="m1 x")),
+    (BASE, ["1", "enter"], chosen("SQLite")),
+    (BASE, ["2", "enter"], chosen("Postgres")),
+    (BASE, ["enter", "down", "enter"], chosen("SQLite")),
+    (BASE, ["down", "down", "enter"], chosen("Postgres")),
+    (BASE, ["3", "enter", "m", "1", "space", "x", "enter"], chosen(text="m1 x")),
+    (BASE, ["m", "1", "space", "x", "enter"], chosen(text="m1 x")),
+    (BASE, ["down", "space", "x", "enter"], chosen(text="x")),
+    (BASE, ["2", "space", "x", "enter"], chosen(text="2 x")),
+    (BASE, ["1", "2", "enter"], chosen(text="12")),
     (BASE, ["up", "enter", "m", "enter"], chosen(text="m")),
-    (BASE, ["3", "m", "escape", "1"], chosen("SQLite")),
-    (BASE, ["3", "enter", "1"], chosen("SQLite")),
-    (SEVERAL, ["enter"], chosen()),
-    (SEVERAL, ["space", "down", "down", "space", "enter"], chosen("Linux", "Windows")),
-    (SEVERAL, ["3", "1", "1", "2", "enter"], chosen("macOS", "Windows")),
-    (SEVERAL, ["2", "4", "b", "s", "d", "enter"], chosen("macOS", text="bsd")),
-    (CLOSED, ["2", "up", "enter"], chosen("Yes")),
+    (BASE, ["m", "escape", "1", "enter"], chosen("SQLite")),
+    (BASE, ["3", "enter", "enter", "1", "enter"], chosen("SQLite")),
+    (SEVERAL, ["down", "enter"], chosen()),
+    (SEVERAL, ["down", "space", *["down"] * 2, "space", "enter"], chosen("Linux", "Windows")),
+    (SEVERAL, ["2", "space", "enter"], chosen("macOS")),
+    (SEVERAL, ["2", "space", "x", "enter"], chosen(text="2 x")),
+    (SEVERAL, ["2", "space", "down", "b", "s", "d", "enter"], chosen("macOS", text="bsd")),
+    (CLOSED, ["down", "enter"], chosen("Yes")),
 ]
 
 
@@ -73,6 +77,7 @@ async def test_the_form_shows_question_options_and_keys(room: Room):
     async with desk(room) as d:
         pose(d, BASE, SEVERAL)
         await posed(d)
+        await d.pilot.press("down")
         await d.until(lambda: "▸ 1 SQLite" in d.screen)
         lines = [line.rstrip() for line in d.screen.splitlines()]
         at = lines.index(" Storage  1 of 2")
@@ -82,7 +87,7 @@ async def test_the_form_shows_question_options_and_keys(room: Room):
             "     one file, no server",
             "   2 Postgres",
             "   3 in your own words",
-            " Enter: answer · Esc: rather not say",
+            " Enter: answer · Esc: rather not say · type: answer in your own words",
         ]
 
 
@@ -90,13 +95,13 @@ async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(room: 
     async with desk(room) as d:
         form = pose(d, BASE, SEVERAL)
         await posed(d)
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("space", "left")
+        await d.pilot.press("down", "space", "left")
         await d.until(lambda: "1 of 2" in d.screen)
         await d.pilot.press("right")
         await d.until(lambda: "[✓] Linux" in d.screen)
-        await d.pilot.press("left", "2", "enter")
+        await d.pilot.press("left", "2", "enter", "enter")
         assert await form == [chosen("Postgres"), chosen("Linux")]
 
 
@@ -112,7 +117,7 @@ async def test_left_in_front_of_the_words_leads_to_the_question_before(room: Roo
     async with desk(room) as d:
         form = pose(d, CLOSED, OPEN)
         await posed(d)
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         await d.until(lambda: d.panel and d.panel.is_writing)
         await d.pilot.press("n", "o", "left", "left")
         assert "2 of 2" in d.screen
@@ -129,7 +134,7 @@ async def test_esc_says_nothing_at_all(room: Room):
         for question in (BASE, SEVERAL, OPEN):
             form = pose(d, CLOSED, question)
             await posed(d)
-            await d.pilot.press("1")
+            await d.pilot.press("1", "enter")
             await d.until(lambda: "2 of 2" in d.screen)
             if question is OPEN:
                 await d.until(lambda: d.panel and d.panel.is_writing)
@@ -140,12 +145,11 @@ async def test_esc_says_nothing_at_all(room: Room):
 
 async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
     async with desk(room, guard_s=3600.0) as d:
-        await d.type("sa")
         form = pose(d, BASE)
         await d.until(lambda: d.panel and d.panel.has_focus)
-        await d.pilot.press("1", "enter", "escape")
+        await d.pilot.press("enter", "escape", "1")
         assert not form.done()
-        assert d.app.composer.text == "sa1"
+        assert d.app.composer.text == "1"
 
 
 async def test_nor_do_keys_meant_for_the_question_before(room: Room):
@@ -153,19 +157,20 @@ async def test_nor_do_keys_meant_for_the_question_before(room: Room):
         form = pose(d, BASE, OPEN)
         await d.until(lambda: d.panel and d.panel.has_focus)
         assert d.panel is not None
-        d.panel.act("choose")
+        d.panel.act("next")
+        d.panel.confirm()
         await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("1", "enter", "escape")
+        await d.pilot.press("enter", "escape", "1")
         assert not form.done()
         assert not d.panel.is_writing
-        assert d.app.composer.text == ""
+        assert d.app.composer.text == "1"
 
 
 async def test_a_pending_form_goes_when_nobody_waits_for_it(room: Room):
     async with desk(room) as d:
         form = pose(d, BASE)
         await posed(d)
-        await d.pilot.press("3")
+        await d.pilot.press("3", "enter")
         form.cancel()
         await d.until(lambda: d.panel is None)
         assert d.app.composer.has_focus
@@ -176,11 +181,11 @@ async def test_a_form_waits_for_the_permission_question_before_it(room: Room):
         question = d.ask(request())
         form = pose(d, BASE)
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await question
         await d.until(lambda: "Which database?" in d.screen)
         await posed(d)
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         assert await form == [chosen("SQLite")]
 
 
@@ -196,7 +201,7 @@ async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, in
     async with desk(room, size=size) as d:
         form = pose(d, many)
         await posed(d)
-        await d.pilot.press(*["down"] * 8)
+        await d.pilot.press(*["down"] * 9)
         await d.until(lambda: "▸ 9 thing 8" in d.screen)
         await d.pilot.press("down", "enter")
         await d.until(lambda: d.panel and d.panel.is_writing)
@@ -218,7 +223,7 @@ async def test_the_model_gets_the_answer(room: Room, mode: Mode):
     async with desk(room, mode=mode) as d:
         await d.send("go")
         await posed(d)
-        await d.pilot.press("2")
+        await d.pilot.press("2", "enter")
         await d.idle()
         assert d.results[0].endswith("B")
 

@@ -46,8 +46,8 @@ async def choosing(d: Desk) -> None:
     await d.until(lambda: d.dialog and d.dialog.has_focus)
     await d.pilot.press("end")
     await d.asked()
-    await d.pilot.press("h")
-    await d.until(lambda: any(view.has_focus for view in d.app.query(HunkView)))
+    await d.pilot.press("h", "enter")
+    await d.until(lambda: any(view.is_mounted for view in d.app.query(HunkView)))
 
 
 async def test_a_question_shows_all_changes_whole(room: Room):
@@ -139,10 +139,13 @@ def test_a_new_file_that_is_empty_is_one_hunk():
 
 
 KEYS = [
-    (["enter"], allowed()),
-    (["down", "space", "j", "space", "enter"], allowed(replace(X, after=FIRST_ONLY))),
-    (["n", "n", "n", "n", "n", "enter"], PermissionAnswer(effect="deny")),
-    (["n", "escape", "y"], allowed()),
+    (["enter", "down", "enter"], allowed()),
+    (
+        ["down", "down", "space", "down", "space", "enter"],
+        allowed(replace(X, after=FIRST_ONLY)),
+    ),
+    (["down", *["n", "enter"] * 5, "enter"], PermissionAnswer(effect="deny")),
+    (["down", "n", "enter", "escape", "y", "enter"], allowed()),
 ]
 
 
@@ -160,10 +163,10 @@ async def test_the_cursor_is_kept_in_view(room: Room):
     async with desk(room, size=(60, 14)) as d:
         d.ask(request(X))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("h")
-        await d.pilot.press("down")
+        await d.pilot.press("h", "enter")
+        await d.pilot.press("down", "down")
         await d.until(lambda: "▸ [✓] 2 of 3" in d.screen)
-        await d.pilot.press("n")
+        await d.pilot.press("n", "enter")
         await d.until(lambda: "▸ [✓] 3 of 3" in d.screen)
 
 
@@ -171,10 +174,10 @@ async def test_hunks_are_taken_only_after_the_end_was_seen(room: Room):
     async with desk(room, size=(60, 14)) as d:
         question = d.ask(request(X))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("h", "enter")
+        await d.pilot.press("h", "enter", "down", "enter")
         await d.until(lambda: "read on to the end to take it" in d.screen)
         assert not question.done()
-        await d.pilot.press("down", "down")
+        await d.pilot.press("down", "down", "down")
         await d.until(lambda: "take 3 of 3" in d.screen)
         await d.pilot.press("enter")
         assert await question == [allowed()]
@@ -198,7 +201,7 @@ async def test_without_changes_there_are_no_hunks_to_choose(room: Room):
         d.ask(request())
         await d.asked()
         assert "choose hunks" not in d.screen
-        await d.pilot.press("h")
+        await d.pilot.press("h", "enter")
         assert not d.app.query(HunkView)
 
 
@@ -247,7 +250,7 @@ async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
     async with desk(room) as d:
         question = d.ask(request(X))
         await choosing(d)
-        await d.pilot.press("e")
+        await d.pilot.press("down", "e", "enter")
         await d.until(lambda: "my 3" in d.screen)
         await d.pilot.press("enter")
         wrote = AFTER.replace("row 3", "my 3") + "\r\n"
@@ -265,7 +268,7 @@ async def test_only_what_is_accepted_is_given_to_the_editor(
     async with desk(room) as d:
         question = d.ask(request(X))
         await choosing(d)
-        await d.pilot.press("y", "n", "n", "e")
+        await d.pilot.press("down", "y", "enter", *["n", "enter"] * 2, "e", "enter")
         await d.until(lambda: "+mine" in d.screen)
         await d.pilot.press("enter")
         assert await question == [allowed(replace(X, after=FIRST_ONLY + "mine"))]
@@ -286,7 +289,7 @@ async def test_an_editor_that_fails_changes_nothing(
     async with desk(room) as d:
         question = d.ask(request(X))
         await choosing(d)
-        await d.pilot.press("e")
+        await d.pilot.press("down", "e", "enter")
         await d.until(lambda: said in " ".join(d.screen.split()))
         await d.pilot.press("enter")
         assert await question == [allowed()]
@@ -304,7 +307,7 @@ async def test_of_an_edit_only_the_accepted_hunks_are_written(room: Room):
     async with desk(room, mode="restrictive", size=(80, 40)) as d:
         await d.send("go")
         await choosing(d)
-        await d.pilot.press("n", "enter")
+        await d.pilot.press("down", "n", "enter", "enter")
         await d.idle()
         written = "".join(lines).replace("line 20\n", "row 20\n")
         assert (room.project / "x.py").read_text() == written

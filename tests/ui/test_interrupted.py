@@ -41,13 +41,13 @@ async def asked(room: Room, session: str, words: str) -> AsyncIterator[Desk]:
         yield d
 
 
-async def test_a79_the_person_is_asked_once_and_looking_first_is_the_default(
+async def test_a79_the_person_is_asked_once_and_looking_first_is_offered_first(
     room: Room, session: str
 ) -> None:
     async with asked(room, session, f"cut off while `bash: {COUNTED}; true` ran.") as d:
         for words in ("look first", "it is done", "run it again", "not now"):
             assert words in d.screen
-        await d.pilot.press("enter")
+        await d.pilot.press("down", "enter")
         await d.until(lambda: "Nothing more to do." in d.text)
         await d.idle()
         assert "its outcome is unknown" in d.results[1]
@@ -63,24 +63,24 @@ async def test_it_may_run_once_more_or_count_as_done(
     room: Room, session: str, key: str, count: int, words: str
 ) -> None:
     async with asked(room, session, "cut off") as d:
-        await d.pilot.press(key)
+        await d.pilot.press(key, "enter")
         await d.until(lambda: "Nothing more to do." in d.text)
         await d.idle()
         assert words in d.results[1]
     assert runs(room) == count
 
 
-@pytest.mark.parametrize("key", ["4", "escape"])
+@pytest.mark.parametrize("keys", [["4", "enter"], ["escape"]])
 async def test_not_now_leaves_it_and_continue_asks_again(
-    room: Room, session: str, key: str
+    room: Room, session: str, keys: list[str]
 ) -> None:
     async with asked(room, session, "cut off") as d:
-        await d.pilot.press(key)
+        await d.pilot.press(*keys)
         await d.until(lambda: NOTHING in d.text.replace("\n", " "))
         assert d.talk.interruption is not None
         await d.send("/continue")
         await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         await d.until(lambda: "Nothing more to do." in d.text)
     assert runs(room) == 2
 
@@ -88,7 +88,7 @@ async def test_not_now_leaves_it_and_continue_asks_again(
 async def test_a_run_without_such_calls_is_only_asked_to_go_on(room: Room, session: str) -> None:
     cut_behind(room.journal, "message")
     async with asked(room, session, "cut off while the model was answering.") as d:
-        await d.pilot.press("2")
+        await d.pilot.press("2", "enter")
         await d.until(lambda: "/continue carries the run on" in d.text)
         await d.send("/continue")
         await d.until(lambda: "Nothing more to do." in d.text)

@@ -39,13 +39,13 @@ async def test_each_question_has_an_answer_of_its_own(room: Room):
     async with desk(room) as d:
         question = d.ask(request("make"), request("make install"), request("ls"))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: "2 of 3" in shown(d) and "✓ 1 bash make" in shown(d))
         await d.asked()
-        await d.pilot.press("c", "n", "o", "enter")
+        await d.pilot.press("c", "enter", "n", "o", "enter")
         await d.until(lambda: "3 of 3" in shown(d) and "⊘ 2 bash make install" in shown(d))
         await d.asked()
-        await d.pilot.press("a")
+        await d.pilot.press("a", "enter")
         assert await question == [
             ALLOWED,
             PermissionAnswer(effect="deny", comment="no"),
@@ -57,11 +57,11 @@ async def test_c29_a_no_leaves_the_other_questions_open(room: Room):
     async with desk(room) as d:
         question = d.ask(request("make"), request("make install"))
         await d.asked()
-        await d.pilot.press("n")
+        await d.pilot.press("n", "enter")
         await d.until(lambda: "2 of 2" in shown(d))
         assert not question.done()
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         assert await question == [DENIED, ALLOWED]
 
 
@@ -72,11 +72,11 @@ async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(
         await d.pilot.press("right", "right")
         await d.until(lambda: "3 of 3" in shown(d))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: "1 of 3" in shown(d))
         await d.pilot.press("left")
         await d.until(lambda: "2 of 3" in shown(d))
-        await d.pilot.press("n", "y")
+        await d.pilot.press("n", "enter", "y", "enter")
         assert await question == [ALLOWED, DENIED, ALLOWED]
 
 
@@ -86,24 +86,24 @@ async def test_a_key_meant_for_one_question_does_not_answer_the_next(room: Room)
         await d.asked()
         dialog = d.dialog
         assert dialog is not None
-        dialog.act("once")
+        dialog.act("deny")
         await d.until(lambda: "2 of 2" in shown(d))
-        await d.pilot.press("y", "enter", "n")
+        await d.pilot.press("enter", "escape", "y")
         assert not question.done()
-        assert d.app.composer.text == ""
+        assert d.app.composer.text == "y"
 
 
 async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(room: Room):
     async with desk(room) as d:
         question = d.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: "2 of 2" in shown(d))
-        await d.pilot.press("y", "enter", "a")
+        await d.pilot.press("down", "up", "enter")
         assert not question.done()
         await d.pilot.press("end")
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         assert await question == [ALLOWED, ALLOWED]
 
 
@@ -111,7 +111,7 @@ async def test_ctrl_c_denies_all_that_is_open(room: Room):
     async with desk(room) as d:
         question = d.ask(request("make"), request("make install"), request("ls"))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: "2 of 3" in shown(d))
         await d.pilot.press("ctrl+c")
         assert await question == [ALLOWED, DENIED, DENIED]
@@ -127,7 +127,7 @@ async def test_several_questions_can_be_answered_on_small_screens(
             await d.until(lambda: d.dialog and d.dialog.has_focus)
             while d.dialog and not d.dialog.may_approve:
                 await d.pilot.press("space")
-            await d.pilot.press(key)
+            await d.pilot.press(key, "enter")
         assert await question == [ALLOWED, DENIED]
 
 
@@ -138,10 +138,10 @@ async def test_calls_of_one_answer_are_asked_about_together(room: Room):
         await d.send("go")
         await d.asked()
         assert "1 of 2" in shown(d)
-        await d.pilot.press("n")
+        await d.pilot.press("n", "enter")
         await d.until(lambda: "2 of 2" in shown(d))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.idle()
         assert sorted(path.name for path in room.project.iterdir()) == ["two"]
 
@@ -150,15 +150,15 @@ async def test_calls_of_one_answer_are_asked_about_together(room: Room):
 
 
 KEYS = [
-    (["a"], PermissionAnswer(effect="allow", remember="session")),
-    (["p"], PermissionAnswer(effect="allow", remember="always")),
-    (["4"], PermissionAnswer(effect="allow", remember="always")),
-    (["tab", "a"], PermissionAnswer(effect="allow", remember="session", is_wide=True)),
-    (["tab", "p"], PermissionAnswer(effect="allow", remember="always", is_wide=True)),
-    (["tab", "tab", "p"], PermissionAnswer(effect="allow", remember="always")),
-    (["tab", "y"], ALLOWED),
-    (["down", "down", "enter"], PermissionAnswer(effect="allow", remember="always")),
-    (["3"], DENIED),
+    (["a", "enter"], PermissionAnswer(effect="allow", remember="session")),
+    (["p", "enter"], PermissionAnswer(effect="allow", remember="always")),
+    (["4", "enter"], PermissionAnswer(effect="allow", remember="always")),
+    (["tab", "a", "enter"], PermissionAnswer(effect="allow", remember="session", is_wide=True)),
+    (["tab", "p", "enter"], PermissionAnswer(effect="allow", remember="always", is_wide=True)),
+    (["tab", "tab", "p", "enter"], PermissionAnswer(effect="allow", remember="always")),
+    (["tab", "y", "enter"], ALLOWED),
+    (["down", "down", "down", "enter"], PermissionAnswer(effect="allow", remember="always")),
+    (["3", "enter"], DENIED),
 ]
 
 
@@ -200,13 +200,13 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: R
         assert (
             "   would match: only exactly this\n"
             "   3 like it were allowed one by one; Tab: a rule for all\n"
-            "   c: deny with a comment · Tab: a wider rule\n"
+            "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
         ) in shown(d)
-        assert "▸ y Allow once" in shown(d)
+        assert "  y Allow once" in shown(d)
         await d.pilot.press("tab")
         await d.until(lambda: "would match: any push\n" in shown(d))
         assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(d)
-        assert "xx…\n     but not: git pull\n   c: " in shown(d)
+        assert "xx…\n     but not: git pull\n   select, " in shown(d)
 
 
 @pytest.mark.parametrize("width", range(4, 90))
@@ -240,12 +240,12 @@ async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room)
         await d.asked()
         await d.pilot.press("tab")
         await d.until(lambda: d.dialog and not d.dialog.may_approve)
-        await d.pilot.press("a")
+        await d.pilot.press("down", "down", "enter")
         assert not question.done()
         await d.pilot.press("end")
         await d.asked()
         assert "END" in d.screen
-        await d.pilot.press("a")
+        await d.pilot.press("a", "enter")
         assert await question == [
             PermissionAnswer(effect="allow", remember="session", is_wide=True)
         ]
@@ -257,7 +257,7 @@ async def test_where_nothing_wider_makes_sense_no_such_key_is_named(room: Room):
         await d.asked()
         assert "wider" not in shown(d)
         assert "always" not in shown(d)
-        await d.pilot.press("tab", "p", "4")
+        await d.pilot.press("tab", "p", "4", "enter")
         assert not question.done()
 
 

@@ -130,9 +130,9 @@ async def chooses(d: Desk) -> None:
     await finished(d)
     d.ask(change_of(X, GONE))
     await d.until(lambda: d.dialog and d.dialog.has_focus)
-    await d.pilot.press("end", "h")
+    await d.pilot.press("end", "h", "enter", "down")
     await d.until(lambda: "take 4 of 4" in d.screen)
-    await d.pilot.press("down", "n")
+    await d.pilot.press("n", "enter")
     await d.until(lambda: "take 3 of 4" in d.screen)
 
 

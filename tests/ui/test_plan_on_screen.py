@@ -61,7 +61,7 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(room: Room)
         await d.until(lambda: "step 19" in d.screen)
         assert "Nothing counts yet, says shop.py:1." in d.text
         assert "read shop.py" not in d.text
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
         await d.until(lambda: "The plan is done, and verified." in d.screen)
         await d.idle()
         for words in ("3/4 implement", "› Count the items.", "● write count.py", "4/4 review"):

@@ -91,7 +91,7 @@ async def asks(d: Desk) -> None:
 
 
 async def reviews(d: Desk) -> None:
-    await d.pilot.press("1")
+    await d.pilot.press("1", "enter")
     await d.until(lambda: not d.panel)
     told(d, started("implement"), ended("implement", duration_ms=65_000, usage=USED))
     told(d, started("review", shut_in=COPY), taken(5, command="python -m pytest -q"))

@@ -28,7 +28,7 @@ async def test_esc_twice_on_an_empty_input_goes_back_to_an_earlier_prompt(room: 
         await d.pilot.press("down", "enter")
         await d.until(lambda: d.panel is not None and d.panel.has_focus)
         assert "2 messages are left behind" in d.screen
-        await d.pilot.press("1")
+        await d.pilot.press("1", "enter")
 
         await d.until(lambda: d.app.composer.text == "two")
         assert d.app.composer.has_focus

@@ -123,7 +123,7 @@ def test_several_questions(snap_compare: Any, room: Room):
         )
         d.ask(CHANGE, push, change_of(X, GONE))
         await d.asked()
-        await d.pilot.press("y")
+        await d.pilot.press("y", "enter")
         await d.until(lambda: "2 of 3" in d.screen)
         await d.asked()
         await d.pilot.press("tab")
@@ -137,7 +137,7 @@ def test_hunks(snap_compare: Any, room: Room):
         await d.idle()
         d.ask(change_of(X, GONE))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("end", "h", "down", "n")
+        await d.pilot.press("end", "h", "enter", "down", "n", "enter")
         await d.until(lambda: "take 3 of 4" in d.screen)
 
     assert shot(snap_compare, room, choose, size=(80, 44))
@@ -149,9 +149,9 @@ def test_a_form(snap_compare: Any, room: Room, size: tuple[int, int]):
         await d.idle()
         form = pose(d, BASE, SEVERAL)
         await d.until(lambda: "1 of 2" in d.screen)
-        await d.pilot.press("2")
+        await d.pilot.press("2", "enter")
         await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("space", "down")
+        await d.pilot.press("down", "space", "down")
         await d.until(lambda: "[✓] Linux" in d.screen)
         assert not form.done()
 
@@ -171,7 +171,7 @@ def test_the_trust_question(snap_compare: Any, room: Room):
         )
         offer = TrustOffer(project="/home/me/project", files=files, digest="d")
         question = ask_for_trust(d, offer)
-        await d.until(lambda: "▸ n No" in d.screen and "read on" not in d.screen)
+        await d.until(lambda: "select, then" in d.screen)
         assert not question.done()
 
     assert shot(snap_compare, room, ask, size=(80, 18))

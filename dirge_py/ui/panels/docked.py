@@ -1,7 +1,9 @@
 """What all questions share that are docked above the input.
 
-Who was typing when one appeared goes on typing: until a pause, keys are no answers. Cancelling
-whoever waits for `answer` is no business of the panel: the asker takes it down.
+Keys come to `takes` straight from the app, and what is typed goes to the input in the same step:
+a queue between them could put letters in another order. Which key is an answer is decided by
+`answer_guard`. Cancelling the task that waits for `answer` does not remove the panel: the asker
+takes it down.
 """
 
 import asyncio
@@ -16,15 +18,13 @@ from textual.message import Message
 
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.answer_guard import PAUSE_S, AnswerGuard, Outcome, Role
+from dirge_py.ui.panels.hint import KeyHint
 from dirge_py.ui.panels.sheet import Sheet
 
 Answer = TypeVar("Answer")
 
-GUARD_S = 0.3
-"""How long nothing may be typed before a key counts as an answer."""
-
-_LONGEST_GUARD = 5
-"""How many times that long at most: a person may just be pressing `y` again and again."""
+GUARD_S = PAUSE_S
 
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
 """What is no answer at any moment, and heard by the app even while a question is open."""
@@ -32,9 +32,14 @@ _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw
 _LOOKING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
 """What is no answer either: what the question is about may stand above it."""
 
+_OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
+"""What a printable key has for a role instead: it may be part of a sentence."""
+
+_OF_OTHERS: dict[Role, Role] = {"use": "act", "text": "none"}
+
 
 class DockedPanel(Vertical, Generic[Answer], can_focus=True):
-    """A question with the keyboard. `answer` is done once the person has decided."""
+    """A question above the input. `answer` is done once the person has decided."""
 
     DEFAULT_CSS = """
     DockedPanel {
@@ -50,39 +55,72 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
     SCOPE: ClassVar[Scope] = "dialog"
 
     @dataclass
-    class Strayed(Message):
-        """Typed or pasted for the input, while the question had the keyboard."""
-
-        text: str
-
-    @dataclass
     class Wants(Message):
         """A key asked for something that is done to the transcript; `action` as in the keymap."""
 
         action: str
 
-    def __init__(self, *, ink: Ink, keymap: Keymap, guard_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        ink: Ink,
+        keymap: Keymap,
+        guard_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(id="question")
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.wants_stop = False
         self.refit: Callable[[], object] = lambda: None
         """Set by the dock: the panel wants more or fewer rows now."""
+        self.give_to_input: Callable[[str], object] = lambda text: None
+        """Set by the dock: put this text into the input, which has the keyboard from now on."""
+        self.takes_keyboard = True
+        """False: somebody is writing in the input when the question appears, and goes on."""
         self._ink = ink
         self._keymap = keymap
-        self._guard_s = guard_s
-        self._opens_at = self._appeared_at = time.monotonic()
-        self._is_first = True
+        self._clock = clock
+        self._guard = AnswerGuard(pause_s=guard_s, now=clock())
+        self.has_keyboard = False
+        """False while the input has it."""
         self.pressed = ""
         """The key that is being acted on, as the keymap names it."""
 
     def on_mount(self) -> None:
-        self.focus()
-        self._guard()
+        if self.takes_keyboard:
+            self.take_keyboard()
+
+    def take_keyboard(self) -> None:
+        """Have the keys from now on; they count after a pause."""
+        self.has_keyboard = True
+        self.screen.set_focus(self)
+        self.guard_again()
 
     # -- what each question is
 
+    @property
+    def scope(self) -> Scope:
+        """Where the keymap is to be asked for the keys of this question now."""
+        return self.SCOPE
+
     def fit(self, rows: int) -> int:
         """Take as much of `rows` as there is to show; returns how much that is."""
+        raise NotImplementedError
+
+    def role_of(self, action: str, *, is_text: bool) -> Role:
+        """What a key would do that the keymap has for `action`; `is_text`: it is printable."""
+        raise NotImplementedError
+
+    def select(self, action: str) -> None:
+        """Highlight what Enter is to do."""
+        raise NotImplementedError
+
+    def deselect(self, undone: int = 0) -> None:
+        """Highlight nothing; the last `undone` keys with the role `use` are taken back."""
+        raise NotImplementedError
+
+    def confirm(self) -> None:
+        """Do what is selected, if anything is."""
         raise NotImplementedError
 
     def act(self, action: str) -> None:
@@ -98,6 +136,10 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
     def repaint_menu(self) -> None:
         """Keys count from now on, or what they do has changed."""
         raise NotImplementedError
+
+    def write(self, outcome: Outcome) -> None:
+        """Somebody has typed: let it stand in the input."""
+        self._give(outcome.text)
 
     def key_while_writing(self, event: events.Key) -> None:
         """A key that a line of text being written may not need itself."""
@@ -116,47 +158,107 @@ class DockedPanel(Vertical, Generic[Answer], can_focus=True):
     @property
     def is_open(self) -> bool:
         """Do keys count as answers?"""
-        return time.monotonic() >= self._opens_at
+        return self.has_keyboard and self._guard.is_open(self._clock())
+
+    @property
+    def hints_of_typing(self) -> list[KeyHint]:
+        """Where text goes that is typed now."""
+        if self.has_keyboard:
+            return [("text you type goes to the input", "text: to the input")]
+        key = self._keymap.name_of("screen", "interrupt")
+        return [(f"you are writing in the input; {key}: answer here", f"{key}: answer here")]
 
     def guard_again(self) -> None:
         """Another question has appeared: keys that were meant for the last one do not answer it."""
-        self._appeared_at = time.monotonic()
-        self._is_first = False
-        self._guard()
+        self._close_guard()
+        self.repaint_menu()
 
-    def _guard(self) -> None:
-        """Wait for a pause in the typing; that the keys are answers is seen by the mark."""
-        latest = self._appeared_at + self._guard_s * _LONGEST_GUARD
-        self._opens_at = min(time.monotonic() + self._guard_s, latest)
-        if not self.is_open:
-            self.set_timer(self._opens_at - time.monotonic() + 0.01, self.repaint_menu)
+    def on_focus(self) -> None:
+        self.has_keyboard = True
+        self.guard_again()
+
+    def on_blur(self) -> None:
+        if not self.app.screen_stack or self.is_writing:
+            return
+        # None: the terminal has lost the focus, and gives it back to us.
+        self.has_keyboard = self.has_keyboard and self.app.focused in (None, self)
+        self.deselect()
+        self._close_guard()
+        self.repaint_menu()
+
+    def _close_guard(self) -> None:
+        self._guard.close(self._clock())
+        self._repaint_when_open()
+
+    def _repaint_when_open(self) -> None:
+        """That keys count is seen, so the menu is painted again at the moment they do."""
+        wait_s = self._guard.opens_at - self._clock()
+        if wait_s > 0 and self.is_running:
+            self.set_timer(wait_s + 0.01, self.repaint_menu)
+
+    def takes(self, event: events.Key | events.Paste) -> bool:
+        """Handle what came from the keyboard while the panel has it; False: it is not for us."""
+        if isinstance(event, events.Paste):
+            held = self._guard.held
+            self.deselect()
+            self._give(held + event.text)
+            return True
+        found = self._keymap.action(event.key, self.scope, "screen")
+        if found is not None and found in _OF_THE_PROGRAM:
+            return False
+        if found is not None and found in _LOOKING:
+            self.post_message(self.Wants(found[1]))
+            return True
+        text = event.character if event.is_printable and event.character else ""
+        if self.answer.done():
+            # It is about to go: what is typed on belongs to the input.
+            if text:
+                self._give(text)
+            return True
+        self._press(event, found[1] if found else "", text)
+        return True
+
+    def _press(self, event: events.Key, action: str, text: str) -> None:
+        self.pressed = event.key
+        if action == "deny_and_stop":
+            self.act(action)
+            return
+        role = self.role_of(action, is_text=bool(text)) if action else "none"
+        role = (_OF_TEXT if text else _OF_OTHERS).get(role, role)
+        outcome = self._guard.press(role, text, self._time_of(event))
+        match outcome.meaning:
+            case "type":
+                self.deselect(outcome.undone)
+                self.write(outcome)
+            case "deselect":
+                self.deselect()
+            case "select":
+                self.select(action)
+            case "confirm":
+                self.confirm()
+            case "use" | "act":
+                self.act(action)
+        if not self._guard.is_open(self._clock()):
+            self._repaint_when_open()
+        self.repaint_menu()
+
+    def _give(self, text: str) -> None:
+        self.has_keyboard = False
+        self._guard.close(self._clock())
+        self.give_to_input(text)
+
+    def _time_of(self, event: events.Key) -> float:
+        """When the key came, not when it is looked at: the screen may have been busy between."""
+        return event.time if self._clock is time.monotonic else self._clock()
 
     async def _on_key(self, event: events.Key) -> None:
         if self.is_writing:
             self.key_while_writing(event)
-            return
-        found = self._keymap.action(event.key, self.SCOPE, "screen")
-        if found is not None and found in _OF_THE_PROGRAM:
-            return
-        event.stop()
-        event.prevent_default()
-        if found is not None and found in _LOOKING:
-            self.post_message(self.Wants(found[1]))
-            return
-        action = found[1] if found else ""
-        is_over = self.answer.done()
-        if is_over or (not self.is_open and action != "deny_and_stop"):
-            if not is_over:
-                self._guard()
-            # A key that was meant for the question before this one is meant for nobody.
-            if (self._is_first or is_over) and event.is_printable and event.character:
-                self.post_message(self.Strayed(event.character))
-            return
-        self.pressed = event.key
-        self.act(action)
-        self.repaint_menu()
+        elif self.takes(event):
+            event.stop()
+            event.prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         if not self.is_writing:
-            self.post_message(self.Strayed(event.text))
+            self.takes(event)

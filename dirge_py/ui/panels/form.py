@@ -1,6 +1,11 @@
-"""Questions of the model, one after the other: options to pick, and words of one's own."""
+"""Questions of the model, one after the other: options to pick, and words of one's own.
 
-from collections.abc import Sequence
+Nothing is selected at first, so that Enter alone answers nothing. Text that is typed is the answer
+in own words where there may be one, and goes to the input where not.
+"""
+
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,18 +18,22 @@ from dirge_py.lib.clean import clean
 from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.answer_guard import Outcome, Role
 from dirge_py.ui.panels.docked import DockedPanel
-from dirge_py.ui.panels.hint import paint_hint
+from dirge_py.ui.panels.hint import KeyHint, paint_hint
 from dirge_py.ui.panels.sheet import Sheet
 from dirge_py.ui.transcript.lines import Line, wrap
 
 
 @dataclass(slots=True)
 class _Answering:
-    """One question on its way to its answer. `cursor` is on an option or, after them, own words."""
+    """One question on its way to its answer.
+
+    `cursor` is on an option or, after them, own words; None: nothing is selected.
+    """
 
     question: Question
-    cursor: int = 0
+    cursor: int | None = None
     ticked: set[int] = field(default_factory=set)
     text: str = ""
 
@@ -39,7 +48,7 @@ class _Answering:
 
     @property
     def is_on_own_words(self) -> bool:
-        return self.cursor >= len(self.question.options)
+        return self.cursor is not None and self.cursor >= len(self.question.options)
 
     @property
     def answer(self) -> QuestionAnswer:
@@ -55,9 +64,15 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
     SCOPE: ClassVar[Scope] = "form"
 
     def __init__(
-        self, questions: Sequence[Question], *, ink: Ink, keymap: Keymap, guard_s: float
+        self,
+        questions: Sequence[Question],
+        *,
+        ink: Ink,
+        keymap: Keymap,
+        guard_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
+        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
         self._all = [_Answering(question) for question in questions]
         self._at = self._reached = 0
         self._is_tight = False
@@ -97,7 +112,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
 
     @property
     def is_writing(self) -> bool:
-        return self._words.has_focus
+        return self.app.focused is self._words
 
     # -- what it shows
 
@@ -142,19 +157,33 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
             return self._keymap.name_of("form", action)
 
         choose, close = key("choose"), key("close")
-        hints = [(f"{choose}: answer",) * 2]
+        if not self.is_open and not self.has_class("writing"):
+            return paint_hint(self.hints_of_typing, width, self._ink)
+        hints: list[KeyHint] = [(f"{choose}: {self._what_enter_answers()}", f"{choose}: answer")]
+        if self._now.cursor is None and not self.has_class("writing"):
+            hints = [(f"select, then {choose}",) * 2]
         if self._now.question.is_multiple and self._now.question.options:
-            tick = f"{key('toggle')}: tick"
-            answer = f"{choose}: {self._what_enter_answers()}"
-            hints = [(tick, tick), (answer, f"{choose}: answer")]
+            hints.insert(0, (f"{key('toggle')}: tick",) * 2)
         hints.append((f"{close}: {self._what_esc_does()}", f"{close}: back"))
         if self._at > 0:
             hints.append((f"{key('previous_question')}: back",) * 2)
+        if not self.has_class("writing"):
+            hints += self.hints_of_typing
         return paint_hint(hints, width, self._ink)
 
+    @property
+    def hints_of_typing(self) -> list[KeyHint]:
+        if self.is_open and self._now.is_open:
+            return [("type: answer in your own words", "type: own words")]
+        return super().hints_of_typing
+
     def _what_enter_answers(self) -> str:
+        if not self._now.question.options:
+            return "answer"
         if self._now.is_on_own_words:
             return "answer in your own words"
+        if not self._now.question.is_multiple:
+            return "answer"
         count = len(self._now.ticked)
         return f"answer with {count}" if count else "answer with none"
 
@@ -168,22 +197,55 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
 
     def repaint_menu(self) -> None:
         self._repaint()
-        self._write_if_that_is_all()
+        self.call_after_refresh(self._write_if_that_is_all)
 
     # -- keys
 
-    def act(self, action: str) -> None:
+    def role_of(self, action: str, *, is_text: bool) -> Role:
         now = self._now
+        match action:
+            case "pick":
+                is_there = self.pressed.isdigit() and int(self.pressed) <= now.rows
+                return "select" if is_there else "none"
+            case "toggle":
+                return "use" if self._can_tick else "none"
+            case "choose":
+                return "confirm"
+        return "act" if action else "none"
+
+    @property
+    def _can_tick(self) -> bool:
+        now = self._now
+        is_on_option = now.cursor is not None and not now.is_on_own_words
+        return now.question.is_multiple and is_on_option
+
+    def select(self, action: str) -> None:
+        self._now.cursor = int(self.pressed) - 1
+        self._show_cursor(self._now.cursor)
+
+    def deselect(self, undone: int = 0) -> None:
+        for _ in range(undone):
+            self._toggle()
+        self._now.cursor = None
+
+    def confirm(self) -> None:
+        if self._now.cursor is not None:
+            self._choose()
+
+    def write(self, outcome: Outcome) -> None:
+        # What comes too soon was meant for the input, before anybody had read the question.
+        if outcome.was_open and self._now.is_open:
+            self._now.text += outcome.text
+            self._write()
+        else:
+            super().write(outcome)
+
+    def act(self, action: str) -> None:
         match action:
             case "previous" | "next":
                 self._move(-1 if action == "previous" else 1)
-            case "pick" if self.pressed.isdigit() and int(self.pressed) <= now.rows:
-                now.cursor = int(self.pressed) - 1
-                self._choose() if not now.question.is_multiple else self._toggle()
             case "toggle":
                 self._toggle()
-            case "choose":
-                self._choose()
             case "previous_question" | "next_question":
                 at = self._at + (1 if action == "next_question" else -1)
                 if 0 <= at <= self._reached:
@@ -226,9 +288,13 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
                 self.act(found[1])
 
     def _move(self, step: int) -> None:
-        self._now.cursor = (self._now.cursor + step) % self._now.rows
+        cursor = self._now.cursor
+        self._now.cursor = (min(step, 0) if cursor is None else cursor + step) % self._now.rows
+        self._show_cursor(self._now.cursor)
+
+    def _show_cursor(self, cursor: int) -> None:
         self._body.repaint()
-        self._body.show(*self._lines[self._now.cursor])
+        self._body.show(*self._lines[cursor])
 
     def _page(self, action: str) -> None:
         """Scroll the question, or where all of it is seen, what stands above it."""
@@ -241,9 +307,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
 
     def _toggle(self) -> None:
         now = self._now
-        if now.is_on_own_words or not now.question.is_multiple:
-            self._choose()
-        else:
+        if self._can_tick and now.cursor is not None:
             now.ticked ^= {now.cursor}
 
     def _choose(self) -> None:
@@ -251,7 +315,7 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
         if now.is_on_own_words:
             self._write()
             return
-        if not now.question.is_multiple:
+        if not now.question.is_multiple and now.cursor is not None:
             now.ticked, now.text = {now.cursor}, ""
         self._go_on()
 
@@ -274,20 +338,28 @@ class QuestionForm(DockedPanel[Sequence[QuestionAnswer] | None]):
     # -- words of one's own
 
     def _write(self) -> None:
+        self._now.cursor = len(self._now.question.options)
         self._words.value = self._now.text
         self._words.cursor_position = len(self._now.text)
         self.add_class("writing")
-        self._words.focus()
+        # At once: the next key belongs to it.
+        self.screen.set_focus(self._words)
         self.refit()
 
     def _write_if_that_is_all(self) -> None:
         """A question without options is answered in words; not before keys count, though."""
-        if self.is_open and not self._now.question.options and not self.has_class("writing"):
+        is_ready = (
+            self.is_open
+            and self.app.screen_stack
+            and self.app.focused is self
+            and not self.answer.done()
+        )
+        if is_ready and not self._now.question.options and not self.has_class("writing"):
             self._write()
 
     def _stop_writing(self) -> None:
         self.remove_class("writing")
-        self.focus()
+        self.screen.set_focus(self)
         self.refit()
 
     def _take_words(self) -> None:

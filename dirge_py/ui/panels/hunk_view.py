@@ -1,9 +1,11 @@
-"""A change hunk by hunk: which are taken, which are not, and the text as the person wants it."""
+"""A change hunk by hunk: which are taken, which are not, and the text as the person wants it.
+
+No hunk is at the cursor at first: until an arrow has put it there, Enter takes nothing.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol
 
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
@@ -12,8 +14,9 @@ from dirge_py.errors import DirgeError
 from dirge_py.lib.clean import visible
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.answer_guard import Role
 from dirge_py.ui.panels.changes import paint_hunk, paint_title
-from dirge_py.ui.panels.hint import paint_hint
+from dirge_py.ui.panels.hint import KeyHint, paint_hint
 from dirge_py.ui.panels.selection import Selection
 from dirge_py.ui.panels.sheet import Sheet
 from dirge_py.ui.transcript.lines import Line, wrap
@@ -28,8 +31,8 @@ class OnDone(Protocol):
     def __call__(self, *, is_taken: bool) -> None: ...
 
 
-class HunkView(Vertical, can_focus=True):
-    """Stands in the place of a permission question while hunks are chosen."""
+class HunkView(Vertical, can_focus=False):
+    """Stands in the place of a permission question, which has the keys, while hunks are chosen."""
 
     DEFAULT_CSS = """
     HunkView {
@@ -57,6 +60,8 @@ class HunkView(Vertical, can_focus=True):
         self._keymap = keymap
         self._was_read = was_read
         self._problem = ""
+        self._has_cursor = False
+        self._instead: Sequence[KeyHint] = ()
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
         self._sheet = Sheet(self._paint, ink, on_end=self._repaint_menu)
@@ -96,7 +101,10 @@ class HunkView(Vertical, can_focus=True):
                 is_accepted = hunk in file.accepted
                 words = f"{len(self._rows) + 1} of {total}"
                 strips += self._head(
-                    words, is_accepted=is_accepted, is_at=place == (number, hunk), width=width
+                    words,
+                    is_accepted=is_accepted,
+                    is_at=self._has_cursor and place == (number, hunk),
+                    width=width,
                 )
                 strips += self._lines(number, hunk, is_accepted=is_accepted, width=width)
                 self._rows.append((first, len(strips) - 1))
@@ -121,6 +129,8 @@ class HunkView(Vertical, can_focus=True):
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._problem:
             return wrap([(self._problem, self._ink.error)], width)
+        if self._instead:
+            return paint_hint(self._instead, width, self._ink)
         if not self.may_take:
             hint = ("read on to the end to take it: PageDown", "PageDown: read to the end")
             return paint_hint([hint], width, self._ink, most=1)
@@ -131,16 +141,25 @@ class HunkView(Vertical, can_focus=True):
         taken, total = self._selection.accepted, len(self._selection.places)
         take = f"take {taken} of {total}" if taken else "deny"
         marks = f"{key('accept')}/{key('refuse')}"
-        hints = [
+        arrows = f"{key('previous')}/{key('next')}"
+        hints: list[KeyHint] = [
             (f"{key('choose')}: {take}",) * 2,
-            (f"{marks}: accept, refuse", f"{marks}: mark"),
+            (f"{key('toggle')} or {marks}: accept, refuse", f"{key('toggle')}: mark"),
             (f"{key('edit')}: edit the file", f"{key('edit')}: edit"),
             (f"{key('close')}: back",) * 2,
         ]
+        if not self._has_cursor:
+            hints[:3] = [(f"{arrows}: go to a hunk, or take them",) * 2]
         return paint_hint(hints, width, self._ink)
 
     def on_mount(self) -> None:
         self._repaint()
+
+    def repaint_menu(self, instead: Sequence[KeyHint]) -> None:
+        """Paint the line with the keys; with `instead` in its place, if there is any."""
+        self._instead = instead
+        if self.is_mounted:
+            self._repaint_menu()
 
     def _repaint_menu(self) -> None:
         self._menu.styles.height = len(self._paint_menu(self.app.size.width - 3))
@@ -152,19 +171,32 @@ class HunkView(Vertical, can_focus=True):
 
     # -- keys
 
-    async def _on_key(self, event: events.Key) -> None:
-        event.stop()
-        event.prevent_default()
-        found = self._keymap.action(event.key, "hunks", "screen")
-        self._problem = ""
-        if found is not None:
-            self._act(found[1])
+    def role_of(self, action: str) -> Role:
+        """What a key does here, as `DockedPanel.role_of`."""
+        match action:
+            case "accept" | "refuse" | "edit":
+                return "select" if self._has_cursor else "none"
+            case "toggle":
+                return "use" if self._has_cursor else "none"
+            case "choose":
+                return "confirm"
+        return "act" if action else "none"
 
-    def _act(self, action: str) -> None:
+    def forget_cursor(self, undone: int) -> None:
+        """Somebody writes: no hunk is at the cursor, and the last `undone` marks are taken back."""
+        for _ in range(undone):
+            self._selection.mark()
+        self._has_cursor = False
+        if self.is_mounted:
+            self._repaint()
+
+    def act(self, action: str) -> None:
+        """Do what a key asks for, by its name in the keymap."""
+        self._problem = ""
         selection = self._selection
         match action:
             case "choose":
-                if self.may_take:
+                if self.may_take and self._has_cursor:
                     self._on_done(is_taken=True)
                 return
             case "close" | "stop":
@@ -174,7 +206,9 @@ class HunkView(Vertical, can_focus=True):
                 self.run_worker(self._edit(), exclusive=True)
                 return
             case "previous" | "next":
-                selection.move(-1 if action == "previous" else 1)
+                if self._has_cursor:
+                    selection.move(-1 if action == "previous" else 1)
+                self._has_cursor = True
             case "toggle":
                 selection.mark()
             case "accept" | "refuse":

@@ -23,11 +23,12 @@ WORDS: dict[Option, str] = {
 class Asked:
     """One request on its way to its answer.
 
-    `is_wide`: what would be stored is the wider family of rules. `is_read`: its end was in view.
+    `chosen`: what Enter does; nothing, until the person has selected something. `is_wide`: what
+    would be stored is the wider family of rules. `is_read`: its end was in view.
     """
 
     request: PermissionRequest
-    chosen: Option = "once"
+    chosen: Option | None = None
     is_wide: bool = False
     is_read: bool = False
     was_shown: bool = False
@@ -67,7 +68,8 @@ class Asked:
 
     def move(self, step: int) -> None:
         options = self.options
-        self.chosen = options[(options.index(self.chosen) + step) % len(options)]
+        at = options.index(self.chosen) + step if self.chosen else min(step, 0)
+        self.chosen = options[at % len(options)]
 
     def allow(
         self, option: Option, changes: tuple[FileChange, ...] | None = None

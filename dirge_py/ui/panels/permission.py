@@ -2,34 +2,33 @@
 
 Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
 in view. Of several calls one is shown and the others are listed; each has an answer of its own.
+Nothing is selected at first, so that Enter alone answers nothing.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
-from rich.cells import cell_len
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
 
-from dirge_py.lib.clean import visible
-from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
-from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels import permission_menu as below
+from dirge_py.ui.panels.answer_guard import Role
 from dirge_py.ui.panels.asked import paint_reach, paint_request
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.hint import KeyHint, paint_hint
 from dirge_py.ui.panels.hunk_view import EditFile, HunkView
-from dirge_py.ui.panels.options import WORDS, Asked, Option
+from dirge_py.ui.panels.options import Asked, Option
 from dirge_py.ui.panels.sheet import Sheet
-from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
+from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _MOST_OTHERS = 5
 """Rows for the other questions; the list moves with the one that is shown."""
-
-_STORING: Sequence[Option] = ("session", "always")
 
 _ROWS_WITH_REACH = 9
 """Rows beyond the options from which on it is said below them what their rules would match."""
@@ -56,9 +55,11 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         ink: Ink,
         keymap: Keymap,
         guard_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
+        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
         self._all = [Asked(request) for request in requests]
+        self._detour = ""
         self._edit_file = edit_file
         self._at = 0
         self._is_flat = False
@@ -85,7 +86,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     @property
     def is_writing(self) -> bool:
-        return self._comment.has_focus
+        return self.app.focused is self._comment
 
     def compose(self) -> ComposeResult:
         yield self._body
@@ -140,69 +141,43 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
                 strips += paint_reach(words, width, self._ink)
         return strips
 
-    def _paint_others(self, width: int) -> Sequence[Strip]:
-        """The questions that are not shown, a line each."""
-        rows = max(1, self._others.size.height)
-        others = [number for number in range(len(self._all)) if number != self._at]
-        first = max(0, min(self._at - rows // 2, len(others) - rows))
-        return [strip(self._other(number, width)) for number in others[first : first + rows]]
-
-    def _other(self, number: int, width: int) -> Line:
-        asked, ink = self._all[number], self._ink
-        marks = {"allow": ("✓", ink.good), "deny": ("⊘", ink.warning)}
-        mark, style = marks.get(asked.answer.effect if asked.answer else "", ("?", ink.dim))
-        words = f"{number + 1} {visible_name(asked.request.tool_name)} {visible(asked.subject)}"
-        return [(f"{mark} ", style), (clip(words, max(1, width - 2)), ink.dim)]
-
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         if self._is_flat:
-            return self._flat_menu(width)
+            return below.flat_menu(
+                self._asked.options, self._keymap, self._style_of, width, self._ink
+            )
         lines = [strip(self._option_line(option, width)) for option in self._asked.options]
         most = 1 if width < _NARROW else 2
-        hint = paint_hint(self._hints, width, self._ink, most=most, indent="  ")
-        return [*lines, *self._about_rules(width), *hint]
+        hints, usual = (
+            paint_hint(hints, width, self._ink, most=most, indent="  ")
+            for hints in (self._hints, self._usual_hints)
+        )
+        # As many lines at any time: a line more would push the end of the call out of view.
+        blank = [Strip.blank(width)] * (len(usual) - len(hints))
+        if self._has_room_for_reach:
+            lines += below.about_rules(self._asked, self._keymap, width, self._ink)
+        return [*lines, *hints[: len(usual)], *blank]
 
-    def _about_rules(self, width: int) -> list[Strip]:
-        """What the rules that would be stored would match, and whether wider ones are worth it."""
-        asked, ink = self._asked, self._ink
-        if not self._has_room_for_reach:
-            return []
-        strips = paint_reach(asked.reach, width, ink) if asked.reach else []
-        if asked.request.alike and asked.has_two_widths and not asked.is_wide:
-            key = self._keymap.name_of("dialog", "wider")
-            words = f"{asked.request.alike} like it were allowed one by one; {key}: a rule for all"
-            indent: Line = [("  ", ink.text)]
-            strips += wrap([(words, ink.warning)], width, first=indent, rest=indent)
-        return strips
+    def _paint_others(self, width: int) -> Sequence[Strip]:
+        room = (max(1, self._others.size.height), width)
+        return below.paint_others(self._all, self._at, room, self._ink)
+
+    @property
+    def _usual_hints(self) -> Sequence[KeyHint]:
+        hints = below.usual_hints(self._asked, self._keymap, has_others=bool(self._open_others()))
+        return [*hints, *self.hints_of_typing]
 
     @property
     def _hints(self) -> Sequence[KeyHint]:
+        if not self.is_open:
+            return self.hints_of_typing
+        if self._detour:
+            enter = self._keymap.name_of("dialog", "choose")
+            return [(f"{enter}: {below.DETOURS[self._detour]}",) * 2, *self.hints_of_typing]
         if not self.may_approve:
-            return [("read on to the end to approve: Space", "Space: read to the end")]
-        name = self._keymap.name_of
-        asked = self._asked
-        comment = name("dialog", "comment")
-        hints = [(f"{comment}: deny with a comment", f"{comment}: comment")]
-        if asked.has_two_widths:
-            width = "exact rule" if asked.is_wide else "wider rule"
-            article = "the" if asked.is_wide else "a"
-            key = name("dialog", "wider")
-            hints.append((f"{key}: {article} {width}", f"{key}: {width.split()[0]}"))
-        if asked.selection.places:
-            key = name("dialog", "choose_hunks")
-            hints.append((f"{key}: choose hunks", f"{key}: hunks"))
-        if self._open_others():
-            keys = "/".join(name("dialog", f"{way}_question") for way in ("previous", "next"))
-            hints.append((f"{keys}: the others", f"{keys}: others"))
-        return hints
-
-    def _flat_menu(self, width: int) -> list[Strip]:
-        """The options side by side, for a screen with few rows."""
-        flat: Line = []
-        for option in self._asked.options:
-            key = self._keymap.name_of("dialog", option)
-            flat += [(f"{key}\u00a0{option}", self._style_of(option)), ("  ", self._ink.text)]
-        return wrap(flat[:-1], width)
+            hint = ("read on to the end to approve: Space", "Space: read to the end")
+            return [hint, *self.hints_of_typing]
+        return self._usual_hints
 
     def _style_of(self, option: Option) -> Style:
         if not self.is_open or (option != "deny" and not self.may_approve):
@@ -212,19 +187,19 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     def _option_line(self, option: Option, width: int) -> Line:
         mark = "▸ " if option == self._asked.chosen and self.is_open else "  "
-        words = f"{self._keymap.name_of('dialog', option)} {WORDS[option]}"
-        if option in _STORING and self._has_room_for_rules(width):
-            words += f": {self._asked.rules_shown}"
+        key = self._keymap.name_of("dialog", option)
+        words = below.words_of(option, self._asked, key, has_rules=self._has_room_for_rules(width))
         return [(mark, self._ink.accent), (words, self._style_of(option))]
 
     def _has_room_for_rules(self, width: int) -> bool:
         """What would be stored is never cut: it goes above where it is too long."""
-        storing = [WORDS[option] for option in self._asked.options if option in _STORING]
-        longest = max((len(words) for words in storing), default=0)
-        needed = len("▸ x : ") + longest + cell_len(self._asked.rules_shown)
-        return not self._is_flat and needed <= width
+        return not self._is_flat and below.width_with_rules(self._asked) <= width
 
     def repaint_menu(self) -> None:
+        if self._hunks is not None:
+            enter = [(f"Enter: {below.DETOURS[self._detour]}",) * 2] if self._detour else []
+            away = [] if self.has_keyboard else self.hints_of_typing
+            self._hunks.repaint_menu(enter or away)
         self._menu.repaint()
 
     def _note_read(self) -> None:
@@ -235,12 +210,47 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
 
     # -- keys
 
-    def act(self, action: str) -> None:
+    @property
+    def scope(self) -> Scope:
+        return self.SCOPE if self._hunks is None else "hunks"
+
+    def role_of(self, action: str, *, is_text: bool) -> Role:
+        if self._hunks is not None:
+            return self._hunks.role_of(action)
+        return below.role_of(action, self._asked, self._body, is_text=is_text)
+
+    def select(self, action: str) -> None:
         match action:
             case "once" | "session" | "always" | "deny":
-                self._take(action)
-            case "choose":
-                self._take(self._asked.chosen)
+                self._asked.chosen, self._detour = action, ""
+            case _:
+                self._asked.chosen, self._detour = None, action
+
+    def deselect(self, undone: int = 0) -> None:
+        self._detour = ""
+        if self._hunks is not None:
+            self._hunks.forget_cursor(undone)
+        else:
+            self._asked.chosen = None
+
+    def confirm(self) -> None:
+        detour, self._detour = self._detour, ""
+        if self._hunks is not None:
+            self._hunks.act(detour or "choose")
+        elif detour:
+            self.act(detour)
+        elif self._asked.chosen:
+            self._take(self._asked.chosen)
+
+    def act(self, action: str) -> None:
+        if self._hunks is not None and action != "deny_and_stop":
+            self._detour = ""
+            self._hunks.act(action)
+            return
+        self._detour = ""
+        match action:
+            case "deny":
+                self._take("deny")
             case "deny_and_stop":
                 self._deny_all()
             case "previous" | "next":
@@ -254,7 +264,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
             case "comment":
                 self.add_class("writing")
                 self.refit()
-                self._comment.focus()
+                self.screen.set_focus(self._comment)
             case _:
                 self._scroll(action)
 
@@ -293,7 +303,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
     def _stop_writing(self) -> None:
         self.remove_class("writing")
         self.refit()
-        self.focus()
+        self.screen.set_focus(self)
 
     def _switch_width(self) -> None:
         asked = self._asked
@@ -322,6 +332,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
     def _show(self, number: int) -> None:
         self._at = number
         asked = self._asked
+        asked.chosen = None
         self._comment.value = ""
         self.refit()
         self._body.turn(was_read=asked.is_read)
@@ -345,7 +356,6 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         )
         self.add_class("choosing")
         self.mount(self._hunks)
-        self._hunks.focus()
         self.refit()
 
     def _take_hunks(self, *, is_taken: bool) -> None:
@@ -355,7 +365,7 @@ class PermissionDialog(DockedPanel[Sequence[PermissionAnswer]]):
         self._hunks.remove()
         self._hunks = None
         self.remove_class("choosing")
-        self.focus()
+        self.guard_again()
         selection = self._asked.selection
         if not is_taken:
             selection.take_all_as_shown()

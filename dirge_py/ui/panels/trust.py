@@ -1,7 +1,8 @@
 """The question whether a project may bring along what acts: each file with its size and hash."""
 
-from collections.abc import Sequence
-from typing import ClassVar
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.strip import Strip
@@ -10,6 +11,7 @@ from dirge_py.lib.spelled import visible_name
 from dirge_py.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
+from dirge_py.ui.panels.answer_guard import Role
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.hint import paint_hint
 from dirge_py.ui.panels.sheet import Sheet
@@ -20,14 +22,22 @@ _HASH_SHOWN = 12
 
 
 class TrustDialog(DockedPanel[bool]):
-    """Asks once. The answer is no unless the whole list was in view and somebody says yes."""
+    """Asks once. Yes needs the whole list to have been in view, and a choice that is confirmed."""
 
     SCOPE: ClassVar[Scope] = "trust"
 
-    def __init__(self, offer: TrustOffer, *, ink: Ink, keymap: Keymap, guard_s: float) -> None:
-        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s)
+    def __init__(
+        self,
+        offer: TrustOffer,
+        *,
+        ink: Ink,
+        keymap: Keymap,
+        guard_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(ink=ink, keymap=keymap, guard_s=guard_s, clock=clock)
         self._offer = offer
-        self._says_yes = False
+        self._chosen: Literal["deny", "trust", ""] = ""
         self._body = Sheet(self._paint_body, ink, on_end=self.repaint_menu)
         self._menu = Sheet(self._paint_menu, ink)
         self._menu.add_class("menu")
@@ -75,16 +85,19 @@ class TrustDialog(DockedPanel[bool]):
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         lines = [
-            strip(self._option("deny", "No, leave it restricted", is_chosen=not self._says_yes)),
-            strip(self._option("trust", "Yes, trust exactly these", is_chosen=self._says_yes)),
+            strip(self._option("deny", "No, leave it restricted")),
+            strip(self._option("trust", "Yes, trust exactly these")),
         ]
-        if not self.may_approve:
-            hint = ("read on to the end to say yes: Space", "Space: read to the end")
-            lines += paint_hint([hint], width, self._ink, most=1, indent="  ")
-        return lines
+        hints = self.hints_of_typing
+        if self.is_open and not self.may_approve:
+            hints = [("read on to the end to say yes: Space", "Space: read to the end")]
+        elif self.is_open:
+            key = self._keymap.name_of("trust", "choose")
+            hints.insert(0, (f"{key}: answer" if self._chosen else f"select, then {key}",) * 2)
+        return lines + paint_hint(hints, width, self._ink, most=1, indent="  ")
 
-    def _option(self, action: str, words: str, *, is_chosen: bool) -> Line:
-        ink = self._ink
+    def _option(self, action: str, words: str) -> Line:
+        ink, is_chosen = self._ink, action == self._chosen
         is_possible = self.is_open and (action == "deny" or self.may_approve)
         style = ink.accent + ink.strong if is_chosen else ink.text
         mark = "▸ " if is_chosen and self.is_open else "  "
@@ -94,27 +107,47 @@ class TrustDialog(DockedPanel[bool]):
     def repaint_menu(self) -> None:
         self._menu.repaint()
 
+    def role_of(self, action: str, *, is_text: bool) -> Role:
+        match action:
+            case "trust":
+                return "select" if self.may_approve else "none"
+            case "deny":
+                return "select" if is_text else "act"
+            case "page_down" | "line_down" if is_text:
+                return "use" if self._body.scroll_offset.y < self._body.max_scroll_y else "none"
+            case "choose":
+                return "confirm"
+        return "act" if action else "none"
+
+    def select(self, action: str) -> None:
+        self._chosen = "trust" if action == "trust" else "deny"
+
+    def deselect(self, undone: int = 0) -> None:
+        self._chosen = ""
+
+    def confirm(self) -> None:
+        if self._chosen == "deny" or (self._chosen == "trust" and self.may_approve):
+            self.settle(self._chosen == "trust")
+
     def act(self, action: str) -> None:
         match action:
             case "deny":
                 self.settle(False)
-            case "trust":
-                self._answer(is_yes=True)
-            case "choose":
-                self._answer(is_yes=self._says_yes)
             case "previous" | "next":
-                self._says_yes = not self._says_yes
+                self._move(1 if action == "next" else -1)
             case "line_up" | "line_down":
+                step = -1 if action == "line_up" else 1
                 if self._body.max_scroll_y > 0 and not self.may_approve:
-                    self._body.move(-1 if action == "line_up" else 1)
+                    self._body.move(step)
                 else:
-                    self._says_yes = not self._says_yes
+                    self._move(step)
             case "page_up" | "page_down":
                 page = max(1, self._body.size.height - 1)
                 self._body.move(-page if action == "page_up" else page)
             case "end":
                 self._body.move(1_000_000)
 
-    def _answer(self, *, is_yes: bool) -> None:
-        if not is_yes or self.may_approve:
-            self.settle(is_yes)
+    def _move(self, step: int) -> None:
+        """To the other answer; from none of them to the first, or back to the last."""
+        is_yes = self._chosen == "deny" or (not self._chosen and step < 0)
+        self._chosen = "trust" if is_yes else "deny"

@@ -101,6 +101,11 @@ class Composer(Editing, inherit_bindings=False):
         return self._searching is None and self.prompts.shown != self.text
 
     @property
+    def is_in_use(self) -> bool:
+        """Whether a text stands in it, or is being searched for."""
+        return bool(self.text) or self._searching is not None
+
+    @property
     def has_vim(self) -> bool:
         return self._vim is not None
 
@@ -243,6 +248,16 @@ class Composer(Editing, inherit_bindings=False):
         else:
             self.write(text)
         self.history.checkpoint()
+
+    def take_typed(self, text: str) -> None:
+        """Put in what was typed while something else had the keyboard, and is typed on here."""
+        if self._vim is not None:
+            self._vim.begin()
+        if len(text) > 1:
+            self.paste(text)
+        else:
+            self._leave_search(takes=True)
+            self.write(text)
 
     # -- what keys do
 
