@@ -76,6 +76,7 @@ class DirgeApp(TerminalApp):
     ) -> None:
         super().__init__(no_color=no_color)
         self.clock = clock
+        self._guard_s = guard_s
         self.keymap = Keymap()
         self.front = TuiFront(self, Registry())
         self.talk = Talk(self, self.front.commands, self.front)
@@ -99,7 +100,7 @@ class DirgeApp(TerminalApp):
         self.find_bar = FindBar(self.keymap, self.transcript)
         self.queue = QueuePanel(ink)
         self.proposals = ChoiceList(self.panel_ink, "proposals")
-        self.picker = Picker(self.panel_ink, self.keymap)
+        self.picker = Picker(self.panel_ink, self.keymap, guard_s=self._guard_s, clock=self.clock)
         self.line_question = LineQuestion(self.panel_ink, self.keymap)
         self.composer = Composer(self.keymap, "What shall be done?  /help")
         self.status = StatusBar(ink)

@@ -277,3 +277,30 @@ def held(d: Desk) -> str:
 
 def letters(text: str) -> list[str]:
     return sorted(char for char in text if not char.isspace())
+
+
+async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between(room: Room):
+    clock = Clock()
+    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+        person = Person(d, clock)
+        before = d.talk.model
+        await d.send("/model")
+        await d.until(lambda: d.app.picker.has_focus)
+        await person.type("\n")
+        assert d.app.picker.is_open
+        assert d.talk.model == before
+
+        await person.pause()
+        await d.pilot.press("escape")
+        await d.until(lambda: not d.app.picker.is_open)
+
+
+async def test_after_a_moment_enter_takes_the_row(room: Room):
+    clock = Clock()
+    async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
+        person = Person(d, clock)
+        await d.send("/model")
+        await d.until(lambda: d.app.picker.has_focus)
+        await person.pause()
+        await person.type("\n")
+        await d.until(lambda: not d.app.picker.is_open)

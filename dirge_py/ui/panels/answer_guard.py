@@ -26,7 +26,7 @@ Meaning = Literal["type", "select", "use", "confirm", "act", "deselect", "nothin
 PAUSE_S = 0.3
 """How long nothing may be typed before a key counts."""
 
-_FASTEST = 1 / 6
+FASTEST = 1 / 6
 """The part of the pause within which no hand presses a second key and means it."""
 
 
@@ -84,7 +84,7 @@ class AnswerGuard:
             self._held += text
             self._used += role == "use"
             return Outcome(role)
-        if role == "confirm" and since_last_s < self._pause_s * _FASTEST:
+        if role == "confirm" and since_last_s < self._pause_s * FASTEST:
             return self._typed("", now)
         meant: Meaning = "deselect" if role == "none" else role
         if role == "none" and not self._held:

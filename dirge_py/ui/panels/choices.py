@@ -1,7 +1,8 @@
 """A list of choices, one per line: proposals while typing, and the picker of commands."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 from textual import events
@@ -13,6 +14,7 @@ from dirge_py.lib.clean import clean
 from dirge_py.slash.base import Choice
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
+from dirge_py.ui.panels.answer_guard import FASTEST
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 _MOST_ROWS = 10
@@ -92,11 +94,26 @@ class ChoiceList(Widget, can_focus=False):
 
 
 class Picker(ChoiceList, can_focus=True):
-    """A list that waits for an answer. Typing narrows it."""
+    """A list that waits for an answer. Typing narrows it.
 
-    def __init__(self, ink: Ink, keymap: Keymap) -> None:
+    Enter takes a row only once the list has stood for `guard_s`: one that was pressed before it
+    came, or twice, was not meant for it. Nor is one right behind another key, as in a paste.
+    """
+
+    def __init__(
+        self,
+        ink: Ink,
+        keymap: Keymap,
+        *,
+        guard_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(ink, "picker")
         self._keymap = keymap
+        self._guard_s = guard_s
+        self._clock = clock
+        self._opens_at = 0.0
+        self._last_key_at = 0.0
         self._all: Sequence[Choice] = ()
         self._question = ""
         self._typed = ""
@@ -107,6 +124,7 @@ class Picker(ChoiceList, can_focus=True):
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._answer = asyncio.get_running_loop().create_future()
+        self._opens_at = self._clock() + self._guard_s
         self.offer(choices, title=title, current=current)
         self.focus()
         try:
@@ -122,17 +140,22 @@ class Picker(ChoiceList, can_focus=True):
             return
         event.stop()
         event.prevent_default()
+        now = event.time if self._clock is time.monotonic else self._clock()
+        is_meant = now >= self._opens_at and now - self._last_key_at >= self._guard_s * FASTEST
+        self._last_key_at = now
         match found[1] if found and found[0] == "list" else "":
             case "previous":
                 self.move(-1)
             case "next":
                 self.move(1)
-            case "choose" | "complete":
+            case "choose" | "complete" if is_meant:
                 self._dismiss(self.chosen.id if self.chosen else None)
             case "close":
                 self._dismiss(None)
             case "erase":
                 self._narrow(self._typed[:-1])
+            case "choose" | "complete":
+                pass
             case _ if event.is_printable and event.character:
                 self._narrow(self._typed + event.character)
 
