@@ -394,7 +394,7 @@ class Authorizer:
 
 def _denied(reason: str) -> Answer:
     text = (
-        f"{DENIED}: {reason.rstrip('.')}. Do not look for another way to do the same. "
-        "Go on without it, or say what you would need and why."
+        f"{DENIED}: {reason.rstrip('.')}. Do not work around it. "
+        "Do what the reason offers, or go on without it and say what you would need and why."
     )
     return Answer(text, details={"outcome": "denied"})
