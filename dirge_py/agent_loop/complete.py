@@ -62,6 +62,8 @@ async def complete(
 async def _folded(
     stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AssistantMessage:
+    if signal.aborted:  # between the making of this task and its first step
+        raise _stopped()
     async with closing(stream_fn(context, options, signal)) as stream:
         return await _whole(stream, options.model)
 
