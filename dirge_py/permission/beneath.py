@@ -38,8 +38,6 @@ def kept_beneath(
     """The places below the physical folder `start` that this search reads and may not read unasked:
     dirge's own state, what rules keep from being read, and secrets. None: too many to tell.
 
-    Of a search about which nothing is known, secrets are not told: it asks anyway.
-
     Raises:
         Refused: it cannot be told what the search reads.
     """
@@ -51,7 +49,7 @@ def kept_beneath(
         return found or None
     found += map(places.find, by_rules)
     is_denied = any(place.forbidden for place in found)
-    if is_denied or policy.mode == "yolo" or not search.is_known:
+    if is_denied or policy.mode == "yolo":
         return found
     secrets = _secrets(reach, places.state, tuple(roots))
     if secrets is None:

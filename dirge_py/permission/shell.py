@@ -165,6 +165,12 @@ class _Walk:
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
+            yield from self._secrets_in_folders(part)
+
+    def _secrets_in_folders(self, part: Part) -> Iterator[PathFact]:
+        """The secrets in folders that a command reads as a whole, such as `tar` and `cp -r`."""
+        places = self._kept_if_known(open_command(part.words).commands)
+        yield from (PathFact("read", place) for place in places if place.secret)
 
     def _notice_changes(self, part: Part) -> None:
         if part.words[0].text not in TURNS_SHELL:

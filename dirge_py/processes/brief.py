@@ -48,7 +48,9 @@ def run_briefly(
             stderr=output,
             timeout=limit_s,
             check=False,
-            start_new_session=True,
+            # Not a session of its own: what leaves ours while commands run is taken for something
+            # that they left behind, such as the child by which `wl-copy` keeps what was copied.
+            process_group=0,
         )
     except subprocess.TimeoutExpired as error:
         raise ProcessError(f"{arguments[0]} did not end within {limit_s:g} s.") from error

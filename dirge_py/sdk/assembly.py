@@ -48,6 +48,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.models import ModelDirectory
+from dirge_py.wiring.originals import NOTHING_KEPT
 from dirge_py.wiring.rules import settings_folders, state_folders
 
 Hooks = Bundle | Callable[[], Bundle]
@@ -122,6 +123,7 @@ class _Assembly:
         self.undo = undo
         self.workspace = Workspace([plan.cwd], plan.cwd)
         undo.callback(self.workspace.close)
+        self.workspace.originals.unkept = lambda _real: NOTHING_KEPT
         self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
         undo.callback(self.read_only.close)
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)

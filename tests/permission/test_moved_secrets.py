@@ -120,3 +120,25 @@ async def test_an_edit_that_fails_shows_no_line_of_a_file_outside(
 
     assert "has not been read" in told
     assert "canary" not in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["tar cf x.tar .", "cp -r . ../copy", "rsync -a . ../copy", "grep -R x .", "env ag x ."],
+)
+def test_a_command_that_takes_in_a_folder_with_a_secret_asks_although_a_rule_allows_it(
+    own_project: Project, command: str
+) -> None:
+    rules = (allow(f"execute:{command.split()[0]} *"), allow("edit:/**"), allow("read:/**"))
+
+    assert (own_project.root / ".env").exists()
+    assert own_project.run(command, *rules).policy == "protected"
+
+
+@pytest.mark.parametrize("command", ["tar cf x.tar src", "cp -r src copy", "grep -R x src"])
+def test_a_folder_without_a_secret_needs_no_more_than_the_rule(
+    own_project: Project, command: str
+) -> None:
+    rule = allow(f"execute:{command.split()[0]} *")
+
+    assert own_project.run(command, rule).effect == "allow"

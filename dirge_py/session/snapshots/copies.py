@@ -90,10 +90,13 @@ class KeptCopies:
         oldest = datetime.fromtimestamp(self._clock() - self._days * _DAY_S, UTC)
         room = self._max_bytes
         for path in reversed(found):
-            room -= path.stat().st_size
             is_old = path.name < f"{oldest:%Y%m%d-%H%M%S}"
-            if path != newest and (is_old or room < 0):
-                path.unlink(missing_ok=True)
+            try:
+                room -= path.stat().st_size
+                if path != newest and (is_old or room < 0):
+                    path.unlink(missing_ok=True)
+            except OSError:
+                continue  # another writer removed it first, or it stays until the next time
 
 
 def _write_new(path: Path, content: bytes) -> None:
