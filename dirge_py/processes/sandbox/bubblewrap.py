@@ -60,11 +60,11 @@ class Bubblewrap:
         self._kept = KeptPlaces()
         self._hosts = HostList(room.hosts)
         self._proxy: HostProxy | None = None
-        self._filter_fd = _in_memory(filter_program(sockets=True))
+        self._filter_fd = in_memory(filter_program(sockets=True))
         self._parts = Parts(
             program=program,
             bash=bash_program(),
-            filter_path=_path_of(self._filter_fd),
+            filter_path=path_of(self._filter_fd),
             lets_end_gently=lets_end_gently,
             limits=as_shell(),
         )
@@ -192,7 +192,7 @@ def _started_proxy(hosts: HostList) -> HostProxy:
         ) from error
 
 
-def _path_of(descriptor: int | None) -> str:
+def path_of(descriptor: int | None) -> str:
     """What bash reads the filter from, as it stands behind `<`."""
     if descriptor is None:
         return ""
@@ -203,7 +203,7 @@ def _path_of(descriptor: int | None) -> str:
     return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in content) + "')"
 
 
-def _in_memory(program: bytes | None) -> int | None:
+def in_memory(program: bytes | None) -> int | None:
     """A file that nobody finds on disk and nobody can change."""
     if program is None:
         return None

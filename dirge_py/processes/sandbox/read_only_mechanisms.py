@@ -135,6 +135,12 @@ def _call_filter() -> bytes:
     return filter_program(sockets=False, ipc=False, metadata=False) or b""
 
 
+@lru_cache(maxsize=1)
+def _filter_in_memory() -> int | None:
+    """The filter as bubblewrap takes it, as long as dirge runs."""
+    return bubblewrap.in_memory(_call_filter() or None)
+
+
 @lru_cache(maxsize=16)
 def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
     """The folders of programs, and those that `path` names besides, without what is closed."""
@@ -164,7 +170,11 @@ def _bubblewrap_program() -> str | None:
 def _bubblewrapped(arguments: Sequence[str], places: Places, cwd: str) -> list[str]:
     inside = bubblewrap.profile(places, keep=lambda path: path, has_network=False)
     program = _bubblewrap_program() or bubblewrap.PROGRAMS[0]
-    parts = bubblewrap.Parts(program=program, bash=bubblewrap.bash_program())
+    parts = bubblewrap.Parts(
+        program=program,
+        bash=bubblewrap.bash_program(),
+        filter_path=bubblewrap.path_of(_filter_in_memory()),
+    )
     return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], parts)
 
 

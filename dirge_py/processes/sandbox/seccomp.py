@@ -8,7 +8,7 @@ every way to change a file's mode, owner, times and attributes, which Landlock l
 
 import platform
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -20,7 +20,8 @@ _NUMBER_AT, _MACHINE_AT, _FIRST_AT, _SECOND_AT, _THIRD_AT = 0, 4, 16, 24, 32
 _X32_BIT = 0x40000000
 _NEW_USER_NAMESPACE = 0x10000000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_SET_FLAGS, _SET_XATTR_FLAGS = 0x40086602, 0x401C5820  # chattr; projects and the like
+_SET_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # chattr, also of 32 bits; projects
+_STREAM, _SEQPACKET, _TYPE_OF_SOCKET = 1, 5, 0xF
 _ACCESS_AND_TRUNCATE, _READ_AND_TRUNCATE = 0o1003, 0o1000
 _OPEN_FAMILIES = (1, 2, 10, 16)  # AF_UNIX, AF_INET, AF_INET6, AF_NETLINK
 
@@ -57,7 +58,21 @@ _METADATA = {
 }
 """truncate, and what sets the mode, owner, times or extended attributes of a file: chmod, lchown,
 utimensat, setxattr, removexattr …"""
-_METADATA_EVERYWHERE = (452, 463, 466)  # fchmodat2, setxattrat, removexattrat
+_METADATA_EVERYWHERE = (452, 463, 466, 469)  # fchmodat2, setxattrat, removexattrat, file_setattr
+_SOCKET_PAIR = {"x86_64": 53, "aarch64": 199}
+_LIMITS_OF_OTHERS = {"x86_64": {302: _FIRST_AT}, "aarch64": {261: _FIRST_AT}}
+"""prlimit: where the process stands among its arguments; 0 is the caller."""
+_SCHEDULING_OF_OTHERS = {
+    "x86_64": {
+        141: _SECOND_AT, 142: _FIRST_AT, 144: _FIRST_AT, 203: _FIRST_AT, 251: _SECOND_AT,
+        314: _FIRST_AT,
+    },
+    "aarch64": {
+        30: _SECOND_AT, 118: _FIRST_AT, 119: _FIRST_AT, 122: _FIRST_AT, 140: _SECOND_AT,
+        274: _FIRST_AT,
+    },
+}  # fmt: skip
+"""setpriority, sched_setparam, sched_setscheduler, sched_setaffinity, ioprio_set, sched_setattr."""
 _OPENAT2 = 437
 _OPEN = {"x86_64": {2: _SECOND_AT, 257: _THIRD_AT}, "aarch64": {56: _THIRD_AT}}
 """open and openat: where their flags stand among the arguments."""
@@ -93,13 +108,18 @@ def filter_program(
     if known is None:
         return None
     refused: tuple[int, ...] = () if ipc else _SHARED_MEMORY[name]
-    opening: Mapping[int, int] = {}
+    judged: list[_Instruction] = []
+    if not sockets:
+        judged += _if_call(_SOCKET_PAIR[name], _only_connected_pairs())
+    if not ipc:
+        judged += _only_for_itself(_LIMITS_OF_OTHERS[name])
     if not metadata:
         refused += (*_METADATA[name], *_METADATA_EVERYWHERE)
-        opening = _OPEN[name]
+        judged += _no_change_of_files(known, _OPEN[name])
+        judged += _only_for_itself(_SCHEDULING_OF_OTHERS[name])
     return b"".join(
         struct.pack("=HBBI", code, yes, no, value)
-        for code, yes, no, value in _instructions(known, refused, opening, sockets=sockets)
+        for code, yes, no, value in _instructions(known, refused, judged, sockets=sockets)
     )
 
 
@@ -107,7 +127,11 @@ _Instruction = tuple[int, int, int, int]
 
 
 def _instructions(
-    machine: _Machine, refused: tuple[int, ...], opening: Mapping[int, int], *, sockets: bool
+    machine: _Machine,
+    refused: tuple[int, ...],
+    judged: Sequence[_Instruction],
+    *,
+    sockets: bool,
 ) -> Iterator[_Instruction]:
     yield _LOAD, 0, 0, _MACHINE_AT
     # Another machine's calls, such as those of 32-bit programs, have other numbers.
@@ -123,20 +147,7 @@ def _instructions(
     for number in refused:
         yield _EQUAL, 0, 1, number
         yield _fail(_EPERM)
-    if opening:
-        yield _EQUAL, 0, 1, _OPENAT2  # its flags lie in memory, where no filter can look
-        yield _fail(_ENOSYS)
-    for number, flags_at in opening.items():
-        yield from _if_call(
-            number,
-            [
-                (_LOAD, 0, 0, flags_at),
-                (_AND, 0, 0, _ACCESS_AND_TRUNCATE),
-                (_EQUAL, 0, 1, _READ_AND_TRUNCATE),
-                _fail(_EPERM),
-                (_RETURN, 0, 0, _ALLOW),
-            ],
-        )
+    yield from judged
     for name in ("clone", "unshare"):
         yield from _if_call(
             machine.numbers[name],
@@ -159,6 +170,52 @@ def _instructions(
     )
     yield from _if_call(machine.numbers["socket"], _judge_socket(is_open=sockets))
     yield _RETURN, 0, 0, _ALLOW
+
+
+def _only_connected_pairs() -> list[_Instruction]:
+    """A pair of datagram sockets can be turned to any other socket; these two kinds cannot."""
+    return [
+        (_LOAD, 0, 0, _SECOND_AT),
+        (_AND, 0, 0, _TYPE_OF_SOCKET),
+        (_EQUAL, 2, 0, _STREAM),
+        (_EQUAL, 1, 0, _SEQPACKET),
+        _fail(_EPERM),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+
+
+def _only_for_itself(calls: Mapping[int, int]) -> Iterator[_Instruction]:
+    """Calls that take a process: they may name none but the caller (0)."""
+    for number, at in calls.items():
+        yield from _if_call(
+            number,
+            [(_LOAD, 0, 0, at), (_EQUAL, 1, 0, 0), _fail(_EPERM), (_RETURN, 0, 0, _ALLOW)],
+        )
+
+
+def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterator[_Instruction]:
+    """No change of a file's flags, and no file cut short by opening it to read."""
+    for code in _SET_FLAGS:
+        yield from (
+            (_EQUAL, 0, 4, machine.numbers["ioctl"]),
+            (_LOAD, 0, 0, _SECOND_AT),
+            (_EQUAL, 0, 1, code),
+            _fail(_EPERM),
+            (_LOAD, 0, 0, _NUMBER_AT),
+        )
+    yield _EQUAL, 0, 1, _OPENAT2  # its flags lie in memory, where no filter can look
+    yield _fail(_ENOSYS)
+    for number, flags_at in opening.items():
+        yield from _if_call(
+            number,
+            [
+                (_LOAD, 0, 0, flags_at),
+                (_AND, 0, 0, _ACCESS_AND_TRUNCATE),
+                (_EQUAL, 0, 1, _READ_AND_TRUNCATE),
+                _fail(_EPERM),
+                (_RETURN, 0, 0, _ALLOW),
+            ],
+        )
 
 
 def _judge_socket(*, is_open: bool) -> list[_Instruction]:
