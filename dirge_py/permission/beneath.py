@@ -54,11 +54,11 @@ def kept_beneath(
     secrets = _secrets(reach, places.state, tuple(roots))
     if secrets is None:
         return found or None
-    return [*found, *(_told(places.find(path), path, search) for path in secrets)]
+    return [*found, *(_as_secret(places.find(path), path) for path in secrets)]
 
 
-def _told(place: Place, path: str, search: Search) -> Place:
-    # A folder full of secrets, or a name that leads to one through a link, has no words of its own.
+def _as_secret(place: Place, path: str) -> Place:
+    # A folder of secrets, or a link to a secret, has no reason of its own.
     return place if place.secret else replace(place, secret=f"{path} may hold secrets")
 
 

@@ -43,9 +43,11 @@ class Gate:
 
     `state_dirs` are places (folders or files) of dirge's own that nothing may touch in any mode,
     save reading below `own_output_dirs`; `settings` are places that nothing changes unasked in any
-    mode. Decisions look at the file system but open nothing except git's own files, ignore files
-    where a search obeys them, and certificates. `denied_tools` are tools that are switched off, by
-    name, with what did it (`prompt NAME`); `history` is what was decided, for `/why`.
+    mode. Removing a file asks as editing a protected one does if `workspace.originals` says that no
+    snapshot holds it. Decisions look at the file system but open nothing except git's own files,
+    ignore files where a search obeys them, and certificates. `denied_tools` are tools that are
+    switched off, by name, with what did it (`prompt NAME`); `history` is what was decided, for
+    `/why`.
     """
 
     def __init__(
