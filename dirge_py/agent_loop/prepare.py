@@ -212,8 +212,8 @@ def _refused(call: ToolCall, meant: "Sequence[Dropped]") -> ToolCall:
     _logger.info("refused %s: %s", call.name, " ".join(told))
     text = (
         f"{' '.join(dict.fromkeys(told))} Nothing was run and nothing was changed: without it the "
-        "call might do something else than you mean. Say it with the properties there are, or "
-        "leave it out if the call is right without it."
+        "call might do something else than you mean. Use the properties that exist, or leave "
+        "it out if the call is correct without it."
     )
     return replace(call, problem="invalid_arguments", problem_text=text)
 

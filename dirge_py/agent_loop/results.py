@@ -31,8 +31,8 @@ SUPPRESSED = text_result(
     synthetic="suppressed",
 )
 WITHHELD = text_result(
-    "[result withheld: the run was stopped before its check finished]\nThe call itself ran to its "
-    "end. What it did was not undone: look before you repeat it.",
+    "[result withheld: the run was stopped before its check finished]\nThe call itself "
+    "completed and was not undone: check what it did before you repeat it.",
     outcome="aborted",
     is_error=True,
     withheld="the run was stopped before its check finished",

@@ -15,15 +15,15 @@ _ACTING = ("config.toml", "*.md", "plugins/**/*.py", "prompts/*.md", "themes/*.t
 
 
 def look_at_ownership(environment: Mapping[str, str], config: Config | None) -> Iterator[Finding]:
-    """What decides about a start must be one's own; what is not is named with the fix."""
+    """Find files that control dirge and that other users can write, each with its fix."""
     try:
         folder = config_dir(environment)
     except DirgeError:
-        return  # told by what needs the folder
+        return  # another check reports it
     files = [path for pattern in _ACTING for path in sorted(folder.glob(pattern))]
     files += key_files(config) if config is not None else []
     found = [*_written(files), *(_read(config) if config is not None else ())]
-    yield from found or [well(_NAME, f"nobody else can change what is in {folder}")]
+    yield from found or [well(_NAME, f"only you can change the files in {folder}")]
 
 
 def _written(files: list[Path]) -> Iterator[Finding]:
@@ -33,7 +33,7 @@ def _written(files: list[Path]) -> Iterator[Finding]:
             weakness = weakness_of(str(path)) if path.is_file() else None
         except OSError:
             continue
-        # Of a folder that others can write one file is told: it is one thing to mend.
+        # One file of a folder that others can write is enough: one command fixes them all.
         if weakness is not None and weakness.fix not in fixes:
             fixes.add(weakness.fix)
             yield wrong(_NAME, f"{path} {weakness.words}", weakness.fix)

@@ -15,6 +15,7 @@ from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 
 _LIMIT_S = 2.0
 _OLDEST_GIT = (2, 25)
+_READ_ONLY = "read-only commands can't write, connect or run project files"
 
 
 def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -32,11 +33,11 @@ def look_at_programs(environment: Mapping[str, str]) -> Iterator[Finding]:
 def _read_only_profile() -> Finding:
     mechanism = find_mechanism()
     if mechanism.kind == "landlock" or mechanism.kind == "seatbelt":
-        return well("read-only", f"{mechanism}: commands that only look are held to looking")
+        return well("read-only", f"{mechanism}: {_READ_ONLY}")
     fix = "use a kernel with Landlock (Linux 5.13 or newer)"
     if mechanism.kind is None and sys.platform.startswith("linux"):
         fix += ", or install bubblewrap"
-    words = f"{mechanism}; commands that only look run by their words alone"
+    words = f"{mechanism}; read-only commands run without this protection"
     return warn("read-only", str(mechanism) if mechanism.kind else words, fix)
 
 

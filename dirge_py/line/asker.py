@@ -173,7 +173,7 @@ class LineAsker:
                 answer = read(line)
                 if is_rest and not _changes_nothing(answer):
                     # The rest of a sentence may be a word that would be an answer.
-                    self._paper.line("You were typing when the question came; answer once more.")
+                    self._paper.line("You were typing when the question appeared. Answer again.")
                     self._keep(line)
                     continue
                 if answer is _SHOWN_AGAIN:
@@ -186,7 +186,9 @@ class LineAsker:
                     self._paper.line("No answer; denied.")
                     return None
                 words = visible(line.strip())
-                self._paper.line(f"{words!r} is no answer to this question; it is kept as a draft.")
+                self._paper.line(
+                    f"{words!r} isn't an answer to this question. It is kept as a draft."
+                )
                 self._keep(line)
         except Interrupted:
             self._on_stop()

@@ -208,7 +208,7 @@ def parse_continuation(value: Any) -> Continuation:
     )
     # What is left out here could still be shown by the program in which somebody decides.
     if continuation.as_json() != value:
-        raise ValueError("it holds something that dirge did not write")
+        raise ValueError("it has content that dirge did not write")
     return continuation
 
 
@@ -262,7 +262,7 @@ def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object. Of two members with one name, readers take different ones."""
     found = dict(members)
     if len(found) < len(members):
-        raise ValueError("it names a member twice")
+        raise ValueError("it has a duplicate key")
     return found
 
 

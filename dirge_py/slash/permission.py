@@ -16,7 +16,7 @@ _MODES = {
     "accept": "as standard, and also memory and similar without asking",
     "restrictive": "asks before every edit and every command that acts",
     "plan": "reads only; edits and commands that act are denied",
-    "yolo": "asks nothing; deny rules still hold",
+    "yolo": "asks only before changing dirge's own settings; deny rules still hold",
 }
 
 

@@ -125,7 +125,7 @@ def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
     if not located.exists:
         raise FileError(
             f"There is no folder {args.workdir}, so the command was not run.",
-            hint="Make it first, or give another `workdir`.",
+            hint="Create it first, or give another `workdir`.",
         )
     if located.kind != "dir":
         raise FileError(

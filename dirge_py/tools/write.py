@@ -108,7 +108,9 @@ def _report(args: WriteArgs, landed: "Landed") -> str:
         return f"Changed {args.path}: {_size_of(content)}."
     joined = old and not old.endswith(b"\n")
     where = (
-        " The file did not end with a newline, so it goes on in the last line." if joined else ""
+        " The file did not end with a newline, so the new text continues its last line."
+        if joined
+        else ""
     )
     return f"Appended to {args.path}: {_size_of(content[len(old) :])}.{where}"
 

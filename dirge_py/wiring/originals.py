@@ -66,4 +66,4 @@ class _Keeper:
         topic = self._copies.folder if self._snapshots.unavailable else real
         if str(topic) not in self._told:
             self._told.add(str(topic))
-            self._notice(clean(f"No snapshot holds {real}: what it was before is kept in {copy}."))
+            self._notice(clean(f"No snapshot holds {real}, so dirge copied it to {copy} first."))

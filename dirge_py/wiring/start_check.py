@@ -34,8 +34,8 @@ class StartCheck:
         if not changed:
             return await proceed()
         return text_result(
-            f"Not run: {changed} after the user was asked. Call it again to have them asked about "
-            "what is there now.",
+            f"Not run: {changed} after the user was asked. Call it again: the user is then "
+            "asked about the current files.",
             outcome="denied",
             is_error=True,
         )

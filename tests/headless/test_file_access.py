@@ -154,7 +154,7 @@ def test_doctor_names_each_of_them_with_its_fix(open_tmp_path: Path, product: Pr
     assert told[f"chmod go-rwx {key}"]["state"] == "warning"
     file.chmod(0o644)
     key.chmod(0o600)
-    assert "nobody else can change what is in" in product.run("doctor").stdout
+    assert "only you can change the files in" in product.run("doctor").stdout
 
 
 def test_doctor_tells_of_settings_that_others_can_write(product: Product) -> None:

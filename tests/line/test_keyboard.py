@@ -82,7 +82,7 @@ async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("make it\rwhat is")
         await keys.answer("Question: allow bash?", sentence)
-        await tty.until(lambda: "once more" in tty.told or "no answer" in tty.told)
+        await tty.until(lambda: "Answer again" in tty.told or "isn't an answer" in tty.told)
         assert tty.repl.talk.is_asking
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
@@ -97,7 +97,7 @@ async def test_a_line_that_is_no_answer_stays_as_a_draft(room: Room) -> None:
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "please stop")
-        await tty.tells("'please stop' is no answer to this question; it is kept as a draft.")
+        await tty.tells("'please stop' isn't an answer to this question. It is kept as a draft.")
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
         await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))

@@ -88,7 +88,8 @@ async def test_appending_to_a_line_that_is_not_ended_says_so(bench):
     text = await bench.text("write", path="log", content="o\n", mode="append")
 
     assert text.endswith(
-        "bytes (1 lines). The file did not end with a newline, so it goes on in the last line."
+        "bytes (1 lines). The file did not end with a newline, so the new text"
+        " continues its last line."
     )
     assert file.read_bytes() == b"one\r\ntwo\n"
 

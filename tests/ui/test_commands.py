@@ -113,7 +113,7 @@ async def test_a_mode_is_told_in_the_words_of_the_list(room: Room):
         await d.until(lambda: d.talk.mode == "accept")
         assert "as standard, and also memory and similar without asking" in d.text
         await d.send("/mode yolo")
-        await d.until(lambda: "asks nothing; deny rules still hold" in d.text)
+        await d.until(lambda: "asks only before changing dirge's own settings" in d.text)
 
 
 async def test_why_asks_the_engine_itself(room: Room):

@@ -113,7 +113,7 @@ class ReadOnlyProfile:
                 self._tmp = os.path.realpath(mkdtemp(prefix="dirge-read-only-"))
             except OSError as error:
                 raise ProcessError(
-                    f"There is no folder for temporary files: {error.strerror or error}.",
-                    hint="Make room there, or set TMPDIR to a folder that can be written to.",
+                    f"Can't create a folder for temporary files: {error.strerror or error}.",
+                    hint="Free some space there, or set TMPDIR to a folder that you can write to.",
                 ) from error
         return self._tmp

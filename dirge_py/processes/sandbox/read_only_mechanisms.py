@@ -21,7 +21,7 @@ from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_p
 from dirge_py.processes.sandbox.room import Kind, Mechanism, SandboxRoom
 from dirge_py.processes.sandbox.seccomp import filter_program
 
-NO_EXECUTE = "files of the workspace can be executed there"
+NO_EXECUTE = "files in the workspace can be executed"
 """What bubblewrap's profile does not keep from a command."""
 
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2  # root reads everybody's files, as without the profile
@@ -38,7 +38,7 @@ def find_mechanism() -> Mechanism:
         said = _probe(_seatbelt([true], "/var/empty", ()))
         return Mechanism(None, f"sandbox-exec does not work: {said}") if said else _SEATBELT
     if sys.platform != "linux":
-        return Mechanism(None, "there is none for this system")
+        return Mechanism(None, "this operating system is not supported")
     first = _landlock_problem()
     if not first:
         return Mechanism("landlock")

@@ -63,9 +63,9 @@ class KeptCopies:
             self._note(real, copy, now)
         except OSError as error:
             raise FileError(
-                f"{real} was not changed: what it holds could not be kept in {self.folder}: "
+                f"{real} was not changed: it could not be copied to {self.folder}: "
                 f"{reason_of(error)}.",
-                hint="Ask the user to make room there.",
+                hint="Ask the user to free some space there.",
             ) from error
         self._kept[real, digest] = copy
         self._prune(copy)

@@ -125,5 +125,5 @@ def test_old_copies_go_and_the_oldest_where_there_is_no_room(tmp_path):
 def test_a_copy_that_cannot_be_kept_says_where_there_is_no_room(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(FileError, match="/a was not changed: what it holds could not be kept"):
+    with pytest.raises(FileError, match="/a was not changed: it could not be copied to"):
         KeptCopies(tmp_path / "file" / "copies", days=1).keep("/a", b"x")
