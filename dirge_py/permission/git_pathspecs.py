@@ -21,21 +21,34 @@ _ORDINARY = (
     "README.md", "Makefile", "a", "src/main.c", "src/app.json", "src/app.yml", "src/app.yaml",
     "src/app.toml",
 )  # fmt: skip
+_LONGEST = 256
+_MOST_TAILS = 24
 _SPECIAL = re.compile(r"[*?\[\\]")
+
+
+def is_pattern(text: str) -> bool:
+    """Whether git would take this for more than a name."""
+    return bool(_SPECIAL.search(text))
 
 
 def secrets_meant(pattern: str) -> Iterator[str]:
     """Names of secret files that git would find by the pattern; none if it matches anything.
 
-    A pattern such as `*.json` means files of all kinds, and does not count.
+    A pattern such as `*.json` means files of all kinds, and does not count. One that is too long to
+    be compared is taken to mean a secret.
     """
-    if not _SPECIAL.search(pattern):
+    if not is_pattern(pattern):
         return
     bare = re.sub(r"[*?\[\]!^\\]", "", pattern)
     if bare and secrecy(f"/{bare}", ("/",)):
         yield bare
     # A star also stands for slashes: what is behind it may be all there is of the name.
-    texts = [pattern, *(pattern[found.start() :] for found in re.finditer(r"\*|/", pattern))]
+    pattern = re.sub(r"\*+", "*", pattern)
+    starts = [found.start() for found in re.finditer(r"\*|/", pattern)]
+    if len(pattern) > _LONGEST or len(starts) > _MOST_TAILS:
+        yield SECRETS[0]
+        return
+    texts = [pattern, *(pattern[start:] for start in starts)]
     for text in dict.fromkeys(text.lstrip("/") for text in texts):
         expression = _as_expression(text)
         if expression and not any(expression.match(name) for name in _ORDINARY):

@@ -10,10 +10,11 @@ repositories), `describe --dirty` and `--broken` (refresh the index), `tag --col
 import re
 from collections.abc import Sequence
 
-from dirge_py.permission.git_pathspecs import secrets_meant
+from dirge_py.permission.git_pathspecs import is_pattern, secrets_meant
 from dirge_py.permission.options import Program, Refused, files_read, program, read_options
 from dirge_py.permission.words import Word
 
+_MOST_PATTERNS = 16
 _DIFF_LONG = (
     " patch no-patch raw compact-summary numstat shortstat cumulative summary name-only name-status"
     " no-color no-renames check full-index binary find-copies-harder pickaxe-all pickaxe-regex text"
@@ -216,7 +217,10 @@ def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     ranges = [value.text for option, value in given.seen if option == "L" and value]
     lines_of = (Word(text.rpartition(":")[2]) for text in ranges if ":" in text)
     reads = (*files_read(row, given), *lines_of)
-    return (*reads, *(Word(name) for word in reads for name in secrets_meant(word.text)))
+    patterns = [word.text for word in reads if is_pattern(word.text)]
+    if len(patterns) > _MOST_PATTERNS:
+        raise Refused(f"it has more than {_MOST_PATTERNS} patterns of file names")
+    return (*reads, *(Word(name) for text in patterns for name in secrets_meant(text)))
 
 
 def _verb_row(name: str, rest: Sequence[Word]) -> Program:

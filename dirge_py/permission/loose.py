@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from dirge_py.permission.fork_bombs import is_fork_bomb
 from dirge_py.permission.launchers import inner_commands
 from dirge_py.permission.marks import (
     ANYTHING,
@@ -30,14 +31,11 @@ MAX_COMMANDS = 256
 MAX_DEPTH = 6
 
 _LEADERS = listed("if then elif else while until do ! { } time in function")
-_IFS = re.compile(r"\$\{IFS[^}]*\}|\$IFS\b")
+_IFS = re.compile(r"\$\{IFS[^}]*\}")
+_BARE_IFS = re.compile(r"\$IFS\b")
 _BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
 _MOST_SPREAD = 64
 _RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
-_QUOTATION = re.compile(r"'[^']*'|\"[^\"]*\"")
-_BOMB = re.compile(
-    r"(?:function\s+)?([\w:.!-]+)\s*(?:\(\s*\)\s*)?\{[^}]*?\s*(?<![\w:.])\1\s*\|\s*\1\s*&"
-)
 _WITH_MEANING = re.compile(r"[$`*?\[{\ue010\ue013]")
 _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
 
@@ -88,8 +86,14 @@ def _twice(text: str, read: Callable[["_Found"], None]) -> LooseReading:
 
 def raw_words(text: str) -> tuple[str, ...]:
     """The text without quotes, backslashes and operators, for what cannot be read any other way."""
-    bare = _IFS.sub(" ", text).replace("\\\n", "")
+    bare = _without_ifs(text).replace("\\\n", "")
     return tuple(filter(None, _RAW_BOUNDARY.split(re.sub(r"[\\'\"]", "", bare))))
+
+
+def _without_ifs(text: str) -> str:
+    # Only up to the last bracket, for behind it every start would be looked for in vain.
+    end = text.rfind("}") + 1
+    return _BARE_IFS.sub(" ", _IFS.sub(" ", text[:end]) + text[end:])
 
 
 @dataclass(slots=True)
@@ -131,11 +135,11 @@ class _Found:
 
 
 def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) -> None:
+    found.is_bomb |= is_fork_bomb(text)
     if depth > MAX_DEPTH or len(text) > MAX_BYTES:
         found.is_torn = True
         return
-    found.is_bomb |= bool(_BOMB.search(_QUOTATION.sub(" ", text)))
-    scanner = Scanner(_IFS.sub(" ", text))
+    scanner = Scanner(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
     with contextlib.suppress(RecursionError):
         scanner.scan("")

@@ -11,6 +11,7 @@ OperandRule = Literal["path", "text", "revision", "none"]
 """`revision`: a git revision or a path, nobody can tell which."""
 
 _NUMBER = re.compile(r"-\d+")
+_MOST_COLONS = 8
 
 
 class Refused(Exception):
@@ -148,6 +149,8 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
     text = word.text
     if text.startswith((":!", ":^")):
         return
+    if text.count(":") > _MOST_COLONS:
+        raise Refused(f"one of its arguments has more than {_MOST_COLONS} colons")
     text = text.removeprefix(":/") if text.startswith(":/") else text
     if text != word.text:
         yield Word(text or ".", word.has_glob)

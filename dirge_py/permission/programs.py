@@ -337,8 +337,13 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
     return reads
 
 
+_MOST_PATHS = 512
+
+
 def _git(arguments: Sequence[Word]) -> Judgement:
-    reads = judge_git(arguments)
+    reads = tuple(dict.fromkeys(judge_git(arguments)))
+    if len(reads) > _MOST_PATHS:
+        raise Refused(f"it names more than {_MOST_PATHS} paths")
     from_top = tuple(path for word in reads for path in paths_behind_colons(word))
     return Judgement(reads=reads, from_top=from_top, uses_git=True)
 

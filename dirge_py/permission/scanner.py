@@ -214,6 +214,7 @@ class _Line:
         self._scanner = scanner
         self._words: list[str] = []
         self._letters: list[str] | None = None
+        self._is_first = True
         self._is_fed = False
         self._cases = 0
         self.names: set[str] = set()
@@ -256,9 +257,10 @@ class _Line:
             self._is_fed |= self.target == "text"
             self._scanner.commands.append((word, UNRUN))
         else:
-            is_first = all(one in ("do", "then", "else", "{", "!") for one in self._words)
+            is_first = self._is_first
             self._cases += word == "case" and is_first
             self._cases -= word == "esac" and (is_first or self._words[-1:] == ["in"])
+            self._is_first = is_first and word in ("do", "then", "else", "{", "!")
             self._words.append(word)
         self.target = ""
 
@@ -271,6 +273,7 @@ class _Line:
             unrun = (UNRUN,) if is_pattern or self._scanner.is_text else ()
             self._scanner.commands.append((*self._words, *fed, *unrun))
             self._words = []
+        self._is_first = True
         self._is_fed = False
 
 

@@ -245,11 +245,14 @@ def test_git_neither_writes_objects_nor_starts_itself_nor_tells_passwords(
 
 def quickest(work: Callable[[], object]) -> float:
     def timed() -> float:
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    return min(timed() for _ in range(3))
+    times = [timed()]
+    while times[-1] > 0.1 and len(times) < 3:
+        times.append(timed())
+    return min(times)
 
 
 def test_no_pattern_takes_time_without_end(own_project: Project) -> None:
@@ -259,6 +262,19 @@ def test_no_pattern_takes_time_without_end(own_project: Project) -> None:
 
     for command in (f"ls {'*a' * 12}*b", f"foo {'a' * 4000}", f"foo {deep}"):
         assert quickest(lambda: gate.decide([own_project.execute(command)])) < 0.5  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "aGVsbG8", "a{ ", "{ ", "$(", "`", "'", '"', "((", ";", "|", "<<A ", "f(){ ", "f|f&",
+     "${x", "${IFS", " ", "\\", "*", "[a", "/", "-", "!", "é", "{a..", "case ", "a:"],
+)  # fmt: skip
+def test_no_text_takes_time_without_end(project: Project, piece: str) -> None:
+    gate = project.gate(deny("execute:git push *"), deny("read:**/*.pem"))
+
+    for start, size in (("", 15), ("rm -rf ", 15), ("git log ", 15), ("ls ", 127)):
+        text = start + piece * (size * 1024 // len(piece))
+        assert quickest(lambda: gate.decide([project.execute(text)])) < 0.5  # noqa: B023
 
 
 def test_a_row_of_folder_stars_matches_as_one(project: Project) -> None:
