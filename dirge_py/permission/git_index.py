@@ -5,13 +5,13 @@ repository made its index, too. Source: git's documentation "gitformat-index".
 """
 
 import os
-import re
 import struct
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_files import Stamp, read_bytes, stamp_of
 from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.protected import may_be_secret
 
 MAX_INDEX_BYTES = 64 * 1024 * 1024
 
@@ -22,13 +22,6 @@ _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
 _VERSIONS = (2, 3, 4)
 _EMPTY_HEADER = 12
-_SECRET = re.compile(
-    rb"\.env|\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)\Z"
-    rb"|credentials|secrets\.|service-account|id_|\.(?:netrc|npmrc|pypirc|pgpass|my\.cnf|htpasswd)|_netrc"
-    rb"|\.(?:ssh|gnupg|aws|kube|docker|password-store|config)/",
-    re.IGNORECASE,
-)
-"""A cheap first look at a name; what is a secret is said by `secrecy`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +95,8 @@ class _Parsed:
         self._links: list[str] = []
         self._sparse: list[str] = []
         self._secrets: list[Tracked] = []
+        self._folder = b""
+        self._is_secret_folder = False
         self.shared = ""
         self._starts: dict[int, bool] = {}
         self._has_blocks = b"IEOT" in content
@@ -132,7 +127,7 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, content[start:end])
-            elif self._wants_secrets and _SECRET.search(content, start, end):
+            elif self._wants_secrets:
                 self._note_secret(position, content[start:end])
             position += (end - position) // 8 * 8 + 8
         return position
@@ -155,7 +150,7 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, name)
-            elif self._wants_secrets and _SECRET.search(name):
+            elif self._wants_secrets:
                 self._note_secret(position, name)
             position = end + 1
         return position
@@ -177,6 +172,13 @@ class _Parsed:
             self._links.append(os.fsdecode(name))
 
     def _note_secret(self, position: int, name: bytes) -> None:
+        folder, _, last = name.rpartition(b"/")
+        # Names are sorted: what is said of a folder holds for many files.
+        if folder != self._folder:
+            self._folder = folder
+            self._is_secret_folder = any(map(may_be_secret, os.fsdecode(folder).split("/")))
+        if not self._is_secret_folder and not may_be_secret(os.fsdecode(last)):
+            return
         blob = self._content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes]
         self._secrets.append(Tracked(os.fsdecode(name), blob.hex()))
 

@@ -7,19 +7,12 @@ import re
 from collections.abc import Iterator
 from fnmatch import translate
 
-from dirge_py.permission.protected import secrecy
+from dirge_py.permission.protected import SECRET_NAMES, secrecy
 
-SECRETS = (
-    ".env", ".env.local", ".env.production", ".envrc", ".netrc", ".npmrc", ".pypirc", ".pgpass",
-    ".my.cnf", ".htpasswd", ".ssh/id_rsa", ".aws/credentials", "credentials", "credentials.json",
-    "credentials.toml", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "service-account.json",
-    "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "server.pem", "private.key",
-    "cert.p12", "cert.pfx", "keys.jks", "app.keystore", "vault.kdbx", "login.ppk",
-)  # fmt: skip
 _ORDINARY = (
     "main.py", "index.js", "package.json", "config.yml", "config.yaml", "pyproject.toml",
     "README.md", "Makefile", "a", "src/main.c", "src/app.json", "src/app.yml", "src/app.yaml",
-    "src/app.toml",
+    "src/app.toml", "src/app.conf", "pom.xml", "src/app.backup", "README", "src/app.gpg",
 )  # fmt: skip
 _LONGEST = 256
 _MOST_TAILS = 24
@@ -52,7 +45,7 @@ def secrets_meant(pattern: str) -> Iterator[str]:
     for text in dict.fromkeys(text.lstrip("/") for text in texts):
         expression = _as_expression(text)
         if expression and not any(expression.match(name) for name in _ORDINARY):
-            yield from (name for name in SECRETS if expression.match(name))
+            yield from (name for name in SECRET_NAMES if expression.match(name))
 
 
 def _as_expression(pattern: str) -> re.Pattern[str] | None:

@@ -112,6 +112,14 @@ _SECRET_ENDINGS = (
     ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate",
     ".tfstate.backup",
 )  # fmt: skip
+SECRET_NAMES = tuple(
+    sorted(
+        {".env", ".env.local", ".env.production", ".envrc", *_SECRET_FILES}
+        | {f"{folder}/credentials" for folder in _SECRET.split()}
+        | {f"server{ending}" for ending in _SECRET_ENDINGS}
+    )
+)
+"""A path for every kind of secret that the tables above name."""
 _EXAMPLES = listed(".env.example .env.sample .env.template .env.dist")
 _PUBLISHED = listed("node_modules site-packages dist-packages")
 """Packages that everybody can download: keys in them are made for tests, and no secret."""
@@ -188,6 +196,8 @@ def may_be_secret(name: str) -> bool:
 @lru_cache(maxsize=65536)
 def comparable(name: str) -> str:
     """The form in which two names of one file on any file system are equal."""
+    if name.isascii():
+        return name.lower().rstrip(". ")
     visible = unicodedata.normalize("NFC", name).translate(_IGNORED_BY_HFS)
     return unicodedata.normalize("NFC", visible.casefold()).rstrip(". ")
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dirge_py.permission.git_pathspecs import SECRETS, secrets_meant
-from dirge_py.permission.protected import secrecy
+from dirge_py.permission.git_config import tracked_secrets
+from dirge_py.permission.git_pathspecs import secrets_meant
+from dirge_py.permission.protected import SECRET_NAMES, secrecy
 
 from .conftest import Project, deny
 
@@ -63,10 +64,10 @@ def test_a_rule_holds_for_a_file_that_only_history_has(project: Project, command
 
 
 def test_every_name_that_patterns_are_tried_on_is_a_secret() -> None:
-    assert [name for name in SECRETS if not secrecy(f"/r/{name}", ("/r",))] == []
+    assert [name for name in SECRET_NAMES if not secrecy(f"/r/{name}", ("/r",))] == []
 
 
-@pytest.mark.parametrize("name", SECRETS)
+@pytest.mark.parametrize("name", SECRET_NAMES)
 def test_a_pattern_that_differs_in_one_letter_means_the_secret(name: str) -> None:
     head, _, last = name.rpartition("/")
     pattern = f"{head}/{last[:-1]}?" if head else f"{last[:-1]}?"
@@ -132,3 +133,44 @@ def test_a_secret_named_by_the_id_of_its_content_asks(tracking: Project) -> None
     for name in (blob, blob[:7], f"{blob}^0", f"{commit[:7]} {blob[:10]}"):
         assert tracking.run(f"git show {name}").effect == "ask", name
     assert tracking.run(f"git show {commit}").effect == "allow"
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_every_kind_of_secret_is_found_among_tracked_files(
+    own_project: Project, version: str
+) -> None:
+    root = own_project.root
+    names = [
+        *SECRET_NAMES,
+        *(f"deep/er/{name}" for name in SECRET_NAMES),
+        *(f"loud/{name.upper()}" for name in SECRET_NAMES),
+        "odd/.e\u200cnv", "odd/server.pem. ", "odd/.\u017fsh/key", "\u00e9/.vault-token",
+    ]  # fmt: skip
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    own_project.git("config", "index.version", version)
+    own_project.git("add", "-f", ".")
+
+    found = {secret.path for secret in tracked_secrets(str(root))}
+
+    assert {str(root / name) for name in names} - found == set()
+    assert {str(root / name) for name in ("README.md", "src/a.py", "notes.txt")} & found == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["terraform.tfstate", ".vault-token", ".codex/auth.json", ".azure/x", ".m2/settings.xml"],
+)
+def test_a_changed_secret_of_any_kind_makes_git_diff_ask(own_project: Project, name: str) -> None:
+    file = own_project.root / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("old\n")
+    own_project.git("add", "-f", name)
+    blob = own_project.git("rev-parse", f":{name}").strip()
+    assert own_project.run("git diff").effect == "allow"
+    assert own_project.run(f"git show {blob}").effect == "ask"
+
+    file.write_text("new\n")
+
+    assert {own_project.run(one).effect for one in ("git diff", "git diff HEAD")} == {"ask"}
