@@ -15,6 +15,7 @@ from dirge_py.permission.git_files import (
     Stamp,
     foreign_links,
     is_beneath,
+    is_settled,
     read_text,
     stamp_of,
 )
@@ -148,7 +149,8 @@ def _values_of(path: str) -> tuple[tuple[str, str], ...]:
         for key, value in settings(read_text(path, MAX_CONFIG_BYTES))
         if row_for(key) is not None or key.startswith(("submodule.", "extensions."))
     )
-    _CACHE[path] = (stamp, found)
+    if is_settled(stamp):
+        _CACHE[path] = (stamp, found)
     return found
 
 

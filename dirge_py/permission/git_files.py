@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -14,7 +15,9 @@ _LISTED = ("", "info", "objects/info", "rebase-merge", "rebase-apply", "sequence
 _LISTED_BELOW = ("worktrees", "remotes")
 """Folders whose files git prints lines of: in a message about a bad line, or as they are."""
 
-Stamp: TypeAlias = tuple[int, int, int, int]
+Stamp: TypeAlias = tuple[int, int, int, int, int]
+SETTLED_NS = 2_000_000_000
+"""A file that changed this recently may change again without another stamp."""
 
 
 def read_text(path: str, limit: int = _MAX_POINTER_BYTES) -> str:
@@ -39,8 +42,20 @@ def read_bytes(path: str, limit: int) -> bytes:
 
 
 def stamp_of(path: str) -> Stamp:
+    """What differs after every change of a file, also of one that sets its time back.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
     status = os.stat(path)
-    return status.st_ino, status.st_mtime_ns, status.st_size, status.st_dev
+    return (
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
+    )  # fmt: skip
+
+
+def is_settled(stamp: Stamp) -> bool:
+    """Whether a further change would surely give the file another stamp."""
+    return time.time_ns() - stamp[-1] > SETTLED_NS
 
 
 def is_beneath(path: str, folder: str) -> bool:

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_files import Stamp, read_bytes, stamp_of
+from dirge_py.permission.git_files import Stamp, is_settled, read_bytes, stamp_of
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.protected import may_be_secret
 
@@ -73,7 +73,8 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_secrets: bool = Fals
         found = _joined(found, _Parsed(content, hash_bytes, wants_secrets=wants_secrets).index())
     if len(_CACHE) >= _MAX_CACHED:
         _CACHE.clear()
-    _CACHE[key] = (tuple(stamps), found)
+    if all(map(is_settled, stamps)):
+        _CACHE[key] = (tuple(stamps), found)
     return found
 
 

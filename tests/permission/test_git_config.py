@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.permission import git_files
 from dirge_py.permission.git_acting_settings import row_for
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.permission.git_settings import Unreadable, settings
@@ -257,3 +258,44 @@ def test_a_pipe_in_the_place_of_a_file_of_git_is_asked_about(tmp_path: Path, nam
     os.mkfifo(place)
 
     assert hazard(str(tmp_path))
+
+
+def rewrite_unnoticed(path: Path, content: bytes) -> None:
+    """Other content in the same file, of the same size and with the same time of change."""
+    before = path.stat()
+    assert len(content) == before.st_size
+    # The clock of a file system has a tick: only behind it is there anything to see.
+    while path.stat().st_ctime_ns == before.st_ctime_ns:
+        path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+@pytest.mark.parametrize("settled", [git_files.SETTLED_NS, -1 << 62])
+def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
+    own_project: Project, monkeypatch: pytest.MonkeyPatch, settled: int
+) -> None:
+    monkeypatch.setattr(git_files, "SETTLED_NS", settled)
+    config = own_project.root / ".git/config"
+    own_project.git("config", "--local", "diff.renamelimit", "sh")
+    assert own_project.run("git diff").effect == "allow"
+
+    rewrite_unnoticed(config, config.read_bytes().replace(b"renamelimit", b"external   "))
+
+    assert own_project.run("git diff").effect == "ask"
+
+
+def test_an_index_rewritten_with_the_same_time_and_size_is_read_anew(
+    own_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git_files, "SETTLED_NS", -1 << 62)
+    (own_project.root / "key-pem").write_text("old")
+    own_project.git("add", "key-pem")
+    blob = own_project.git("rev-parse", ":key-pem").strip()
+    assert own_project.run(f"git show {blob}").effect == "allow"
+    index = own_project.root / ".git/index"
+
+    rewrite_unnoticed(index, index.read_bytes().replace(b"key-pem", b"key.pem"))
+
+    assert own_project.run(f"git show {blob}").effect == "ask"
