@@ -6,7 +6,6 @@ the repository and in each submodule that git could enter.
 """
 
 import os
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -19,7 +18,7 @@ from dirge_py.permission.git_files import (
     read_text,
     stamp_of,
 )
-from dirge_py.permission.git_index import Index, Tracked, read_index
+from dirge_py.permission.git_index import UNREADABLE, Index, Tracked, read_index
 from dirge_py.permission.git_settings import Unreadable, settings
 from dirge_py.permission.protected import secrecy
 
@@ -52,7 +51,7 @@ def hazard(folder: str) -> str:
     """
     try:
         return next(_hazards(_repositories_above(folder)), "")
-    except (OSError, Unreadable, ValueError, struct.error, LookupError) as error:
+    except UNREADABLE as error:
         return f"the repository's settings cannot be read: {error}"
 
 
@@ -182,21 +181,28 @@ def _is_own_file(value: str, work_tree: str) -> bool:
     return not value or (is_beneath(real, top) and not secrecy(real, (top,)))
 
 
+def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
+    """Work tree and index of every repository that git could find from the physical `folder`.
+
+    Raises:
+        One of `UNREADABLE`: it cannot be told.
+    """
+    for one in _repositories_above(folder):
+        if one.work_tree is not None:
+            values = _values(one.git_dir, _common_dir(one.git_dir))
+            yield one.work_tree, _read_index(one, values, wants_files=True)
+
+
 def tracked_secrets(folder: str) -> list[Tracked]:
     """The secret files that the index of the repository around `folder` names, by absolute path.
 
     None where the index cannot be read: then git does not run unasked.
     """
     try:
-        one = next(_repositories_above(folder), None)
-        if one is None or one.work_tree is None:
-            return []
-        top = one.work_tree
-        values = _values(one.git_dir, _common_dir(one.git_dir))
-        found = _read_index(one, values, wants_secrets=True)
-    except (OSError, Unreadable, ValueError, struct.error, LookupError):
+        top, index = next(indexes_above(folder), (folder, Index()))
+    except UNREADABLE:
         return []
-    named = (Tracked(os.path.join(top, each.path), each.blob) for each in found.secrets)
+    named = (Tracked(os.path.join(top, each.path), each.blob) for each in index.secrets)
     return [each for each in named if secrecy(each.path, (top,))]
 
 
@@ -206,7 +212,7 @@ def _index(
     """The index; None if submodules could be entered that it does not tell of."""
     try:
         found = _read_index(one, values)
-    except (OSError, Unreadable, ValueError, struct.error, LookupError):
+    except UNREADABLE:
         found = None
     # What a folder of a sparse index stands for is known to the repository only.
     if found is not None and not any(
@@ -221,11 +227,11 @@ def _index(
 
 
 def _read_index(
-    one: _Repository, values: Iterable[tuple[str, str, str]], *, wants_secrets: bool = False
+    one: _Repository, values: Iterable[tuple[str, str, str]], *, wants_files: bool = False
 ) -> Index:
     named = (value for _, key, value in values if key.lower() == "extensions.objectformat")
     hash_bytes = _HASH_BYTES[next(named, "sha1").lower()]
-    return read_index(one.git_dir, hash_bytes=hash_bytes, wants_secrets=wants_secrets)
+    return read_index(one.git_dir, hash_bytes=hash_bytes, wants_files=wants_files)
 
 
 def _is_ignore(key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the index of a repository for other repositories in it, and for tracked secrets.
+"""Reads the index of a repository: other repositories in it, tracked files, secrets among them.
 
 What git would take from an index is found here or the index counts as not read: whoever made the
 repository made its index, too. Source: git's documentation "gitformat-index".
@@ -6,7 +6,7 @@ repository made its index, too. Source: git's documentation "gitformat-index".
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_files import Stamp, is_settled, read_bytes, stamp_of
@@ -17,10 +17,14 @@ MAX_INDEX_BYTES = 64 * 1024 * 1024
 
 _STAT_BYTES = 40
 _GITLINK = 0xE0
+_REGULAR = 0x80
 _SPARSE_FOLDER = struct.pack(">I", 0o040000)
 _EXTENDED = 0x4000
 _NAME_LENGTH = 0x0FFF
 _VERSIONS = (2, 3, 4)
+UNREADABLE = (OSError, Unreadable, ValueError, struct.error, LookupError)
+"""What says that an index, or a repository around it, cannot be told."""
+
 _EMPTY_HEADER = 12
 
 
@@ -35,11 +39,14 @@ class Tracked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
     """`links`: paths of entries that are other repositories. `sparse`: folders that stand for all
-    that is in them, which git may read from the repository instead.
+    that is in them, which git may read from the repository instead. `files`: at least the regular
+    files, `folders`: what they lie in, at any depth. `secrets`: files whose names may be secret.
     """
 
     links: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
+    files: frozenset[str] = frozenset()
+    folders: tuple[str, ...] = ()
     secrets: tuple[Tracked, ...] = ()
 
 
@@ -47,22 +54,22 @@ _CACHE: dict[tuple[str, bool], tuple[tuple[Stamp, ...], Index]] = {}
 _MAX_CACHED = 64
 
 
-def read_index(git_dir: str, *, hash_bytes: int = 20, wants_secrets: bool = False) -> Index:
+def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False) -> Index:
     """The entries of `git_dir`'s index that matter, those of a shared index included.
 
-    Secrets are looked for only if they are wanted: it doubles the time that a large index takes.
+    Files are told only if they are wanted: it triples the time that a large index takes.
 
     Raises:
-        OSError, Unreadable, struct.error, ValueError, LookupError: they cannot all be told.
+        One of `UNREADABLE`: they cannot all be told.
     """
     path = f"{git_dir}/index"
     if not os.path.lexists(path):
         return Index()
-    key, stamps = (path, wants_secrets), [stamp_of(path)]
+    key, stamps = (path, wants_files), [stamp_of(path)]
     cached = _CACHE.get(key)
     if cached and cached[0] == tuple(stamps):
         return cached[1]
-    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes, wants_secrets=wants_secrets)
+    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes, wants_files=wants_files)
     found = parsed.index()
     if parsed.shared:
         shared = f"{git_dir}/sharedindex.{parsed.shared}"
@@ -70,7 +77,8 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_secrets: bool = Fals
         if cached and cached[0] == tuple(stamps):
             return cached[1]
         content = read_bytes(shared, MAX_INDEX_BYTES)
-        found = _joined(found, _Parsed(content, hash_bytes, wants_secrets=wants_secrets).index())
+        base = _Parsed(content, hash_bytes, wants_files=wants_files, is_base=True)
+        found = _joined(found, base.index(), parsed.replacing)
     if len(_CACHE) >= _MAX_CACHED:
         _CACHE.clear()
     if all(map(is_settled, stamps)):
@@ -78,25 +86,48 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_secrets: bool = Fals
     return found
 
 
-def _joined(one: Index, base: Index) -> Index:
+def _joined(one: Index, base: Index, replacing: Sequence[str]) -> Index:
+    """Both; also what `one` takes out of `base` or replaces.
+
+    `replacing` are the ids of contents that come in the place of others. Which these are is not
+    read: each may be the content of a secret.
+    """
+    doubtful = [Tracked(base.secrets[0].path, blob) for blob in replacing] if base.secrets else []
     return Index(
         links=tuple(dict.fromkeys((*one.links, *base.links))),
         sparse=tuple(dict.fromkeys((*one.sparse, *base.sparse))),
-        secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets))),
+        files=one.files | base.files,
+        folders=tuple(dict.fromkeys((*one.folders, *base.folders))),
+        secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets, *doubtful))),
     )
 
 
-class _Parsed:
-    """One index file, taken apart."""
+def _folders_of(files: Iterable[str]) -> Iterator[str]:
+    seen = {""}
+    for file in files:
+        folder = file.rpartition("/")[0]
+        while folder not in seen:
+            seen.add(folder)
+            yield folder
+            folder = folder.rpartition("/")[0]
 
-    def __init__(self, content: bytes, hash_bytes: int, *, wants_secrets: bool) -> None:
+
+class _Parsed:
+    """One index file, taken apart. `is_base`: another one may replace what is in it."""
+
+    def __init__(
+        self, content: bytes, hash_bytes: int, *, wants_files: bool, is_base: bool = False
+    ) -> None:
         self._content = content
         self._hash_bytes = hash_bytes
-        self._wants_secrets = wants_secrets
+        self._wants_files = wants_files
         self._links: list[str] = []
         self._sparse: list[str] = []
+        self._is_base = is_base
+        self._files: list[str] = []
         self._secrets: list[Tracked] = []
-        self._folder = b""
+        self.replacing: list[str] = []
+        self._folder = ""
         self._is_secret_folder = False
         self.shared = ""
         self._starts: dict[int, bool] = {}
@@ -109,7 +140,11 @@ class _Parsed:
 
     def index(self) -> Index:
         return Index(
-            links=tuple(self._links), sparse=tuple(self._sparse), secrets=tuple(self._secrets)
+            links=tuple(self._links),
+            sparse=tuple(self._sparse),
+            files=frozenset(self._files),
+            folders=tuple(_folders_of(self._files)),
+            secrets=tuple(self._secrets),
         )
 
     def _read_plain(self, count: int) -> int:
@@ -128,8 +163,8 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, content[start:end])
-            elif self._wants_secrets:
-                self._note_secret(position, content[start:end])
+            elif self._wants_files:
+                self._note_file(position, content[start:end])
             position += (end - position) // 8 * 8 + 8
         return position
 
@@ -151,8 +186,8 @@ class _Parsed:
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, name)
-            elif self._wants_secrets:
-                self._note_secret(position, name)
+            elif self._wants_files:
+                self._note_file(position, name)
             position = end + 1
         return position
 
@@ -172,16 +207,22 @@ class _Parsed:
                 raise Unreadable("an index that replaces an entry of a shared one by a repository")
             self._links.append(os.fsdecode(name))
 
-    def _note_secret(self, position: int, name: bytes) -> None:
-        folder, _, last = name.rpartition(b"/")
+    def _note_file(self, position: int, name: bytes) -> None:
+        content, text = self._content, name.decode("utf-8", "surrogateescape")
+        folder, _, last = text.rpartition("/")
         # Names are sorted: what is said of a folder holds for many files.
         if folder != self._folder:
             self._folder = folder
-            self._is_secret_folder = any(map(may_be_secret, os.fsdecode(folder).split("/")))
-        if not self._is_secret_folder and not may_be_secret(os.fsdecode(last)):
+            self._is_secret_folder = any(map(may_be_secret, folder.split("/")))
+        if content[position + 26] & 0xF0 == _REGULAR or self._is_base:
+            self._files.append(text)
+        if name and not self._is_secret_folder and not may_be_secret(last):
             return
-        blob = self._content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes]
-        self._secrets.append(Tracked(os.fsdecode(name), blob.hex()))
+        blob = content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes].hex()
+        if name:
+            self._secrets.append(Tracked(text, blob))
+        else:
+            self.replacing.append(blob)
 
     def _read_extensions(self, position: int) -> None:
         self._check_end(position)

@@ -7,16 +7,11 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.git_config import indexes_above
+from dirge_py.permission.git_index import UNREADABLE
 from dirge_py.permission.ignoring import IgnoreFiles, Line, pattern_line, plain_name, unbraced
 from dirge_py.permission.options import Given, Refused, read_options
 from dirge_py.permission.programs import PROGRAMS
-from dirge_py.permission.tracked import (
-    tracked_files,
-    tracked_folders,
-    tracked_suspects,
-    work_trees_above,
-)
 from dirge_py.permission.words import Word, listed
 
 _ALWAYS = listed("rg ag ack ripgrep tar zip rsync 7z")
@@ -251,26 +246,26 @@ class _TrackedFilter:
         self._wanted = wanted if is_inner else []
         self._is_whole = search.has("untracked")
         try:
-            self._trees = list(work_trees_above(cwd))
-            self._names = [(top, tracked_files(git)) for top, git in self._trees]
-            moved = next(filter(os.path.islink, self._folders()), "")
-        except (OSError, Unreadable) as error:
+            self._trees = [(top.rstrip("/"), index) for top, index in indexes_above(cwd)]
+        except UNREADABLE as error:
             raise Refused(f"nobody can tell which files git tracks here: {error}") from None
+        moved = next(filter(os.path.islink, self._folders()), "")
         if moved:
             raise Refused(f"git tracks files in {moved}, which is a link")
+        self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
+        if self._sparse and search.has("cached"):
+            raise Refused(f"git has the files of {self._sparse[0]} in its repository only")
 
     def _folders(self) -> Iterator[str]:
-        for top, git in self._trees:
-            yield from (f"{top.rstrip('/')}/{folder}" for folder in tracked_folders(git))
+        for top, index in self._trees:
+            yield from (f"{top}/{folder}" for folder in index.folders)
 
     @property
     def suspects(self) -> list[str] | None:
         """Tracked files that could be secret; None: others are searched, too."""
-        if self._is_whole or not self._trees:
+        if self._is_whole or not self._trees or any(map(os.path.lexists, self._sparse)):
             return None
-        return [
-            f"{top.rstrip('/')}/{one}" for top, git in self._trees for one in tracked_suspects(git)
-        ]
+        return [f"{top}/{one.path}" for top, index in self._trees for one in index.secrets]
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
         relative = path[len(self._cwd) + 1 :] if path.startswith(self._cwd + "/") else None
@@ -284,7 +279,9 @@ class _TrackedFilter:
             relative is None or not any(_is_meant(one, relative) for one in self._wanted)
         ):
             return True
-        return not any(path[len(top.rstrip("/")) + 1 :] in names for top, names in self._names)
+        if any(path.startswith(folder) for folder in self._sparse):
+            return False
+        return not any(path[len(top) + 1 :] in index.files for top, index in self._trees)
 
 
 def _is_meant(pathspec: str, relative: str, *, is_folder: bool = False) -> bool:

@@ -259,9 +259,41 @@ def test_every_kind_of_index_is_read(own_project: Project, version: str) -> None
     assert own_project.run("git grep hit").effect == "allow"
 
 
-def test_an_index_that_is_split_asks(own_project: Project) -> None:
+def test_an_index_that_is_split_is_read(own_project: Project) -> None:
     own_project.git("add", "README.md")
     own_project.git("update-index", "--split-index")
+    assert own_project.run("git grep hit").effect == "allow"
+
+    write(own_project.root, {"src/.env.local": "hit"})
+    own_project.git("add", "-f", "src/.env.local")
+
+    assert "src/.env.local" in own_project.run("git grep hit").reason
+
+
+def test_what_a_split_index_replaces_is_read(own_project: Project) -> None:
+    link = own_project.root / "server.pem"
+    link.symlink_to("README.md")
+    own_project.git("add", "-f", "README.md", "server.pem")
+    own_project.git("update-index", "--split-index")
+    link.unlink()
+    link.write_text(KEY)
+    own_project.git("add", "-f", "server.pem")
+    blob = own_project.git("rev-parse", ":server.pem").strip()
+
+    assert own_project.run("git grep hit").effect == "ask"
+    assert own_project.run(f"git show {blob}").effect == "ask"
+    assert own_project.run("git grep hit src").effect == "allow"
+
+
+def test_files_of_a_sparse_folder_are_read_like_others(own_project: Project) -> None:
+    write(own_project.root, {"deploy/server.pem": KEY, "lib/a.py": "hit"})
+    own_project.git("add", "-f", "README.md", "deploy", "lib", "src")
+    own_project.git("commit", "-q", "-m", "first")
+    own_project.git("sparse-checkout", "set", "--cone", "--sparse-index", "src")
+    assert b"deploy/\0" in (own_project.root / ".git/index").read_bytes()
+
+    assert own_project.run("git grep --cached hit").effect == "ask"
+    write(own_project.root, {"deploy/server.pem": KEY})
 
     assert own_project.run("git grep hit").effect == "ask"
 
