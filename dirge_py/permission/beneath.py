@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import takewhile
 
 from dirge_py.permission.facts import PathFact, Place
+from dirge_py.permission.listings import listing_of
 from dirge_py.permission.places import Places, is_below, is_public
-from dirge_py.permission.protected import may_be_secret, secrecy
+from dirge_py.permission.protected import secrecy
 from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
 from dirge_py.permission.searches import Filter, Search, filter_of, suspects_of
 
@@ -17,10 +18,9 @@ MAX_ENTRIES = 20_000
 """How many paths are compared with rules."""
 MAX_NAMES = 400_000
 """How many names are looked at in search of secrets: about half a second the first time."""
-MAX_SECONDS = 3.0
+MAX_SECONDS = 1.0
 """How long a walk may take, whatever the ignore files of a repository say."""
 MAX_FOUND = 16
-MAX_FOLDERS_KNOWN = 100_000
 
 NARROWER = "name the files or a smaller folder, or use the `grep` tool, which leaves secrets out"
 
@@ -118,25 +118,26 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
         found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
         return [one for one, _ in zip(found, range(MAX_FOUND), strict=False)]
     found_by_walk: list[str] = []
+    leaves_out = reach.filter.leaves_out
     left = MAX_NAMES
     deadline = time.monotonic() + MAX_SECONDS
     pending = [reach.start or "/"]
     while pending and len(found_by_walk) < MAX_FOUND:
         folder = pending.pop()
-        listing = _listing(folder)
+        listing = listing_of(folder)
         left -= listing.entries
         if left < 0 or time.monotonic() > deadline:
             return found_by_walk or None
         base = folder.rstrip("/")
         for name in listing.suspects:
             path = f"{base}/{name}"
-            if _is_secret(path, roots) and not reach.filter.leaves_out(path, is_folder=False):
+            if _is_secret(path, roots) and not leaves_out(path, is_folder=False):
                 found_by_walk.append(path)
         for name in listing.folders:
             path = f"{base}/{name}"
-            if path in passed_over or reach.filter.leaves_out(path, is_folder=True):
+            if path in passed_over or leaves_out(path, is_folder=True):
                 continue
-            if may_be_secret(name) and _is_secret_folder(path, roots):
+            if name in listing.suspect_folders and _is_secret_folder(path, roots):
                 found_by_walk.append(path)
             else:
                 pending.append(path)
@@ -150,53 +151,6 @@ def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
 def _is_secret_folder(path: str, roots: tuple[str, ...]) -> bool:
     """Whether everything in this folder is secret, whatever its name."""
     return bool(secrecy(f"{path}/x", roots))
-
-
-class _Listing:
-    """A folder as a search for secrets sees it."""
-
-    __slots__ = ("entries", "folders", "suspects")
-
-    def __init__(self, entries: int, folders: Sequence[str], suspects: Sequence[str]) -> None:
-        self.entries = entries
-        self.folders = folders
-        self.suspects = suspects
-
-
-_NOTHING = _Listing(1, (), ())
-_KNOWN: dict[str, tuple[tuple[int, ...], _Listing]] = {}
-_SETTLED_NS = 2_000_000_000
-
-
-def _listing(folder: str) -> _Listing:
-    """What is in a folder. One that has not changed is not listed again."""
-    try:
-        status = os.stat(folder)
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-        known = _KNOWN.get(folder)
-        if known and known[0] == stamp:
-            return known[1]
-        listing = _listed(folder)
-    except OSError:
-        return _NOTHING
-    # A change in the same tick of the file system's clock would leave no trace.
-    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS:
-        if len(_KNOWN) >= MAX_FOLDERS_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[folder] = (stamp, listing)
-    return listing
-
-
-def _listed(folder: str) -> _Listing:
-    folders, suspects, entries = [], [], 1
-    with os.scandir(folder) as scanned:
-        for entry in scanned:
-            entries += 1
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif may_be_secret(entry.name) and entry.is_file(follow_symlinks=False):
-                suspects.append(entry.name)
-    return _Listing(entries, tuple(folders), tuple(suspects))
 
 
 def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_settings import Unreadable
 
 MAX_ALTERNATES = 16
@@ -71,19 +72,27 @@ def foreign_links(git_dir: str) -> Iterator[str]:
     for name in _LISTED_BELOW:
         folder = os.path.join(git_dir, name)
         folders.append(folder)
-        folders += [entry.path for entry in _entries(folder) if entry.is_dir()]
+        entries = _entries(folder)
+        folders += filter(os.path.isdir, (*entries.links, *entries.others))
     for folder in folders:
         yield from _links_in(folder, git_dir)
     yield from _links_of_alternates(os.path.join(git_dir, "objects"), git_dir)
 
 
+def links_of(folder: str) -> tuple[str, ...]:
+    """The paths of the links in a folder; none where there is no folder.
+
+    Raises:
+        OSError: it cannot be listed.
+    """
+    return _entries(folder).links
+
+
 def _links_in(folder: str, git_dir: str) -> Iterator[str]:
-    for entry in _entries(folder):
-        if not entry.is_symlink():
-            continue
-        real = os.path.realpath(entry.path)
-        if not is_beneath(real, git_dir) and os.path.basename(real) != entry.name:
-            yield entry.path
+    for link in _entries(folder).links:
+        real = os.path.realpath(link)
+        if not is_beneath(real, git_dir) and os.path.basename(real) != os.path.basename(link):
+            yield link
 
 
 def _links_of_alternates(objects: str, git_dir: str) -> Iterator[str]:
@@ -103,9 +112,35 @@ def _links_of_alternates(objects: str, git_dir: str) -> Iterator[str]:
             raise Unreadable(f"{objects} borrows from more than {MAX_ALTERNATES} folders")
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The paths in a folder: links, and all else."""
+
+    links: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+_FOLDERS: dict[str, tuple[Stamp, _Entries]] = {}
+_MAX_FOLDERS = 4096
+
+
+def _entries(folder: str) -> _Entries:
+    """What is in a folder. One that has not changed is not listed again."""
     try:
+        stamp = stamp_of(folder)
+        known = _FOLDERS.get(folder)
+        if known and known[0] == stamp:
+            return known[1]
+        links: list[str] = []
+        others: list[str] = []
         with os.scandir(folder) as entries:
-            return list(entries)
+            for entry in entries:
+                (links if entry.is_symlink() else others).append(entry.path)
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return _Entries()
+    found = _Entries(tuple(links), tuple(others))
+    if is_settled(stamp):
+        if len(_FOLDERS) >= _MAX_FOLDERS:
+            _FOLDERS.clear()
+        _FOLDERS[folder] = (stamp, found)
+    return found

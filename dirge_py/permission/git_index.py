@@ -46,7 +46,7 @@ class Index:
     links: tuple[str, ...] = ()
     sparse: tuple[str, ...] = ()
     files: frozenset[str] = frozenset()
-    folders: tuple[str, ...] = ()
+    folders: frozenset[str] = frozenset()
     secrets: tuple[Tracked, ...] = ()
 
 
@@ -97,7 +97,7 @@ def _joined(one: Index, base: Index, replacing: Sequence[str]) -> Index:
         links=tuple(dict.fromkeys((*one.links, *base.links))),
         sparse=tuple(dict.fromkeys((*one.sparse, *base.sparse))),
         files=one.files | base.files,
-        folders=tuple(dict.fromkeys((*one.folders, *base.folders))),
+        folders=one.folders | base.folders,
         secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets, *doubtful))),
     )
 
@@ -143,7 +143,7 @@ class _Parsed:
             links=tuple(self._links),
             sparse=tuple(self._sparse),
             files=frozenset(self._files),
-            folders=tuple(_folders_of(self._files)),
+            folders=frozenset(_folders_of(self._files)),
             secrets=tuple(self._secrets),
         )
 

@@ -8,10 +8,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import git_dir_of
 from dirge_py.permission.git_settings import Unreadable
+from dirge_py.permission.listings import listing_of
 from dirge_py.permission.patterns import starred
 from dirge_py.permission.places import is_below
 
@@ -42,6 +44,10 @@ class Line:
             return False
         text = relative if self.is_anchored else relative.rpartition("/")[2]
         return self.regex.match(text) is not None
+
+
+_Rules: TypeAlias = Sequence[tuple[int, Sequence[Line]]]
+"""Lines, each with where the part of a path begins that they are compared with."""
 
 
 def pattern_line(pattern: str, *, leaves_out: bool, ignore_case: bool = False) -> Line | None:
@@ -92,29 +98,50 @@ class IgnoreFiles:
         self._uses_git = uses_git
         self._uses_above = uses_above
         self._lines: dict[tuple[str, str], Sequence[Line]] = {}
+        self._rules: dict[str, _Rules] = {}
         self._has_git: dict[str, bool] = {}
         self._above = "anchored" if uses_above and not is_named else "names"
         if not uses_above or any(map(self._is_left_out, self._from_the_top(start))):
             self._above = "nothing"
+        # They were read while this was not known.
+        self._lines.clear()
+        self._rules.clear()
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """True: it is left out; False: it is taken back in; None: nothing is about this path."""
-        folders = list(_upwards(os.path.dirname(path)))
+        for offset, lines in self._rules_in(path.rpartition("/")[0] or "/"):
+            relative = path[offset:]
+            for line in lines:
+                if line.matches(relative, is_folder=is_folder):
+                    return line.leaves_out
+        return None
+
+    def _rules_in(self, folder: str) -> _Rules:
+        """What counts for names in this folder, in the order in which it is compared."""
+        known = self._rules.get(folder)
+        if known is None:
+            is_inner = folder.startswith(self._start.rstrip("/") + "/")
+            if is_inner and not listing_of(folder).has_rules:
+                known = self._rules_in(os.path.dirname(folder))
+            else:
+                known = tuple(self._collected(list(_upwards(folder))))
+            self._rules[folder] = known
+        return known
+
+    def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[Line]]]:
         has_git = self._uses_git and any(map(self._is_top, folders))
         is_sure = has_git and any(map(self._is_top, self._looked_for(folders)))
         kinds = (".rgignore", ".ignore", *((".gitignore", ".git/info/exclude") if has_git else ()))
         for kind in kinds:
+            is_of_git = kind.startswith(".git")
             for folder in folders:
-                relative = path[len(folder.rstrip("/")) + 1 :]
-                counts_all = is_sure or not kind.startswith(".git")
-                for line in self._of(folder, kind):
-                    if (counts_all or not line.leaves_out) and line.matches(
-                        relative, is_folder=is_folder
-                    ):
-                        return line.leaves_out
-                if kind.startswith(".git") and self._is_top(folder):
+                lines = self._of(folder, kind)
+                if is_of_git and not is_sure:
+                    lines = [line for line in lines if not line.leaves_out]
+                if lines:
+                    yield len(folder.rstrip("/")) + 1, lines
+                if is_of_git and self._is_top(folder):
                     break
-        return None
 
     def _looked_for(self, folders: Sequence[str]) -> Iterator[str]:
         """The folders in which a repository surely makes `.gitignore` files count."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import indexes_above
+from dirge_py.permission.git_files import links_of
 from dirge_py.permission.git_index import UNREADABLE
 from dirge_py.permission.ignoring import IgnoreFiles, Line, pattern_line, plain_name, unbraced
 from dirge_py.permission.options import Given, Refused, read_options
@@ -156,6 +157,8 @@ class _GrepFilter:
         self._folders = [regex for value in values if (regex := plain_name(value))]
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
+        if is_folder and not self._folders:
+            return False
         name = path.rpartition("/")[2]
         if is_folder:
             return any(regex.match(name) for regex in self._folders)
@@ -247,18 +250,21 @@ class _TrackedFilter:
         self._is_whole = search.has("untracked")
         try:
             self._trees = [(top.rstrip("/"), index) for top, index in indexes_above(cwd)]
+            moved = next(self._moved_folders(), "")
         except UNREADABLE as error:
             raise Refused(f"nobody can tell which files git tracks here: {error}") from None
-        moved = next(filter(os.path.islink, self._folders()), "")
         if moved:
             raise Refused(f"git tracks files in {moved}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]
         if self._sparse and search.has("cached"):
             raise Refused(f"git has the files of {self._sparse[0]} in its repository only")
 
-    def _folders(self) -> Iterator[str]:
+    def _moved_folders(self) -> Iterator[str]:
+        """Links that took the place of folders with tracked files."""
         for top, index in self._trees:
-            yield from (f"{top}/{folder}" for folder in index.folders)
+            for parent in {folder.rpartition("/")[0] for folder in index.folders}:
+                links = links_of(f"{top}/{parent}")
+                yield from (link for link in links if link[len(top) + 1 :] in index.folders)
 
     @property
     def suspects(self) -> list[str] | None:

@@ -2,14 +2,14 @@
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.permission import beneath
+from dirge_py.permission import beneath, git_files, listings
 from dirge_py.permission.rules import Effect, Mode
 from tests.security.sizes import size
 
@@ -194,6 +194,45 @@ def test_a_secret_that_appears_later_is_seen(own_project: Project) -> None:
     assert gate.decide(claims).effect == "ask"
 
 
+def make_anew(path: Path, make: Callable[[], object]) -> None:
+    """Make `path`, and again until the clock of the file system shows that its folder changed."""
+    before = path.parent.stat().st_ctime_ns
+    make()
+    while path.parent.stat().st_ctime_ns == before:
+        path.unlink()
+        make()
+
+
+def test_what_appears_in_a_folder_that_was_known_is_seen(
+    own_project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listings, "_SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(git_files, "SETTLED_NS", -1 << 62)
+    root = own_project.root
+    (root / ".env").unlink()
+    write(root, {"lib/inner/a.py": "hit", ".ignore": "secrets.yml\n"})
+    write(root, {"lib/inner/secrets.yml": "hit", ".git/info/x": ""})
+    own_project.git("add", "README.md", "lib/inner/a.py")
+    gate = own_project.gate()
+    searches = ("rg hit", "rg hit lib", "git grep hit", "grep -rn hit src")
+    claims = {search: [own_project.execute(search)] for search in searches}
+    for _ in range(2):
+        assert {gate.decide(each).effect for each in claims.values()} == {"allow"}
+
+    rule, secret, link = (
+        root / "lib/inner/.ignore",
+        root / "src/.env",
+        root / ".git/info/attributes",
+    )
+    make_anew(rule, lambda: rule.write_text("!secrets.yml\n"))
+    make_anew(secret, lambda: secret.write_text("hit"))
+    make_anew(link, lambda: link.symlink_to(root / "notes.txt"))
+
+    assert {search: gate.decide(each).effect for search, each in claims.items()} == dict.fromkeys(
+        searches, "ask"
+    )
+
+
 def test_a_tracked_secret_makes_git_grep_ask(own_project: Project) -> None:
     own_project.git("add", "-f", ".env")
 
@@ -210,6 +249,7 @@ def test_a_tracked_folder_that_became_a_link_asks(own_project: Project) -> None:
     own_project.git("add", "sub")
     (own_project.root / "sub/config").unlink()
     (own_project.root / "sub").rmdir()
+    assert own_project.run("git grep hit").effect == "allow"
     (own_project.root / "sub").symlink_to(own_project.home / ".ssh")
 
     assert own_project.run("git grep hit").effect == "ask"
