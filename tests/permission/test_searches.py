@@ -2,16 +2,16 @@
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.permission import beneath, git_files, listings
 from dirge_py.permission.rules import Effect, Mode
-from tests.security.sizes import size
+from tests.security.sizes import count, size
 
 from .authorizing import Desk
 from .conftest import QUIET_GIT, Project, allow, deny
@@ -30,12 +30,24 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 SECRETS = {".env": "hit", "certs/server.pem": KEY, "config/secrets.yml": "hit"}
 
 
+def guard(project: Project) -> Project:
+    """Secrets that git ignores, below ordinary folders and at the top."""
+    write(project.root, {**SECRETS, ".gitignore": ".env\n*.pem\nsecrets.yml\n"})
+    project.git("add", "-A")
+    return project
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project with secrets that no test changes."""
+    made = Project(tmp_path_factory.mktemp("home").resolve())
+    yield guard(made)
+    made.workspace.close()
+
+
 @pytest.fixture
-def guarded(own_project: Project) -> Project:
-    """A project with secrets that git ignores, below ordinary folders and at its top."""
-    write(own_project.root, {**SECRETS, ".gitignore": ".env\n*.pem\nsecrets.yml\n"})
-    own_project.git("add", "-A")
-    return own_project
+def own_guarded(own_project: Project) -> Project:
+    return guard(own_project)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +136,10 @@ async def test_the_model_is_told_what_to_do_instead(guarded: Project) -> None:
     assert "use the `grep` tool, which leaves such files out, or add --exclude=" in told
 
 
-async def test_the_grep_tool_leaves_the_same_files_out(guarded: Project) -> None:
-    (guarded.root / ".gitignore").unlink()
-    desk = Desk(guarded)
-    guarded.workspace.withheld = desk.gate.withholds
+async def test_the_grep_tool_leaves_the_same_files_out(own_guarded: Project) -> None:
+    (own_guarded.root / ".gitignore").unlink()
+    desk = Desk(own_guarded)
+    own_guarded.workspace.withheld = desk.gate.withholds
 
     found = await desk.run(desk.call("grep", pattern="hit"))
 
@@ -255,21 +267,21 @@ def test_a_tracked_folder_that_became_a_link_asks(own_project: Project) -> None:
     assert own_project.run("git grep hit").effect == "ask"
 
 
-def test_a_link_to_a_folder_is_searched_under_its_own_name(guarded: Project) -> None:
-    (guarded.root / "link").symlink_to("certs")
+def test_a_link_to_a_folder_is_searched_under_its_own_name(own_guarded: Project) -> None:
+    (own_guarded.root / "link").symlink_to("certs")
 
     for glob in ("!/certs/*.pem", "!certs/**", "!certs"):
-        assert guarded.run(f"rg -u -g '{glob}' hit link").effect == "ask"
-        assert guarded.run(f"rg -u -g '{glob}' hit link/").effect == "ask"
+        assert own_guarded.run(f"rg -u -g '{glob}' hit link").effect == "ask"
+        assert own_guarded.run(f"rg -u -g '{glob}' hit link/").effect == "ask"
 
 
-def test_a_file_named_like_an_option_takes_no_pattern_s_place(guarded: Project) -> None:
+def test_a_file_named_like_an_option_takes_no_pattern_s_place(own_guarded: Project) -> None:
     command = "grep -rn hit certs --exclude=*.pem"
-    assert guarded.run(command).effect == "allow"
+    assert own_guarded.run(command).effect == "allow"
 
-    (guarded.root / "--exclude=other.pem").touch()
+    (own_guarded.root / "--exclude=other.pem").touch()
 
-    assert guarded.run(command).effect == "ask"
+    assert own_guarded.run(command).effect == "ask"
 
 
 def test_a_hidden_secret_that_a_file_takes_back_in_asks(own_project: Project) -> None:
@@ -447,38 +459,39 @@ def printed(command: str, root: Path) -> set[str]:
     return {os.path.normpath(where / line) for line in done.stdout.splitlines()}
 
 
-@settings(
-    max_examples=size(25, 400),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    st.sampled_from(COMMANDS),
-    st.lists(st.sampled_from(PATTERNS), max_size=5),
-    st.lists(st.sampled_from(PATTERNS), max_size=3),
-    st.sampled_from([".gitignore", ".ignore", ".rgignore", ".git/info/exclude"]),
-    st.booleans(),
-)
-def test_what_a_program_really_reads_was_seen_before(
-    tmp_path_factory: pytest.TempPathFactory,
-    command: str,
-    above: Sequence[str],
-    deeper: Sequence[str],
-    kind: str,
-    is_tracked: bool,
-) -> None:
-    project = Project(tmp_path_factory.mktemp("home").resolve())
-    root = project.root
+RULE_FILES = [".gitignore", ".ignore", ".rgignore", ".git/info/exclude"]
+
+
+def test_what_a_program_really_reads_was_seen_before(own_project: Project) -> None:
+    root = own_project.root
     secrets = {f"{folder}/{name}".lstrip("/") for folder in FOLDERS for name in NAMES}
     write(root, dict.fromkeys(secrets, "hit\n"))
-    (root / ".git/info").mkdir(exist_ok=True)
-    write(root, {kind: "\n".join(above), "src/.gitignore": "\n".join(deeper)})
-    if is_tracked:
-        project.git("add", ".")
-
-    decision = project.run(command)
-    project.workspace.close()
-
     kept = {str(root / name) for name in secrets if not name.endswith(".py")}
-    if decision.effect == "allow":
-        assert printed(command, root) & kept == set()
+    effects: list[str] = []
+
+    @settings(max_examples=size(25, 400), deadline=None)
+    @given(
+        st.sampled_from(COMMANDS),
+        st.lists(st.sampled_from(PATTERNS), max_size=5),
+        st.lists(st.sampled_from(PATTERNS), max_size=3),
+        st.sampled_from(RULE_FILES),
+        st.booleans(),
+    )
+    def look(
+        command: str, above: Sequence[str], deeper: Sequence[str], kind: str, is_tracked: bool
+    ) -> None:
+        for name in (*RULE_FILES, "src/.gitignore", ".git/index"):
+            (root / name).unlink(missing_ok=True)
+        write(root, {kind: "\n".join(above), "src/.gitignore": "\n".join(deeper)})
+        if is_tracked:
+            own_project.git("add", ".")
+
+        effects.append(own_project.run(command).effect)
+
+        if effects[-1] == "allow":
+            assert printed(command, root) & kept == set()
+
+    look()
+    assert {"allow", "ask"} <= set(effects)
+    tried, allowed = len(effects), effects.count("allow")
+    count("searches among rules", tried, 0, f"read a secret unseen ({allowed} ran unasked)")
