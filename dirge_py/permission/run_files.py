@@ -23,6 +23,7 @@ from dirge_py.permission.launchers import SHELLS, WRAPPERS
 from dirge_py.permission.loose import LooseReading, raw_words, read_loosely
 from dirge_py.permission.mentions import folders_entered
 from dirge_py.permission.words import listed
+from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS
 
 MAX_FILES = 128
 """Files known by their content; further ones are known by where they lead alone."""
@@ -33,7 +34,6 @@ _MOST_LEVELS = 8
 _MOST_LEADING = 4
 _MOST_ENTRIES = 4000
 _LONGEST_PATH = 4096
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/snap", "/System")
 _INTERPRETER = re.compile(
     r"(?:python|pypy|node|deno|bun|perl|ruby|php|lua|Rscript|tclsh|expect|awk|gawk|mawk|osascript"
     r"|java|julia|pwsh)[0-9.]*"
@@ -136,7 +136,7 @@ class _Look:
     def _program(self, name: str) -> Iterator[str]:
         """Where the program of this name is, if a person could have written it."""
         found = shutil.which(name, path=self._path) if self._path else None
-        if found is not None and not is_beneath(os.path.realpath(found), _SYSTEM):
+        if found is not None and not is_beneath(os.path.realpath(found), PROGRAM_FOLDERS):
             yield found
 
     def _orders(self, words: Sequence[str]) -> Iterator[str]:
