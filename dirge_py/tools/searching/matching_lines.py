@@ -11,10 +11,10 @@ from typing import Any
 
 from dirge_py.abort import AbortSignal
 from dirge_py.errors import FileError, ToolFailed
-from dirge_py.files.programs import find_program
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.running import Finished
 from dirge_py.tools.base import in_thread
@@ -71,8 +71,8 @@ def find_ripgrep(roots: Sequence[str]) -> str | None:
 
     One in the workspace does not count: searching only reads, so nobody is asked about it.
     """
-    on_path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return find_program("rg", [*on_path, os.path.dirname(sys.executable)], roots)
+    path = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
+    return find_program("rg", path=os.pathsep.join(path), outside=roots)
 
 
 async def matching_lines(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.programs import find_program
+from dirge_py.processes.programs import find_program
 
 
 @pytest.fixture
@@ -24,7 +24,8 @@ def put_program(folder: Path) -> Path:
 
 
 def found(root: Path, *folders: Path | str) -> str | None:
-    return find_program("tool", [os.fspath(folder) for folder in folders], [str(root)])
+    path = os.pathsep.join(map(os.fspath, folders))
+    return find_program("tool", path=path, outside=[str(root)])
 
 
 def test_one_outside_is_found_behind_one_inside(root, tmp_path):
