@@ -11,9 +11,9 @@ from pathlib import Path
 from dirge_py.context.imports import imported_paths, reads_like_a_file
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
 from dirge_py.files.regular_file import read_regular
-from dirge_py.files.resolve import is_beneath
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 
 MAX_TOTAL_BYTES = 128 * 1024
 MAX_DEPTH = 5
@@ -135,7 +135,7 @@ class Gathering:
     def _refusal(self, candidate: Candidate, real: str) -> str:
         scope = candidate.scope
         is_looked_for = not candidate.depth
-        if not is_beneath(real, [scope.root]) and not (scope.is_own and is_looked_for):
+        if not is_below_any(real, [scope.root]) and not (scope.is_own and is_looked_for):
             place = "your settings folder" if scope.is_own else "the repository"
             if is_looked_for:
                 return f"it is a link that leads out of {place}"
@@ -222,7 +222,7 @@ class Gathering:
 def _read(candidate: Candidate, real: str) -> bytes:
     """At most `_MAX_READ_BYTES` of a regular file, with no link on the way from its root."""
     root = candidate.scope.root
-    if not is_beneath(real, [root]):
+    if not is_below_any(real, [root]):
         return read_regular(Path(real), _MAX_READ_BYTES, follow=False)
     handle = open_folder_handle(root)
     try:
@@ -248,6 +248,6 @@ def _is_text(content: bytes) -> bool:
 def _shown(path: str, scope: Scope) -> str:
     """As seen from the root of a repository, where it lies below that as written."""
     plain = os.path.normpath(path)
-    if not scope.is_own and is_beneath(plain, [scope.root]):
+    if not scope.is_own and is_below_any(plain, [scope.root]):
         plain = os.path.relpath(plain, scope.root)
     return clean(plain)

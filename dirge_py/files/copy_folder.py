@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 
 from dirge_py.files.removal import remove_tree
-from dirge_py.files.resolve import is_beneath
+from dirge_py.lib.paths import is_below_any
 
 _PREFIX = "dirge-copy-"
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
@@ -69,7 +69,7 @@ def place_for_copies(outside_of: Sequence[str]) -> str:
     """
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
     real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
-    return next((place for place in real if not is_beneath(place, outside_of)), "")
+    return next((place for place in real if not is_below_any(place, outside_of)), "")
 
 
 def _new_lock(path: str) -> int:

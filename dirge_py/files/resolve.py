@@ -3,14 +3,17 @@
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal
 
 from dirge_py.errors import FileError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 
 MAX_LINKS = 40
 """Links followed before a path counts as a loop: the limit of the Linux kernel."""
+
+is_beneath = is_below_any
 
 Kind = Literal["file", "dir", "other", "missing"]
 
@@ -94,11 +97,6 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
             real = ""
         pending.extend(_reversed_parts(target))
     return Resolved(real or "/", kind)
-
-
-def is_beneath(real: str, roots: Iterable[str]) -> bool:
-    """Whether the physical path `real` is one of `roots` or lies below one, by components."""
-    return any(real == root or real.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _reversed_parts(path: str) -> list[str]:

@@ -15,13 +15,14 @@ from dirge_py.files.identity import FileContent, Identity, sha256_of
 from dirge_py.files.ledger import ReadLedger, changed_since_read
 from dirge_py.files.leftovers import clear_leftovers_in
 from dirge_py.files.originals import Originals
-from dirge_py.files.resolve import Kind, absolute, is_beneath, reason_of, resolve
+from dirge_py.files.resolve import Kind, absolute, reason_of, resolve
 from dirge_py.files.rollback import roll_back_leftovers
 from dirge_py.files.shown import ShownChanges
 from dirge_py.files.staging import Place
 from dirge_py.files.transaction import Step, carry_out
 from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """Bytes. Larger files are never held in memory, so they cannot be edited either."""
@@ -94,7 +95,9 @@ class Workspace:
         self.notices: Sequence[str] = ()
         if journals is not None:
             clear_leftovers_in(self.roots)
-            self.notices = roll_back_leftovers(journals, lambda real: is_beneath(real, self.roots))
+            self.notices = roll_back_leftovers(
+                journals, lambda real: is_below_any(real, self.roots)
+            )
 
     def close(self) -> None:
         while self._handles:
@@ -124,7 +127,7 @@ class Workspace:
         return Located(
             path=asked,
             real=resolved.real,
-            inside=is_beneath(resolved.real, self.roots),
+            inside=is_below_any(resolved.real, self.roots),
             kind=resolved.kind,
         )
 
@@ -165,7 +168,7 @@ class Workspace:
     def anchor(self, real: str) -> tuple[int, str]:
         """The descriptor to start from for the physical path `real`, and the way from there."""
         for root in self.roots:
-            if is_beneath(real, [root]):
+            if is_below_any(real, [root]):
                 return self._handles[root], real[len(root) :].lstrip("/")
         return self._handles["/"], real.lstrip("/")
 
@@ -204,7 +207,7 @@ class CallFiles:
             FileError: it leads nowhere, or outside of what was approved.
         """
         located = self._workspace.locate(path)
-        if not is_beneath(located.real, self._allowed()):
+        if not is_below_any(located.real, self._allowed()):
             raise FileError(
                 f"{path} leads to {located.real}, which this call may not open.",
                 hint="Name the place itself, so that it can be approved.",
@@ -285,7 +288,7 @@ class CallFiles:
     def names_beside(self, located: Located) -> list[str]:
         """The names in the folder of a missing file, if that lies in the workspace; else none."""
         folder = os.path.dirname(located.real)
-        if not is_beneath(folder, self._workspace.roots):
+        if not is_below_any(folder, self._workspace.roots):
             return []
         try:
             return [entry.name for entry in entries_of(self._workspace, folder, folder)]

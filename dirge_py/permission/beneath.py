@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.facts import PathFact, Place
 from dirge_py.permission.listings import listing_of
-from dirge_py.permission.places import Places, is_below, is_public
+from dirge_py.permission.places import Places, is_public
 from dirge_py.permission.protected import secrecy
 from dirge_py.permission.rules import PolicySet, Rule, anchored, forbids
 from dirge_py.permission.searches import Filter, Search, filter_of, suspects_of
@@ -42,7 +43,7 @@ def kept_beneath(
         Refused: it cannot be told what the search reads.
     """
     reach = _Reach(filter_of(search, cwd, start), start)
-    state = [one for one in places.state if is_below(one, [start]) and os.path.lexists(one)]
+    state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]
     found = [places.find(one) for one in state if reach.includes(one)]
     by_rules = _kept_by_rules(reach, policy)
     if by_rules is None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dirge_py.claims import Claim, Command
 from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
@@ -19,7 +20,7 @@ from dirge_py.permission.git_config import hazard, is_bare_repository
 from dirge_py.permission.git_hooks import hooks_at
 from dirge_py.permission.globs import Expansions
 from dirge_py.permission.history import DecisionLog
-from dirge_py.permission.places import Places, is_below
+from dirge_py.permission.places import Places
 from dirge_py.permission.protected import protection, secrecy
 from dirge_py.permission.rules import (
     Effect,
@@ -151,9 +152,9 @@ class Gate:
             return ""
         reasons = [
             f"{one} is dirge's own state or keys"
-            if is_below(one, self._places.state)
+            if is_below_any(one, self._places.state)
             else f"{one} belongs to dirge's own settings"
-            if parsed.op == "edit" and is_below(one, self._places.settings)
+            if parsed.op == "edit" and is_below_any(one, self._places.settings)
             else look(one, self._workspace.roots)
             for one in anchored(parsed.pattern, self._policy.anchors)
         ]

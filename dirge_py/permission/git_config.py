@@ -9,15 +9,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below
 from dirge_py.permission.git_acting_settings import Row, hardening, row_for
-from dirge_py.permission.git_files import (
-    Stamp,
-    foreign_links,
-    is_beneath,
-    is_settled,
-    read_text,
-    stamp_of,
-)
+from dirge_py.permission.git_files import Stamp, foreign_links, is_settled, read_text, stamp_of
 from dirge_py.permission.git_index import UNREADABLE, Index, Tracked, read_index
 from dirge_py.permission.git_settings import Unreadable, settings
 from dirge_py.permission.protected import secrecy
@@ -178,7 +172,7 @@ def _is_own_file(value: str, work_tree: str) -> bool:
     if value.startswith(("~", "%")):
         return False
     real, top = os.path.realpath(os.path.join(work_tree, value)), os.path.realpath(work_tree)
-    return not value or (is_beneath(real, top) and not secrecy(real, (top,)))
+    return not value or (is_below(real, top) and not secrecy(real, (top,)))
 
 
 def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
@@ -260,7 +254,7 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
             git_dir = os.path.realpath(folder)
             said = dict(_values_of(f"{git_dir}/config")).get("core.worktree", "")
             place = os.path.realpath(os.path.join(git_dir, said)) if said else work_tree
-            if is_beneath(place, os.path.realpath(work_tree)):
+            if is_below(place, os.path.realpath(work_tree)):
                 yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
             continue
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -308,7 +302,7 @@ def _misplaced(git_dir: str, common: str, work_tree: str) -> Iterator[str]:
     if common != git_dir and os.path.dirname(os.path.dirname(git_dir)) != common:
         yield f"{git_dir}/commondir leads to the repository {common}"
     top = os.path.realpath(work_tree)
-    if not is_beneath(git_dir, top) and not _belongs(git_dir, common, top):
+    if not is_below(git_dir, top) and not _belongs(git_dir, common, top):
         yield f"{work_tree}/.git leads to {git_dir}, which does not name this folder as its own"
     for folder in dict.fromkeys((git_dir, common)):
         for link in foreign_links(folder):

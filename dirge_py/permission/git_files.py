@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below
 from dirge_py.permission.git_settings import Unreadable
 
 MAX_ALTERNATES = 16
@@ -59,10 +60,6 @@ def is_settled(stamp: Stamp) -> bool:
     return time.time_ns() - stamp[-1] > SETTLED_NS
 
 
-def is_beneath(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def foreign_links(git_dir: str) -> Iterator[str]:
     """The links among git's own files through which it would print lines of another file.
 
@@ -91,7 +88,7 @@ def links_of(folder: str) -> tuple[str, ...]:
 def _links_in(folder: str, git_dir: str) -> Iterator[str]:
     for link in _entries(folder).links:
         real = os.path.realpath(link)
-        if not is_beneath(real, git_dir) and os.path.basename(real) != os.path.basename(link):
+        if not is_below(real, git_dir) and os.path.basename(real) != os.path.basename(link):
             yield link
 
 

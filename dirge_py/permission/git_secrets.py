@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from dirge_py.lib.paths import is_below
 from dirge_py.permission.facts import Place
 from dirge_py.permission.git_config import tracked_secrets
-from dirge_py.permission.git_files import is_beneath, read_bytes
+from dirge_py.permission.git_files import read_bytes
 from dirge_py.permission.git_index import Tracked
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.words import Word
@@ -67,7 +68,7 @@ def _is_meant(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
         return True  # the word behind it is no file
     named = [os.path.normpath(os.path.join(folder, text)) for text in texts if text[:1] != "-"]
     there = [path for path in named if os.path.lexists(path)]
-    return not there or any(is_beneath(secret.path, path) for path in there)
+    return not there or any(is_below(secret.path, path) for path in there)
 
 
 def _is_changed(secret: Tracked) -> bool:

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.git_config import git_dir_of
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.listings import listing_of
 from dirge_py.permission.patterns import starred
-from dirge_py.permission.places import is_below
 
 MAX_IGNORE_BYTES = 1 << 20
 MAX_IGNORE_LINES = 5_000
@@ -145,7 +145,7 @@ class IgnoreFiles:
 
     def _looked_for(self, folders: Sequence[str]) -> Iterator[str]:
         """The folders in which a repository surely makes `.gitignore` files count."""
-        return (one for one in folders if self._uses_above or is_below(one, [self._start]))
+        return (one for one in folders if self._uses_above or is_below_any(one, [self._start]))
 
     def _is_left_out(self, folder: str) -> bool:
         return self.verdict(folder, is_folder=True) is True

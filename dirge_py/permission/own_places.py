@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.changes import changed_files
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
-from dirge_py.permission.places import is_below
 from dirge_py.permission.words import Word, listed
 
 _TAKES_WHOLE = listed("rm mv unlink shred chmod chown chgrp")
@@ -68,7 +68,7 @@ class OwnPlaces:
 
     def _holds(self, real: str) -> bool:
         # Whoever takes the whole machine or home away is told so elsewhere.
-        return real not in ("/", self.home) and any(is_below(one, [real]) for one in self.paths)
+        return real not in ("/", self.home) and any(is_below_any(one, [real]) for one in self.paths)
 
     def _at(self, folder: str, word: str) -> Place:
         named = HOME_SIGN.sub(lambda _: self.home, word, count=1)
@@ -77,7 +77,7 @@ class OwnPlaces:
     def _within(self, text: str) -> Iterator[Place]:
         for path in self.paths:
             spellings = [path]
-            if is_below(path, [self.home]) and path != self.home:
+            if is_below_any(path, [self.home]) and path != self.home:
                 rest = path[len(self.home) :]
                 spellings += [f"~{rest}", f"$HOME{rest}", f"${{HOME}}{rest}"]
             for spelled in spellings:

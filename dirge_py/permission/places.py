@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dirge_py.errors import FileError
 from dirge_py.files.workspace import Workspace
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.facts import Place
 from dirge_py.permission.git_config import is_bare_repository
 from dirge_py.permission.magic import magic
@@ -64,7 +65,7 @@ class Places:
         roots = self._workspace.roots
         if asked == real == "/dev/null":
             return Place(asked=asked, real=real, inside=True)
-        is_output = is_below(real, self._outputs)
+        is_output = is_below_any(real, self._outputs)
         elsewhere = magic(located.path, real)
         protected, secret = elsewhere, elsewhere
         if not elsewhere and is_output:
@@ -143,14 +144,9 @@ def is_public(path: str) -> bool:
 
 
 def _is_same_or_below(spellings: Iterable[str], places: Iterable[str]) -> bool:
-    """`is_below`, also where a file system takes differently spelled names for the same."""
+    """`is_below_any`, also where a file system takes differently spelled names for the same."""
     folded = tuple(map(comparable_path, places))
-    return any(is_below(comparable_path(path), folded) for path in spellings)
-
-
-def is_below(path: str, places: Iterable[str]) -> bool:
-    """Whether `path` is one of the places, or lies in one of them."""
-    return any(path == place or path.startswith(place.rstrip("/") + "/") for place in places)
+    return any(is_below_any(comparable_path(path), folded) for path in spellings)
 
 
 def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
@@ -214,7 +210,7 @@ def _is_one_of(real: str, identities: frozenset[tuple[int, int]]) -> bool:
 def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
     """Whether one of the folders above, within the workspace, is a repository of its own."""
     folder = os.path.dirname(real)
-    while is_below(folder, roots):
+    while is_below_any(folder, roots):
         if is_bare(folder):
             return f"{folder} is protected: it is a bare repository"
         above = os.path.dirname(folder)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from dirge_py.claims import Claim, Command
-from dirge_py.files.resolve import is_beneath
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.gate import Gate, Trial
 from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.rules import Rule, parse_rule
@@ -135,7 +135,7 @@ def _shown(claims: Sequence[Claim], cwd: str) -> str:
 
 def _near(path: str, cwd: str) -> str:
     """The path as it is called from the folder the session works in."""
-    return os.path.relpath(path, cwd) if is_beneath(path, [cwd]) else path
+    return os.path.relpath(path, cwd) if is_below_any(path, [cwd]) else path
 
 
 def _parsed(texts: Sequence[str]) -> Sequence[Rule]:

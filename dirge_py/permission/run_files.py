@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 
 from dirge_py.claims import Command
 from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
-from dirge_py.files.resolve import is_beneath
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.build_files import build_files, is_test_file, runs_tests
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.git_config import git_dir_of, setting
@@ -136,7 +136,7 @@ class _Look:
     def _program(self, name: str) -> Iterator[str]:
         """Where the program of this name is, if a person could have written it."""
         found = shutil.which(name, path=self._path) if self._path else None
-        if found is not None and not is_beneath(os.path.realpath(found), PROGRAM_FOLDERS):
+        if found is not None and not is_below_any(os.path.realpath(found), PROGRAM_FOLDERS):
             yield found
 
     def _orders(self, words: Sequence[str]) -> Iterator[str]:

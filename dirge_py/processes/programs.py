@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from dirge_py.errors import ProcessError
+from dirge_py.lib.paths import is_below_any
 
 _MOST_LINKS = 40
 
@@ -23,7 +24,7 @@ def find_program(
         program = os.path.join(folder, name)
         if not os.path.isabs(folder) or not _is_program(program):
             continue
-        if not any(_is_beneath(step, folders) for step in _steps(program)):
+        if not any(is_below_any(step, folders) for step in _steps(program)):
             return program
     return None
 
@@ -73,7 +74,7 @@ def project_folders(start: str | None = None) -> list[str]:
         if os.path.lexists(os.path.join(folder, ".git")):
             found.append(folder)
         folder = os.path.dirname(folder)
-    return [each for each in found if not _is_beneath(home, [each])]
+    return [each for each in found if not is_below_any(home, [each])]
 
 
 def _default(outside: Sequence[str] | None) -> Sequence[str]:
@@ -87,10 +88,6 @@ def _default(outside: Sequence[str] | None) -> Sequence[str]:
 
 def _is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
-
-
-def _is_beneath(path: str, folders: Sequence[str]) -> bool:
-    return any(path == each or path.startswith(each.rstrip("/") + "/") for each in folders)
 
 
 def _steps(path: str) -> Iterator[str]:
