@@ -13,9 +13,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
+from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import landlock_exec
-from dirge_py.processes.sandbox.paths import is_below, is_below_any
 from dirge_py.processes.sandbox.places import Effect, Places, places_of
 from dirge_py.processes.sandbox.rlimits import lowered_limits
 from dirge_py.processes.sandbox.room import SandboxRoom

@@ -3,14 +3,9 @@
 import os
 from collections.abc import Iterable
 
+from dirge_py.lib import paths
 
-def is_below(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or lies in it; both absolute and physical."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def is_below_any(path: str, folders: Iterable[str]) -> bool:
-    return any(is_below(path, folder) for folder in folders)
+is_below = paths.is_below
 
 
 def upwards(path: str) -> list[str]:

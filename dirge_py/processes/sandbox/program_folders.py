@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
 
-from dirge_py.processes.sandbox.paths import is_below, is_below_any
+from dirge_py.lib.paths import is_below, is_below_any
 
 PROGRAM_FOLDERS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store",

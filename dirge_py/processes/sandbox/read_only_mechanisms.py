@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 
+from dirge_py.lib.paths import is_below
 from dirge_py.processes.launch import LaunchSpec, Restrict
 from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
-from dirge_py.processes.sandbox.paths import is_below
 from dirge_py.processes.sandbox.places import Places, places_of
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_path
 from dirge_py.processes.sandbox.room import Kind, Mechanism, SandboxRoom

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 
-from dirge_py.processes.sandbox.paths import is_below
+from dirge_py.lib.paths import is_below
 
 _PROGRAM_FOLDERS = frozenset(("bin", "sbin", "shims", ".bin"))
 
