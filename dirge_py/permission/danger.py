@@ -4,7 +4,7 @@ import fnmatch
 import itertools
 import os.path
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -57,10 +57,19 @@ class Ground:
     roots: tuple[str, ...] = ()
 
 
-def destruction(commands: Sequence[Sequence[str]], ground: Ground) -> str:
-    """Why these commands of one line must not run, or ""."""
+def destruction(
+    commands: Sequence[Sequence[str]],
+    ground: Ground,
+    listed: Iterable[tuple[Sequence[str], Sequence[Sequence[str]]]] = (),
+) -> str:
+    """Why these commands of one line must not run, or "".
+
+    `listed` are those of them that get as arguments what other commands give out, with these.
+    """
     found = (_of_one(words, ground) for words in commands if words)
-    return next(filter(None, found), "") or _of_a_list(commands, ground)
+    why = next(filter(None, found), "")
+    lists = (_of_a_list(words, listers, ground) for words, listers in listed)
+    return why or next(filter(None, lists), "")
 
 
 def collapse(commands: Sequence[Sequence[str]], ground: Ground) -> str:
@@ -168,21 +177,18 @@ def _names_remover(word: str) -> bool:
     return any(one.rsplit("/", 1)[-1] in REMOVERS for one in re.split(r"[\s;&|]+", word))
 
 
-def _of_a_list(commands: Sequence[Sequence[str]], ground: Ground) -> str:
+def _of_a_list(words: Sequence[str], listers: Sequence[Sequence[str]], ground: Ground) -> str:
     """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
-    is_fed = any(
-        (_base(words) in ("xargs", "parallel") and any(map(_names_remover, words)))
-        or (_base(words) in REMOVERS and any("$()" in one or "`" in one for one in words[1:]))
-        for words in commands
-    )
-    if not is_fed:
-        return ""
-    for words in commands:
-        if _base(words) not in _LISTERS:
+    if _base(words) in ("xargs", "parallel"):
+        is_fed = any(map(_names_remover, words))
+    else:
+        is_fed = _base(words) in REMOVERS and any(one in ("$()", "`") for one in words[1:])
+    for lister in listers if is_fed else ():
+        name = _base(lister)
+        if name not in _LISTERS or (name == "find" and not _deletes_all((*lister, "-delete"))):
             continue
-        starts = find_starts(words) if _base(words) == "find" else words[1:]
-        is_narrow = _base(words) == "find" and not _deletes_all((*words, "-delete"))
-        found = "" if is_narrow else _first("a removal of all in {}", starts, ground)
+        starts = find_starts(lister) if name == "find" else lister[1:]
+        found = _first("a removal of all in {}", starts, ground)
         if found:
             return found
     return ""

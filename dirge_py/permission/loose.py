@@ -48,7 +48,8 @@ class LooseReading:
     stand in text, `open` those of which something is known only when they run, with the marks of
     `marks`; `open_targets` and `open_sources` likewise. `is_torn`: there may be more, for quotes
     do not match up, it is nested too deeply, or larger than what is taken apart at all. `is_bomb`:
-    a function starts itself twice without end.
+    a function starts itself twice without end. `listed` are commands with those whose output they
+    might get as arguments: what stands before them in their pipeline or in their substitutions.
     """
 
     commands: tuple[Command, ...]
@@ -60,6 +61,7 @@ class LooseReading:
     open_sources: tuple[str, ...] = ()
     is_torn: bool = False
     is_bomb: bool = False
+    listed: tuple[tuple[Command, tuple[Command, ...]], ...] = ()
 
 
 def read_loosely(text: str) -> LooseReading:
@@ -105,6 +107,10 @@ class _Found:
     run: dict[Command, None] = field(default_factory=dict)
     open: dict[Command, None] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    order: list[Command] = field(default_factory=list)
+    substituted: list[Command] = field(default_factory=list)
+    before: tuple[Command, ...] = ()
+    listed: dict[tuple[Command, tuple[Command, ...]], None] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     is_torn: bool = False
@@ -113,6 +119,9 @@ class _Found:
     def add(self, words: Command, *, is_guess: bool, is_unrun: bool) -> None:
         spelled = plain(words)
         self.commands[spelled] = None
+        self.order.append(spelled)
+        if self.before:
+            self.listed[spelled, self.before] = None
         if not is_unrun:
             self.run[spelled] = None
         if not is_guess and not is_unrun and any(map(_WITH_MEANING.search, words)):
@@ -131,6 +140,7 @@ class _Found:
             open_sources=tuple(open_sources),
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
+            listed=tuple(self.listed),
         )
 
 
@@ -150,12 +160,21 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
             found.sources += (one for words in found.variables.spread((place,)) for one in words)
         found.is_torn |= scanner.is_torn
         budget = MAX_WORDS
-        for words in scanner.commands[:MAX_PARTS]:
+        outer, starts = found.before, [len(found.order)]
+        for at, words in enumerate(scanner.commands[:MAX_PARTS]):
             budget -= len(words)
             if budget >= 0:
+                before = (*outer, *found.order[starts[scanner.pipelines[at]] :])
                 found.variables.note(words)
                 for spread in found.variables.spread(words):
+                    # A variable may hold what any substitution gave.
+                    held = () if spread == words else found.substituted
+                    found.before = (*before, *held)
                     _open(spread, found, depth=depth, is_guess=is_guess)
+            if at in scanner.substituted:
+                found.substituted += found.order[starts[-1] :]
+            starts.append(len(found.order))
+        found.before = outer
         found.is_torn |= budget < 0 or len(scanner.commands) > MAX_PARTS
         return
     found.is_torn = True

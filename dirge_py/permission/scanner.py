@@ -33,6 +33,10 @@ class Scanner:
         self.position = 0
         self.depth_left = depth
         self.commands: list[Command] = []
+        self.pipelines: list[int] = []
+        """For every command the number of the first one in its pipeline and its substitutions."""
+        self.substituted: set[int] = set()
+        """The numbers of the commands that stand in substitutions."""
         self.targets: list[str] = []
         self.sources: list[str] = []
         self.is_torn = False
@@ -63,6 +67,8 @@ class Scanner:
             self._comment()
         elif char in ";\n|)" or (char == "&" and self._peek() not in ("<", ">")):
             line.end_command(is_pattern=char == ")")
+            if not self._is_pipe(char):
+                line.begin_pipeline()
             if char == "\n" and self._documents:
                 self._read_documents()
         elif char == "(":
@@ -86,6 +92,11 @@ class Scanner:
         else:
             line.add(char)
 
+    def _is_pipe(self, char: str) -> bool:
+        """Whether the operator just read is `|` or `|&`."""
+        before = self.text[self.position - 2 : self.position - 1]
+        return before == "|" if char == "&" else char == "|" and "|" not in (before, self._peek())
+
     def _comment(self) -> None:
         """Read what stands in a comment apart: a quote in it opens nothing behind it."""
         end = self.text.find("\n", self.position)
@@ -97,6 +108,8 @@ class Scanner:
         text = quoted(text) if is_literal and not is_script else text
         inner = Scanner(text, is_text=not is_script, depth=self.depth_left)
         inner.scan("")
+        self.pipelines += (len(self.commands) + at for at in inner.pipelines)
+        self.substituted |= {len(self.commands) + at for at in inner.substituted}
         self.commands += inner.commands
         self.targets += inner.targets
         self.sources += inner.sources
@@ -183,7 +196,9 @@ class Scanner:
         """Read what surely is run, also where it stands in a text."""
         was_text, self.is_text = self.is_text, False
         documents, self._documents = self._documents, []
+        first = len(self.commands)
         self.scan(closer)
+        self.substituted.update(range(first, len(self.commands)))
         self.is_text, self._documents = was_text, documents
 
     def _peek(self) -> str:
@@ -217,6 +232,7 @@ class _Line:
         self._is_first = True
         self._is_fed = False
         self._cases = 0
+        self.begin_pipeline()
         self.names: set[str] = set()
         """The words of the latest command, without folders: what a document goes to."""
         self.target: Literal["", "read", "write", "text", "string"] = ""
@@ -225,6 +241,9 @@ class _Line:
         """Whether a bracket that closes here belongs to a `case`."""
         self.end_word()
         return self._cases > 0
+
+    def begin_pipeline(self) -> None:
+        self._pipeline = len(self._scanner.commands)
 
     @property
     def is_between_words(self) -> bool:
@@ -255,7 +274,7 @@ class _Line:
             self._scanner.sources.append(word)
         elif self.target in ("text", "string"):
             self._is_fed |= self.target == "text"
-            self._scanner.commands.append((word, UNRUN))
+            self._note((word, UNRUN))
         else:
             is_first = self._is_first
             self._cases += word == "case" and is_first
@@ -264,6 +283,10 @@ class _Line:
             self._words.append(word)
         self.target = ""
 
+    def _note(self, command: Command) -> None:
+        self._scanner.pipelines.append(self._pipeline)
+        self._scanner.commands.append(command)
+
     def end_command(self, *, is_pattern: bool = False) -> None:
         self.end_word()
         self.target = ""
@@ -271,7 +294,7 @@ class _Line:
             fed = (FED,) if self._is_fed else ()
             self.names = {word.rsplit("/", 1)[-1] for word in self._words}
             unrun = (UNRUN,) if is_pattern or self._scanner.is_text else ()
-            self._scanner.commands.append((*self._words, *fed, *unrun))
+            self._note((*self._words, *fed, *unrun))
             self._words = []
         self._is_first = True
         self._is_fed = False

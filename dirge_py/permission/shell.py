@@ -421,10 +421,16 @@ def _destruction(
     # What only stands in text is run where a shell gets its commands from somewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
     commands: list[Sequence[str]] = [*listers, *(loose.commands if is_run else loose.run)]
+    known = set(loose.commands if is_run else loose.run)
+    listed: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [
+        (one, before) for one, before in loose.listed if one in known
+    ]
+    fed_by = [words for one in listers for words in open_command(tuple(map(Word, one))).run]
+    listed += [(one, fed_by) for one in known if fed_by]
     if loose.is_torn:
         commands += windows(raw_words(text))
     entered = folders_entered(loose.run, list(ground.folders), ground.home)
-    why = destruction(commands, replace(ground, folders=tuple(entered)))
+    why = destruction(commands, replace(ground, folders=tuple(entered)), listed)
     device = next(filter(is_device, loose.targets), "")
     if loose.is_bomb:
         return "it is a fork bomb: it would start processes until the machine stands still"

@@ -44,6 +44,11 @@ WAYS = [
     "cp x /dev/nvme0n1",
     "shred /dev/sda", "wipefs -a /dev/sda", "blkdiscard /dev/sda", "sgdisk --zap-all /dev/sda",
     "cryptsetup luksFormat /dev/sda", ":(){ :|:& };:", ":(){ :|:& };", "b() { b | b & }; b",
+    "ls /; ls / | xargs rm", "sudo find / | sudo xargs rm", "rm -rf $(ls -d /*)",
+    "x=/; ls $x | xargs rm",
+    "find / |& xargs rm", "(cd x; find /) | xargs rm", "find / | sh -c 'xargs rm'",
+    "find / | { xargs rm; }", "x=$(echo /); rm -rf $x", "for f in $(ls -d /*); do rm -rf $f; done",
+    "sh -c 'find / | xargs rm'", "find / | sort | xargs rm",
     "function f { f | f & }; f", "bash -c ':(){ :|:& };:'", "f() ( f | f & ); f",
     "f(){ echo ${x}; f|f& };f", "f() { (f | f) & }; f", "# it's\nf(){ f|f& };f # it's",
     "echo \\'; f(){ f|f& };f; echo \\'", "f(){ f|f& };f #" + "x" * 17_000,
@@ -80,14 +85,17 @@ def test_the_destructive_core_is_denied_in_every_mode(project: Project, command:
         "fdisk -l /dev/sda", "mkfs.ext4 disk.img", "rsync -a --delete src/ build/",
         "rm -rf /var/lib/apt/lists/*", "cat > D <<'EOF'\nRUN rm -rf /usr/*\nEOF", "ls # rm -rf /",
         "echo 'rm -rf /' > doc.md", "echo ':(){ :|:& };:' > doc.md", "f(){ g|g& };f",
-        "f(){ echo; }; f | f &", "make # :(){ :|:& };:", "ls / && rm -rf build",
+        "f(){ echo; }; f | f &", "make # :(){ :|:& };:", 'ls / | head; rm -rf "$(pwd)/build"',
+        'echo / && rm -rf "$(cat dir)"', "ls ~; ls *.pyc | xargs rm", "ls / || ls *.o | xargs rm",
+        "ls ~ & rm -rf $(cat x)", "echo $(ls /); find build | xargs rm", "(ls /); rm -rf $(ls b)",
+        "ls / && rm -rf build",
         "python -c 'import shutil; shutil.rmtree(\"build\")'", "git clean -fdx",
     ],
 )  # fmt: skip
 def test_what_only_looks_alike_stays_as_it_was(project: Project, command: str) -> None:
     yolo = project.run(spelled(project, command), mode="yolo")
 
-    assert (yolo.effect, yolo.reason) == ("allow", yolo.reason)
+    assert (yolo.effect, yolo.policy == "hard-deny") == ("allow", False)
     assert project.run(spelled(project, command)).policy != "hard-deny"
 
 
