@@ -1,4 +1,7 @@
-"""Commands refused in every mode: they destroy the machine, the home folder or the workspace."""
+"""Commands refused in every mode.
+
+They destroy the machine, the home folder or a folder above the workspace.
+"""
 
 import fnmatch
 import itertools

@@ -50,6 +50,7 @@ class LooseReading:
     do not match up, it is nested too deeply, or larger than what is taken apart at all. `is_bomb`:
     a function starts itself twice without end. `listed` are commands with those whose output they
     might get as arguments: what stands before them in their pipeline or in their substitutions.
+    `emptied` are commands with the variables in them that count as empty.
     """
 
     commands: tuple[Command, ...]
@@ -62,6 +63,7 @@ class LooseReading:
     is_torn: bool = False
     is_bomb: bool = False
     listed: tuple[tuple[Command, tuple[Command, ...]], ...] = ()
+    emptied: tuple[tuple[Command, tuple[str, ...]], ...] = ()
 
 
 def read_loosely(text: str) -> LooseReading:
@@ -111,6 +113,7 @@ class _Found:
     substituted: list[Command] = field(default_factory=list)
     before: tuple[Command, ...] = ()
     listed: dict[tuple[Command, tuple[Command, ...]], None] = field(default_factory=dict)
+    emptied: dict[Command, tuple[str, ...]] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
     is_torn: bool = False
@@ -141,6 +144,7 @@ class _Found:
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
             listed=tuple(self.listed),
+            emptied=tuple(self.emptied.items()),
         )
 
 
@@ -171,6 +175,9 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
                     held = () if spread == words else found.substituted
                     found.before = (*before, *held)
                     _open(spread, found, depth=depth, is_guess=is_guess)
+                empty = found.variables.empty_in(words)
+                if empty:
+                    found.emptied.update(dict.fromkeys(found.order[starts[-1] :], empty))
             if at in scanner.substituted:
                 found.substituted += found.order[starts[-1] :]
             starts.append(len(found.order))

@@ -430,13 +430,31 @@ def _destruction(
     if loose.is_torn:
         commands += windows(raw_words(text))
     entered = folders_entered(loose.run, list(ground.folders), ground.home)
-    why = destruction(commands, replace(ground, folders=tuple(entered)), listed)
+    ground = replace(ground, folders=tuple(entered))
+    why = destruction(commands, ground, listed) + _by_empty(loose, commands, ground)
     device = next(filter(is_device, loose.targets), "")
     if loose.is_bomb:
         return "it is a fork bomb: it would start processes until the machine stands still"
     if device and not why:
         return f"it would write to the device {device}"
-    return f"it would destroy the machine, the home folder or the workspace: {why}" if why else ""
+    destroyed = "the machine, the home folder or a folder above the workspace"
+    return f"it would destroy {destroyed}: {why}" if why else ""
+
+
+def _by_empty(loose: LooseReading, commands: Sequence[Sequence[str]], ground: Ground) -> str:
+    """What to add to the reason where a command destroys only because a variable is empty."""
+    emptied = dict(loose.emptied)
+    if not emptied or destruction([one for one in commands if one not in emptied], ground):
+        return ""
+    names = next((names for one, names in loose.emptied if destruction([one], ground)), ())
+    if not names:
+        return ""
+    verb, sets = ("counts", "sets it") if len(names) == 1 else ("count", "sets them")
+    spelled = " and ".join(f"`${name}`" for name in names)
+    return (
+        f"; {spelled} {verb} as empty because nothing {sets}: write the path out, or"
+        f" `${{{names[0]}:?}}`"
+    )
 
 
 def _open(

@@ -109,6 +109,12 @@ class Variables:
             ]
         return [tuple(parts) for parts in variants]
 
+    def empty_in(self, words: Words) -> tuple[str, ...]:
+        """The variables in `words` that count as empty, because nothing sets them."""
+        names = (variable_of(one) for word in words for one in REFERENCE.findall(word))
+        return tuple(dict.fromkeys(one for one in names if one and self._value(one) == ("",)
+                                   and one not in self._values))  # fmt: skip
+
     def _of(self, reference: str) -> Sequence[str] | None:
         name = variable_of(reference)
         if name:

@@ -1,4 +1,7 @@
-"""What destroys the machine, the home folder or the workspace is denied in every mode."""
+"""What is denied in every mode.
+
+It destroys the machine, the home folder or a folder above the workspace.
+"""
 
 import os
 from contextlib import closing
@@ -113,9 +116,23 @@ def test_yolo_removes_nothing_that_an_empty_variable_makes_everything(
     assert standard.effect == "ask"
 
 
-def test_a_variable_that_nobody_sets_is_empty(project: Project) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["rm -rf $NOT_SET/", 'sudo rm -rf "$NOT_SET"/*', "echo $OTHER; rm -rf ${NOT_SET}/",
+     "bash -c 'rm -rf $NOT_SET/'", "chmod -R 777 $NOT_SET/usr"],
+)  # fmt: skip
+def test_a_variable_that_nothing_sets_is_empty_and_named(project: Project, command: str) -> None:
     for mode in MODES:
-        assert project.run("rm -rf $NOT_SET_ANYWHERE/", mode=mode).effect == "deny"
+        decision = project.run(command, mode=mode)
+        assert (decision.effect, decision.policy) == ("deny", "hard-deny")
+        assert "; `$NOT_SET` counts as empty because nothing sets it: " in decision.reason
+        assert decision.reason.endswith("write the path out, or `${NOT_SET:?}`")
+
+
+def test_a_variable_is_not_named_where_it_makes_no_difference(project: Project) -> None:
+    for command in ("rm -rf /; echo $NOT_SET", "rm -rf $HOME", "x=/; rm -rf $x; echo $NOT_SET"):
+        decision = project.run(command)
+        assert decision.effect == "deny" and "counts as empty" not in decision.reason
 
 
 def test_a_part_of_the_workspace_within_another_is_no_folder_above(own_project: Project) -> None:
