@@ -60,7 +60,9 @@ ROWS = (
     Row("remote.*.partialclonefilter", "helper", "asks", "it makes the remote a promisor"),
     Row("extensions.partialclone", "helper", "asks", "it makes the remote a promisor"),
     Row("core.excludesfile", "file", "asks-unless-own-file", "`git check-ignore -v` prints of it"),
-    Row("core.attributesfile", "file", "asks-unless-own-file", "warnings print of it"),
+    Row(
+        "core.attributesfile", "file", "asks-unless-own-file", "git prints lines of it in warnings"
+    ),
     Row("blame.ignorerevsfile", "file", "asks-unless-own-file", "`git blame` prints a bad line"),
     Row("submodule.*.ignore", "switch", "followed", "submodules are checked themselves"),
     Row("man.viewer", "program", "asks", _HELP),

@@ -163,13 +163,14 @@ def secrecy(path: str, roots: tuple[str, ...]) -> str:
     last = names[-1] if names else ""
     if last in _EXAMPLES:
         return ""
+    shown = path.rstrip("/").rpartition("/")[2]
     if last.startswith(".env"):
-        return f"{last} may hold secrets"
+        return f"{shown} may hold secrets"
     is_named = any(
         _follows(names, len(names) - len(tail), tail) for tail, _ in _SECRET_LAST.get(last, ())
     )
     if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
-        return f"{last} may hold keys or credentials"
+        return f"{shown} may hold keys or credentials"
     return ""
 
 

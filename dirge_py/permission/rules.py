@@ -174,7 +174,7 @@ def _forbids_command(rule: Rule, fact: CommandFact, anchors: Anchors) -> str:
 
 
 def may_forbid(rule: Rule, fact: Fact) -> str:
-    """Why nobody can tell whether a rule that denies hits this, or ""."""
+    """Why dirge can't tell whether a rule that denies hits this, or ""."""
     if not isinstance(fact, CommandFact):
         return ""
     if rule.op in ("*", "execute") and fact.open:
@@ -186,11 +186,15 @@ def may_forbid(rule: Rule, fact: Fact) -> str:
             return "what it would run or be given is known only when it runs"
         if found:
             what = "which program" if found.is_program else "what"
-            return f"nobody can tell {what} `{found.shown}` is before it runs; write it out"
+            return (
+                f"dirge can't tell {what} `{found.shown}` is before the command runs; write it out"
+            )
     unknown = {"read": fact.open_reads, "edit": fact.open_edits}
     unknown["*"] = fact.open_reads + fact.open_edits
     for word in unknown.get(rule.op, ()):
-        return f"nobody can tell which file `{word}` is before it runs; write its path out"
+        return (
+            f"dirge can't tell which file `{word}` is before the command runs; write its path out"
+        )
     return ""
 
 

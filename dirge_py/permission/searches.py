@@ -252,7 +252,7 @@ class _TrackedFilter:
             self._trees = [(top.rstrip("/"), index) for top, index in indexes_above(cwd)]
             moved = next(self._moved_folders(), "")
         except UNREADABLE as error:
-            raise Refused(f"nobody can tell which files git tracks here: {error}") from None
+            raise Refused(f"dirge can't read git's index here: {error}") from None
         if moved:
             raise Refused(f"git tracks files in {moved}, which is a link")
         self._sparse = [f"{top}/{one}" for top, index in self._trees for one in index.sparse]

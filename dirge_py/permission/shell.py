@@ -332,7 +332,7 @@ class _Walk:
         moved = self._folders.follow(part, is_piped=is_piped)
         if self._folders.is_lost:
             self._altered_by = "cd"
-            return "nobody can tell where this `cd` leads"
+            return "dirge can't tell where this `cd` leads"
         places = [self._around.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"

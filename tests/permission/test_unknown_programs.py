@@ -168,7 +168,7 @@ def test_a_deny_of_edits_holds_for_files_that_are_not_named(project: Project, co
 def test_the_reason_says_what_to_write_out(project: Project) -> None:
     reason = project.run("$1 x", CURL, mode="yolo").reason
 
-    assert "nobody can tell which program `$1` is before it runs; write it out" in reason
+    assert "dirge can't tell which program `$1` is before the command runs; write it out" in reason
 
 
 def test_plan_mode_stays_shut_where_a_deny_rule_is_in_doubt(project: Project) -> None:
