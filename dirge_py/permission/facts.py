@@ -1,11 +1,13 @@
 """What a tool call would do, with all that had to be looked up: the input of the pure decision."""
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dirge_py.claims import Operation
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.uncertain import OpenCommand
 from dirge_py.permission.words import Part, Word
+
+if TYPE_CHECKING:
+    from dirge_py.permission.uncertain import OpenCommand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class CommandFact:
     changes_git: bool = False
     reads: tuple[Place, ...] = ()
     touches: tuple[Place, ...] = ()
-    open: tuple[OpenCommand, ...] = ()
+    open: "tuple[OpenCommand, ...]" = ()
     open_reads: tuple[str, ...] = ()
     open_edits: tuple[str, ...] = ()
 

@@ -4,10 +4,11 @@ import difflib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from dirge_py.claims import Operation
 from dirge_py.errors import DirgeError, UsageError
+from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.escapes import escapes
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, Place
@@ -21,8 +22,12 @@ from dirge_py.permission.patterns import (
     path_pattern,
     quoted_path,
 )
-from dirge_py.permission.uncertain import could_match
 from dirge_py.permission.words import Word
+
+if TYPE_CHECKING:
+    from dirge_py.permission.uncertain import could_match
+else:
+    could_match = late("dirge_py.permission.uncertain", "could_match")
 
 Effect = Literal["allow", "ask", "deny"]
 Mode = Literal["standard", "accept", "restrictive", "plan", "yolo"]

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dirge_py.agent_loop.hooks import TurnInfo
 from dirge_py.calls import FileChange, Preview, Previews, ToolCall
@@ -13,6 +13,7 @@ from dirge_py.claims import Claim, Command
 from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.home_path import shorter
+from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.spelled import visible_name
 from dirge_py.permission.decision import Decision
@@ -20,8 +21,13 @@ from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
 from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
 from dirge_py.permission.reach import Asking, alike, reaches
-from dirge_py.permission.run_files import changed_files, files_run
 from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+
+if TYPE_CHECKING:
+    from dirge_py.permission.run_files import changed_files, files_run
+else:
+    changed_files = late("dirge_py.permission.run_files", "changed_files")
+    files_run = late("dirge_py.permission.run_files", "files_run")
 
 _MOST_HELD = 256
 _MOST_NAMED = 3

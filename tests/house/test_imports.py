@@ -100,6 +100,9 @@ def test_print_draws_nothing_and_parses_no_shell(scripted: Path) -> None:
         "watchfiles",
         "tomlkit",
         "click",
+        "dirge_py.permission.launchers",
+        "dirge_py.permission.run_files",
+        "dirge_py.permission.shell",
     }
     assert modules.isdisjoint(unwanted)
 

@@ -76,6 +76,13 @@ def test_reading_a_secret_asks(project: Project, path: str) -> None:
     assert (decision.effect, decision.policy) == ("ask", "protected")
 
 
+def test_a_secret_is_named_as_it_was_typed(project: Project) -> None:
+    read = project.gate().decide([project.claim("read", "sub/TLS.Key")])
+
+    assert read.reason.startswith("TLS.Key may hold")
+    assert "HEAD:terraform.tfstate may" in project.run("git show HEAD:terraform.tfstate").reason
+
+
 @pytest.mark.parametrize("path", SECRET)
 def test_the_search_tools_leave_a_secret_out(project: Project, path: str) -> None:
     assert project.gate().withholds(str(project.root / path))
