@@ -77,7 +77,8 @@ ROWS = (
     Row("core.fsmonitor", "program", "overridden", "nearly every command runs it", "false"),
     Row("core.hookspath", "file", "overridden", "hooks are taken from there", "/dev/null"),
     Row("diff.submodule", "switch", "overridden", "`diff` runs git in submodules", "short"),
-    Row("diff.ignoresubmodules", "switch", "overridden", "git runs in submodules", "all"),
+    # `dirty` compares commits only; `all` would also leave a staged change of one out.
+    Row("diff.ignoresubmodules", "switch", "overridden", "git runs in submodules", "dirty"),
     Row("status.submodulesummary", "switch", "overridden", "it runs in submodules", "false"),
     Row("submodule.recurse", "switch", "overridden", "`git grep` enters submodules", "false"),
     Row("log.showsignature", "switch", "overridden", "it runs gpg", "false"),

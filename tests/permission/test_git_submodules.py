@@ -279,3 +279,60 @@ def test_a_hook_of_a_submodule_is_not_started(own_project: Project) -> None:
     assert own_project.run("git status").effect == "allow"
     assert not starts_a_program(own_project, renewed + "git status; git diff")
     assert starts_a_program(own_project, renewed + "cd sub; git status", hardened=False)
+
+
+LOOKS = (
+    "git status -s", "git status --porcelain=v2", "git diff", "git diff --cached", "git diff HEAD",
+    "git diff --stat HEAD", "git diff HEAD~1", "git show", "git show --stat HEAD",
+    "git log -p", "git log --stat --format=%s",
+)  # fmt: skip
+
+
+def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
+    own_project: Project, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    own_project.git("init", "-q", str(other))
+    own_project.git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
+    add = ("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other))
+    for name in ("committed", "staged", "ahead"):
+        own_project.git(*add, f"vendor/{name}")
+    own_project.git("commit", "-q", "-m", "first")
+    for name in ("committed", "staged", "ahead"):
+        inner = own_project.root / "vendor" / name
+        own_project.git("commit", "-q", "--allow-empty", "-m", "y", cwd=inner)
+        if name != "ahead":
+            own_project.git("add", f"vendor/{name}")
+        if name == "committed":
+            own_project.git("commit", "-q", "-m", "second")
+
+    for look in LOOKS:
+        assert own_project.run(look).effect == "allow"
+        said = [
+            subprocess.run(
+                look.split(),
+                cwd=own_project.root,
+                env={**os.environ, **QUIET_GIT, **more},
+                capture_output=True,
+                check=True,
+                timeout=60,
+            ).stdout
+            for more in ({}, GIT_HARDENING)
+        ]
+        assert said[0] == said[1], look
+        assert b"vendor/" in said[1], look
+
+
+def test_the_files_of_a_submodule_are_not_looked_at(project: Project) -> None:
+    """Its new commit is, which takes no program."""
+    (project.root / ".gitmodules").unlink()
+    name_module(project, "sub")
+    program = marker(project)
+    inner = project.root / "sub"
+    project.git("-c", "core.hooksPath=/dev/null", "commit", "-q", "--allow-empty", "-m", "y",
+                cwd=inner)  # fmt: skip
+    project.git("config", "--local", "core.fsmonitor", str(program), cwd=inner)
+    more = "; git status -vv; git diff HEAD; git diff HEAD --stat; git log -p --cc; git stash list"
+
+    assert not starts_a_program(project, ENTERING + more)
+    assert starts_a_program(project, ENTERING + more, hardened=False)
