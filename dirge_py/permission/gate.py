@@ -269,7 +269,7 @@ class Gate:
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
             expand=Expansions().expand,
-            git_hazard=cache(hazard),
+            git_hazard=cache(partial(hazard, roots=tuple(self._workspace.roots))),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
             program_problem=cache(self._program_problem),

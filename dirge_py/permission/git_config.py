@@ -6,13 +6,14 @@ the repository and in each submodule that git could enter.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
 from dirge_py.permission.git_acting_settings import Row, hardening, row_for
-from dirge_py.permission.git_files import Stamp, foreign_links, is_settled, read_text, stamp_of
+from dirge_py.permission.git_files import Stamp, is_settled, read_text, stamp_of
 from dirge_py.permission.git_index import UNREADABLE, Index, Tracked, read_index
+from dirge_py.permission.git_links import foreign_files
 from dirge_py.permission.git_settings import Unreadable, settings
 from dirge_py.permission.protected import secrecy
 
@@ -38,13 +39,14 @@ class _Repository:
     is_entered: bool = False
 
 
-def hazard(folder: str) -> str:
+def hazard(folder: str, roots: Sequence[str] = ()) -> str:
     """Why git must not run unasked in the physical `folder`, or "".
 
-    Looks at every repository git could find there, at linked work trees and at submodules.
+    Looks at every repository git could find there, at linked work trees and at submodules. `roots`
+    are the physical folders of the workspace: a repository may lead to another one in there.
     """
     try:
-        return next(_hazards(_repositories_above(folder)), "")
+        return next(_hazards(_repositories_above(folder), roots), "")
     except UNREADABLE as error:
         return f"the repository's settings cannot be read: {error}"
 
@@ -91,7 +93,7 @@ def setting(git_dir: str, key: str) -> str:
     return next((value for name, value in reversed(every) if name.lower() == key), "")
 
 
-def _hazards(repositories: Iterable[_Repository]) -> Iterator[str]:
+def _hazards(repositories: Iterable[_Repository], roots: Sequence[str]) -> Iterator[str]:
     pending = list(repositories)
     seen: set[_Repository] = set()
     while pending:
@@ -112,7 +114,7 @@ def _hazards(repositories: Iterable[_Repository]) -> Iterator[str]:
             if row is not None and _acts(row, value, one, common):
                 does = "can run a program" if row.kind != "file" else "names a file that git reads"
                 yield f"{file} sets `{key}`, which {does}"
-        yield from _misplaced(one.git_dir, common, one.work_tree)
+        yield from _misplaced(one.git_dir, common, one.work_tree, roots)
         modules = _values_of(f"{one.work_tree}/.gitmodules")
         index = _index(one, modules, values)
         if index is None:
@@ -297,7 +299,7 @@ def _common_dir(git_dir: str) -> str:
     return os.path.realpath(os.path.join(git_dir, read_text(pointer).strip()))
 
 
-def _misplaced(git_dir: str, common: str, work_tree: str) -> Iterator[str]:
+def _misplaced(git_dir: str, common: str, work_tree: str, roots: Sequence[str]) -> Iterator[str]:
     """Whether git would show another repository or another file than those of this folder."""
     if common != git_dir and os.path.dirname(os.path.dirname(git_dir)) != common:
         yield f"{git_dir}/commondir leads to the repository {common}"
@@ -305,8 +307,7 @@ def _misplaced(git_dir: str, common: str, work_tree: str) -> Iterator[str]:
     if not is_below(git_dir, top) and not _belongs(git_dir, common, top):
         yield f"{work_tree}/.git leads to {git_dir}, which does not name this folder as its own"
     for folder in dict.fromkeys((git_dir, common)):
-        for link in foreign_links(folder):
-            yield f"{link} is a link, and git prints lines of the file it leads to"
+        yield from foreign_files(folder, common, (top, git_dir, common, *roots))
 
 
 def _belongs(git_dir: str, common: str, top: str) -> bool:

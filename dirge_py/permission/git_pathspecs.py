@@ -39,7 +39,7 @@ def secrets_meant(pattern: str) -> Iterator[str]:
     pattern = re.sub(r"\*+", "*", pattern)
     starts = [found.start() for found in re.finditer(r"\*|/", pattern)]
     if len(pattern) > _LONGEST or len(starts) > _MOST_TAILS:
-        yield SECRETS[0]
+        yield next(iter(SECRET_NAMES))
         return
     texts = [pattern, *(pattern[start:] for start in starts)]
     for text in dict.fromkeys(text.lstrip("/") for text in texts):

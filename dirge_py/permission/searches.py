@@ -8,8 +8,8 @@ from typing import Protocol
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import indexes_above
-from dirge_py.permission.git_files import links_of
 from dirge_py.permission.git_index import UNREADABLE
+from dirge_py.permission.git_links import links_of
 from dirge_py.permission.ignoring import IgnoreFiles, Line, pattern_line, plain_name, unbraced
 from dirge_py.permission.options import Given, Refused, read_options
 from dirge_py.permission.programs import PROGRAMS

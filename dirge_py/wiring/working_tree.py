@@ -65,7 +65,7 @@ class WorkingTree:
         That is outside of a repository, in one whose settings name programs, or without git.
         """
         try:
-            if await asyncio.to_thread(hazard, os.path.realpath(self.cwd)):
+            if await asyncio.to_thread(hazard, os.path.realpath(self.cwd), self.roots):
                 return None
             state = await self._state()
             if state is None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,185 @@ def test_a_work_tree_that_its_repository_knows_asks_nothing(own_project: Project
     (own_project.root / "copy/.git").write_text((tree / ".git").read_text())
 
     assert own_project.run("cd copy && git status").effect == "ask"
+
+
+SHOWING = "git log --all -p"
+
+
+@pytest.fixture
+def private(own_project: Project, secret: Path) -> Path:
+    """The `.git` of another repository of the same person, outside of the workspace."""
+    place = own_project.home / "private"
+    own_project.git("init", "-q", "-b", "master", str(place))
+    (place / "s").write_text(secret.read_text())
+    own_project.git("add", "s", cwd=place)
+    own_project.git("commit", "-q", "-m", "private", cwd=place)
+    return place / ".git"
+
+
+def lend(git: Path, objects: str) -> None:
+    (git / "objects/info").mkdir(exist_ok=True)
+    (git / "objects/info/alternates").write_text(f"{objects}\n")
+
+
+def copy_ref(git: Path, private: Path) -> None:
+    (git / "refs/heads/l").write_text((private / "refs/heads/master").read_text())
+
+
+def link_of_refs(git: Path, private: Path) -> None:
+    lend(git, f"{private}/objects")
+    (git / "refs/heads/l").symlink_to(private / "refs/heads")
+
+
+def link_of_objects(git: Path, private: Path) -> None:
+    (git / "objects").rename(git / "former")
+    (git / "objects").symlink_to(private / "objects")
+    for branch in (git / "refs/heads").iterdir():
+        branch.unlink()
+    copy_ref(git, private)
+
+
+def links_of_single_folders(git: Path, private: Path) -> None:
+    for folder in (private / "objects").glob("??"):
+        if not (git / "objects" / folder.name).exists():
+            (git / "objects" / folder.name).symlink_to(folder)
+    (git / "refs/heads/leak").symlink_to(private / "refs/heads/master")
+
+
+def alternates_only(git: Path, private: Path) -> None:
+    lend(git, f"{private}/objects")
+    copy_ref(git, private)
+
+
+def alternates_quoted(git: Path, private: Path) -> None:
+    lend(git, f'"{private}/objects"')
+    copy_ref(git, private)
+
+
+def alternates_in_an_odd_line(git: Path, private: Path) -> None:
+    """A line for git, two lines for a reader that splits at more than `\\n`."""
+    (git / "objects/odd\x0b").mkdir()
+    lend(git, "odd\x0b/../../../../private/.git/objects")
+    copy_ref(git, private)
+
+
+def alternates_of_alternates(git: Path, private: Path) -> None:
+    between = git.parent / "between"
+    (between / "info").mkdir(parents=True)
+    (between / "info/alternates").write_text(f"{private}/objects\n")
+    lend(git, str(between))
+    copy_ref(git, private)
+
+
+def links_in_what_is_lent(git: Path, private: Path) -> None:
+    between = git.parent / "between"
+    between.mkdir()
+    for folder in (private / "objects").glob("??"):
+        (between / folder.name).symlink_to(folder)
+    lend(git, str(between))
+    copy_ref(git, private)
+
+
+def link_of_the_packs(git: Path, private: Path) -> None:
+    subprocess.run(["git", "repack", "-qad"], cwd=private, check=True, capture_output=True)
+    (git / "objects/pack").rmdir()
+    (git / "objects/pack").symlink_to(private / "objects/pack")
+    copy_ref(git, private)
+
+
+def links_of_packs(git: Path, private: Path) -> None:
+    subprocess.run(["git", "repack", "-qad"], cwd=private, check=True, capture_output=True)
+    for pack in (private / "objects/pack").iterdir():
+        (git / "objects/pack" / pack.name).symlink_to(pack)
+    copy_ref(git, private)
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [link_of_refs, link_of_objects, links_of_single_folders, alternates_only, alternates_quoted,
+     alternates_in_an_odd_line, alternates_of_alternates, links_in_what_is_lent,
+     link_of_the_packs, links_of_packs],
+)  # fmt: skip
+def test_a_git_folder_that_leads_to_another_repository_asks(
+    own_project: Project, private: Path, reach: Callable[[Path, Path], None]
+) -> None:
+    git = own_project.root / ".git"
+    assert own_project.run(SHOWING).effect == "allow"
+
+    reach(git, private)
+
+    assert own_project.run(SHOWING).effect == "ask"
+    assert SECRET in printed(own_project, SHOWING), "git would print nothing of it"
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["refs/heads/a/b/master", "refs/heads", "refs/tags", "logs/HEAD", "logs/refs/heads/master",
+     "refs", "logs", "objects/aa", "packed-refs", "branches/a/b", "worktrees/w/refs/bisect/x",
+     "objects/info/commit-graphs/x"],
+)  # fmt: skip
+def test_a_link_out_of_the_workspace_asks_although_the_names_are_the_same(
+    own_project: Project, private: Path, place: str
+) -> None:
+    git = own_project.root / ".git"
+    link = git / place
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.exists():
+        link.rename(own_project.home / "former")
+    link.symlink_to(own_project.home / "elsewhere" / link.name)
+
+    decision = own_project.run("git log")
+
+    assert (decision.effect, place in decision.reason) == ("ask", True)
+
+
+def test_a_link_that_is_made_later_asks_in_a_folder_seen_before(
+    own_project: Project, private: Path
+) -> None:
+    heads = own_project.root / ".git/refs/heads/deep"
+    heads.mkdir()
+    assert own_project.run(SHOWING).effect == "allow"
+    assert own_project.run(SHOWING).effect == "allow"
+
+    (heads / "master").symlink_to(private / "refs/heads/master")
+
+    assert own_project.run(SHOWING).effect == "ask"
+    (heads / "master").unlink()
+    assert own_project.run(SHOWING).effect == "allow"
+
+
+def test_a_worktree_that_takes_its_branches_from_elsewhere_asks(
+    own_project: Project, private: Path
+) -> None:
+    tree = own_project.root / "trees/one"
+    own_project.git("worktree", "add", "-q", str(tree), "-b", "one")
+    assert own_project.run("git worktree list").effect == "allow"
+
+    (own_project.root / ".git/worktrees/one/commondir").write_text(f"{private}\n")
+
+    assert own_project.run("git worktree list").effect == "ask"
+
+
+def test_a_worktree_of_a_repository_elsewhere_asks_nothing(
+    own_project: Project, private: Path
+) -> None:
+    """That repository says that the folder is its own."""
+    own_project.git("branch", "side", cwd=private.parent)
+    tree = own_project.root / "tree"
+    own_project.git("worktree", "add", "-q", str(tree), "side", cwd=private.parent)
+
+    assert own_project.run(f"cd tree && {SHOWING}").effect == "allow"
+
+
+def test_only_what_a_clone_borrows_from_outside_asks(own_project: Project, private: Path) -> None:
+    lent = own_project.root / "lent"
+    own_project.git("clone", "-q", "--local", str(private.parent), str(lent))
+    own_project.git("clone", "-q", "--shared", str(lent), str(own_project.root / "inside"))
+    own_project.git("clone", "-q", "--shared", str(private.parent), str(own_project.root / "out"))
+
+    effects = {
+        name: own_project.run(f"cd {name} && {SHOWING}").effect
+        for name in ("lent", "inside", "out")
+    }
+
+    assert effects == {"lent": "allow", "inside": "allow", "out": "ask"}
