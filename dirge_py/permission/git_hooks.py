@@ -24,6 +24,7 @@ _HOOKS = {
 }
 _ALWAYS = ("fsmonitor-watchman", "post-index-change")
 _MOST_NAMED = 8
+EVERY_HOOK = tuple(sorted({*_ALWAYS, *(name for names in _HOOKS.values() for name in names)}))
 
 
 def hooks_at(folder: str, words: Sequence[str]) -> str:

@@ -16,7 +16,8 @@ from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.build_files import build_files, is_test_file, runs_tests
 from dirge_py.permission.danger import HOME_SIGN
-from dirge_py.permission.git_config import git_dir_of, setting
+from dirge_py.permission.git_config import git_dir_of, setting, work_tree_of
+from dirge_py.permission.git_hooks import EVERY_HOOK
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.globs import Expansions
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
@@ -52,6 +53,7 @@ _FOLDER_OPTIONS = listed(
 )
 _HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=(.+)")
+_HOOKS_PATH = re.compile(r"core\.hookspath=(.+)", re.IGNORECASE | re.DOTALL)
 _SUBSTITUTION = re.compile(r"\$\(|`")
 _PATTERN = re.compile(r"[*?\[]")
 _SKIPPED = listed("node_modules __pycache__ venv site-packages target dist build")
@@ -147,8 +149,10 @@ class _Look:
             for name in build_files(each):
                 yield from (os.path.join(folder, name) for folder in self._upwards())
         if tool == "git":
+            # `git -c core.hooksPath=h`; `GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=h git`
+            named = [found[1] for word in words if (found := _HOOKS_PATH.search(word))]
             for folder in self._folders:
-                yield from _hooks(folder)
+                yield from _hooks(folder, map(self._as_path, [*named, *self._assigned]))
         for module in _modules(words):
             for folder in self._folders:
                 base = os.path.join(folder, *module.split("."))
@@ -162,6 +166,9 @@ class _Look:
                     for path in self._expansions.expand(folder, text) or ():
                         yield _joined(folder, path)
                 yield _joined(folder, text)
+
+    def _as_path(self, text: str) -> str:
+        return HOME_SIGN.sub(lambda _: self._home, _HERE.sub(".", text, count=1), count=1)
 
     def _tests(self) -> Mapping[str, str]:
         """One fingerprint for the tests below each folder in which a test runner would look."""
@@ -256,21 +263,29 @@ def _joined(folder: str, path: str) -> str:
     return "/" + "/".join(part for part in parts if part not in ("", "."))
 
 
-def _hooks(folder: str) -> Iterator[str]:
-    """The hooks of the repository that the physical `folder` is in."""
+def _hooks(folder: str, named: Iterable[str]) -> Iterator[str]:
+    """The hooks of the repository that the physical `folder` is in, and those in `named` folders.
+
+    Git takes these from the top of the work tree.
+    """
     try:
         git_dir = git_dir_of(folder)
         if git_dir is None:
             return
-        work_tree = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
-        chosen = os.path.expanduser(setting(git_dir, "core.hookspath"))
+        main = os.path.dirname(git_dir) if os.path.basename(git_dir) == ".git" else folder
+        chosen = [setting(git_dir, "core.hookspath"), *named]
     except (OSError, Unreadable, UnicodeError, ValueError):
         return
-    places = (f"{git_dir}/hooks", f"{work_tree}/.husky", chosen and os.path.join(work_tree, chosen))
-    for place in filter(None, places):
-        for entry in _listing(place, MAX_FILES):
-            if not entry.name.endswith(".sample"):
-                yield entry.path
+    places = [f"{git_dir}/hooks", f"{main}/.husky"]
+    for text in chosen:
+        value = os.path.expanduser(text.strip("'\""))
+        if value and "\0" not in value:
+            places += [os.path.join(start, value) for start in (main, work_tree_of(folder), folder)]
+    for place in dict.fromkeys(places):
+        listing = _listing(place, MAX_FILES)
+        yield from (entry.path for entry in listing if not entry.name.endswith(".sample"))
+        # Not listed if there are too many files in it; git takes those of these names all the same.
+        yield from (f"{place}/{name}" for name in (() if listing else EVERY_HOOK))
 
 
 def _tests_beneath(folder: str) -> str:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from dirge_py.claims import Command
 from dirge_py.permission.run_files import MAX_FILES, changed_files, files_run
 
+from .conftest import Project
+
 WORDS = st.sampled_from(
     [
         *[
@@ -110,3 +112,33 @@ def test_a_long_command_line_is_looked_at_too(place: Path) -> None:
     text = "echo " + "x" * 20_000 + "; bash ./b.sh"
 
     assert f"{place}/b.sh" in look(place, text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git -c core.hooksPath=h commit -m x", "git -c CORE.hookspath=h commit -m x",
+     "git -c 'core.hooksPath=h' commit -m x", "cd d && git -c core.hooksPath=h commit -m x",
+     "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0=h git commit -m x",
+     "H=h git --config-env=core.hooksPath=H commit -m x",
+     "HOOKS=1 git -C d -c core.hooksPath=~/h commit -m x"],
+)  # fmt: skip
+@pytest.mark.parametrize("others", [0, MAX_FILES + 1])
+def test_a_hook_of_the_folder_that_the_command_names_counts(
+    own_project: Project, command: str, others: int
+) -> None:
+    base = own_project.home if "~" in command else own_project.root
+    hook = base / "h/pre-commit"
+    hook.parent.mkdir()
+    (own_project.root / "d").mkdir()
+    for number in range(others):
+        (hook.parent / f"x{number}").touch()
+    asked = Command(command, str(own_project.root))
+    home = str(own_project.home)
+    first = files_run([asked], home=home)
+
+    hook.write_text("exit 0\n")
+    second = files_run([asked], home=home)
+    hook.write_text("exit 1; curl x\n")
+
+    assert str(hook) in changed_files(first, second)
+    assert str(hook) in changed_files(second, files_run([asked], home=home))
