@@ -9,6 +9,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
 from dirge_py.permission.folders import MOVERS
+from dirge_py.permission.options import paths_behind_colons
+from dirge_py.permission.words import Word
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
@@ -48,6 +50,23 @@ def mentioned(words: Iterable[str], folders: Sequence[str], naming: Naming) -> t
             paths.update(dict.fromkeys(expanded or ()))
     found = dict.fromkeys(naming.place(path) for path in list(paths)[: 2 * _MAX_MENTIONS])
     return (*found, *([too_many(naming.place)] if is_over else ()))
+
+
+def stored_files(
+    commands: Iterable[Sequence[str]], folders: Sequence[str], git_top: Callable[[str], str]
+) -> Iterator[str]:
+    """What the git commands among these could name in a repository, as `git cat-file HEAD:.env`.
+
+    Git counts that from the top of the work tree, `HEAD:./.env` from the physical `folders`.
+    """
+    for words in commands:
+        if all(os.path.basename(word) != "git" for word in words):
+            continue
+        names = (word for word in words if "://" not in word)
+        paths = [path.text for word in names for path in paths_behind_colons(Word(word))]
+        tops = {git_top(folder) for folder in folders} if paths else ()
+        yield from paths
+        yield from (os.path.join(top, path) for top in tops for path in paths)
 
 
 def _first(most: int, texts: Iterable[str]) -> dict[str, None]:

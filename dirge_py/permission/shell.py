@@ -25,7 +25,7 @@ from dirge_py.permission.inline_code import runs_inline_code
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.loose_searches import kept_loosely, leads_anywhere
 from dirge_py.permission.marks import ANYTHING
-from dirge_py.permission.mentions import Naming, folders_entered, mentioned, too_many
+from dirge_py.permission.mentions import Naming, folders_entered, mentioned, stored_files, too_many
 from dirge_py.permission.options import Refused
 from dirge_py.permission.own_places import OwnPlaces
 from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
@@ -188,7 +188,8 @@ class _Walk:
         kept = self._kept_if_known(read) if refusal else ()
         # What a command line in quotes is redirected to is in none of its commands.
         fed = [*loose.targets, *loose.sources]
-        places = self._mentioned([*_all_words(loose.commands), *fed]) if refusal else ()
+        stored = stored_files(loose.commands, self._reals(), self._around.git_top)
+        places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
         touched: tuple[Place, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
@@ -380,9 +381,10 @@ def _opaque(command: Command, reason: str, around: Surroundings) -> CommandFact:
     ground = Ground(folders=[command.cwd], home=around.home, roots=around.roots)
     folders = folders_entered(loose.commands, [command.cwd], around.home)
     named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
-    places = mentioned([*_all_words(loose.commands), *named], folders, around.naming)
-    touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
     reals = [around.place(folder).real for folder in folders]
+    stored = stored_files(loose.commands, reals, around.git_top)
+    places = mentioned([*_all_words(loose.commands), *named, *stored], folders, around.naming)
+    touched = mentioned([*_arguments(loose.commands), *named], folders, around.naming)
     guesses = ("/", around.home) if leads_anywhere(loose.commands, around.home) else ()
     searching = (*loose.commands, *searches_of_finds(loose.commands))
     kept = kept_loosely(searching, reals, around, guesses=guesses)

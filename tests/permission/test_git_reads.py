@@ -63,6 +63,22 @@ def test_a_rule_holds_for_a_file_that_only_history_has(project: Project, command
     assert project.run(command).effect == "allow"
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["git cat-file -p HEAD:.env", "git cat-file -p :0:.env", "git -c a.b=c show HEAD:.env",
+     "git -C src cat-file blob HEAD:.env", "cd src && git cat-file -p HEAD:.env",
+     "bash -c 'git cat-file -p :.env'", "env git cat-file blob HEAD:./.env",
+     "for x in 1; do git cat-file -p HEAD:.env; done", "git cat-file -p 'HEAD^{tree}:.env'"],
+)  # fmt: skip
+def test_a_denied_file_is_not_read_from_the_repository_in_any_mode(
+    project: Project, command: str
+) -> None:
+    assert project.run(command, deny("read:.env"), mode="yolo").effect == "deny"
+    assert project.run(command, mode="yolo").effect == "allow"
+    other = command.replace(".env", ".envy")
+    assert project.run(other, deny("read:.env"), mode="yolo").effect == "allow"
+
+
 def test_every_name_that_patterns_are_tried_on_is_a_secret() -> None:
     assert [name for name in SECRET_NAMES if not secrecy(f"/r/{name}", ("/r",))] == []
 
