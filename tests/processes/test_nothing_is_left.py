@@ -46,7 +46,7 @@ def pids_in(path: Path) -> list[int]:
 
 
 async def until(is_so) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         while not is_so():  # noqa: ASYNC110 - other processes set no event of ours
             await asyncio.sleep(0)
 

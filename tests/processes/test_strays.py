@@ -116,13 +116,18 @@ async def test_a_marked_chain_of_forks_ends_with_its_command_while_another_runs(
 
 
 async def test_a_result_names_what_may_be_of_a_command_that_still_runs(runner, tmp_path, is_alive):
-    pids = tmp_path / "pids"
     gate = "until [ -e gate ]; do sleep 0.01; done; echo done"
     other = asyncio.ensure_future(runner.run(f"touch began; {gate}", cwd=str(tmp_path)))
     await until((tmp_path / "began").exists)
-    # It was marked in time itself: whose command an unmarked process is of is then unknown.
-    unmarked = f"{MARKED}; ulimit -Sm 4096; {leaving(NAMELESS, pids)}"
-    finished = await runner.run(unmarked, cwd=str(tmp_path))
+    # If it was marked in time itself, whose command an unmarked process is of is unknown. Where a
+    # busy machine marks it too late, the process is stopped with it.
+    for attempt in range(10):
+        pids = tmp_path / f"pids{attempt}"
+        unmarked = f"{MARKED}; ulimit -Sm 4096; {leaving(NAMELESS, pids)}"
+        finished = await runner.run(unmarked, cwd=str(tmp_path))
+        if is_alive(pids_in(pids)[0]):
+            break
+        assert (finished.stopped, finished.left) == (1, ())
     innocent = await runner.run(f"{MARKED}; :", cwd=str(tmp_path))
     was_alive = is_alive(pids_in(pids)[0])
     (tmp_path / "gate").touch()
@@ -147,7 +152,11 @@ async def test_a_process_whose_first_thread_has_ended_is_no_dead_one(runner, tmp
 async def test_none_survives_a_timeout(runner, tmp_path, is_alive):
     pids = tmp_path / "pids"
     command = leaving(NAMELESS, pids) + "; sleep 100"
-    await runner.run(command, cwd=str(tmp_path), timeout_s=0.5)
+    # A busy machine may need longer to start what is to be left behind.
+    for timeout_s in (0.5, 5, 30):
+        await runner.run(command, cwd=str(tmp_path), timeout_s=timeout_s)
+        if pids_in(pids):
+            break
 
     assert pids_in(pids) and not any(map(is_alive, pids_in(pids)))
 
@@ -197,22 +206,18 @@ async def test_none_of_a_command_survives_it_while_others_go_on(runner, tmp_path
     foreign = tmp_path / "foreign"
     gate = "until [ -e gate ]; do sleep 0.01; done"
     other = asyncio.ensure_future(
-        runner.run(f"{leaving(NAMELESS, foreign)}; {gate}", cwd=str(tmp_path))
+        runner.run(f"{MARKED}; {leaving(NAMELESS, foreign)}; {gate}", cwd=str(tmp_path))
     )
     await until(lambda: pids_in(foreign))
 
-    # A machine may be too busy to mark a command in time: then the end of the last one counts.
-    for attempt in range(3):
-        own = tmp_path / f"own{attempt}"
-        finished = await runner.run(leaving(NAMELESS, own), cwd=str(tmp_path))
-        if finished.stopped:
-            break
+    # A machine may be too busy to mark a command in time: so each waits for its mark itself.
+    own = tmp_path / "own"
+    finished = await runner.run(f"{MARKED}; {leaving(NAMELESS, own)}", cwd=str(tmp_path))
 
     assert finished.stopped == 1
     assert not is_alive(pids_in(own)[0]) and is_alive(pids_in(foreign)[0])
     (tmp_path / "gate").touch()
-    assert (await other).stopped == 1 + attempt
-    assert not any(is_alive(pids_in(path)[0]) for path in [foreign, *tmp_path.glob("own*")])
+    assert (await other).stopped == 1
     assert not is_alive(pids_in(foreign)[0])
 
 
