@@ -194,14 +194,16 @@ def _fed_with_words(name: str, words: Command) -> Iterator[Inner]:
     if name == "parallel" and ":::" in words:
         words = words[: words.index(":::")]
     start = _command_start(name, words)
-    for at in range(1, len(words)) if start is None else (start,):
+    for at in range(1, min(len(words), _MAX_TAILS)) if start is None else (start,):
+        if _is_wrapper(words[at - 1], at):
+            continue
         tail = words[at:] if at else ()
         if not tail and name == "xargs":
             continue
         plain = tuple(map(plain_text, tail))
         if sign and any(sign in word for word in plain):
             yield Inner(tuple(word.replace(sign, ANYTHING) for word in plain))
-        else:
+        elif tail[-1:] != (ANYTHING,):
             yield Inner((*tail, ANYTHING))
     if name == "parallel" and len(words) == 1:
         yield Inner((ANYTHING,))

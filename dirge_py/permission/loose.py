@@ -7,7 +7,7 @@ may ever be used to allow something.
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -28,7 +28,10 @@ from dirge_py.permission.variables import ASSIGNMENT, Variables, is_unknown
 from dirge_py.permission.words import MAX_BYTES, MAX_PARTS, MAX_WORDS, Word, listed
 
 MAX_COMMANDS = 256
-MAX_DEPTH = 6
+MAX_DEPTH = 8
+MAX_WORK = 2_500
+"""How often something is read for one command line, over all that it nests; long texts count more.
+"""
 
 _LEADERS = listed("if then elif else while until do ! { } time in function")
 _IFS = re.compile(r"\$\{IFS[^}]*\}")
@@ -118,6 +121,32 @@ class _Found:
     sources: list[str] = field(default_factory=list)
     is_torn: bool = False
     is_bomb: bool = False
+    work_left: int = MAX_WORK
+    _read: dict[Hashable, int] = field(default_factory=dict)
+
+    def wants(self, what: Command | str, depth: int, *, is_guess: bool) -> bool:
+        """Whether this is still to be read: nobody did so before, and there is room for it.
+
+        Launchers within launchers reach the same words in many ways. What was read in the same
+        circumstances, at no greater depth, is not read again.
+        """
+        if self.work_left < 0:
+            return False
+        key = (what, is_guess, len(self.aliases), self.variables.state)
+        if self._read.get(key, depth + 1) <= depth:
+            return False
+        self._read[key] = depth
+        self.work_left -= 1 + len(what) // (1024 if isinstance(what, str) else 8)
+        if self.work_left < 0 or depth > MAX_DEPTH:
+            self.give_up(is_guess=is_guess and self.work_left >= 0)
+            return False
+        return True
+
+    def give_up(self, *, is_guess: bool) -> None:
+        """Leave something unread: it may run anything, unless it is perhaps no command at all."""
+        self.is_torn = True
+        if not is_guess:
+            self.open[(ANYTHING,)] = None
 
     def add(self, words: Command, *, is_guess: bool, is_unrun: bool) -> None:
         spelled = plain(words)
@@ -150,8 +179,10 @@ class _Found:
 
 def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) -> None:
     found.is_bomb |= is_fork_bomb(text)
-    if depth > MAX_DEPTH or len(text) > MAX_BYTES:
+    if len(text) > MAX_BYTES:
         found.is_torn = True
+        return
+    if not found.wants(text, depth, is_guess=is_guess):
         return
     scanner = Scanner(_without_ifs(text))
     # Brackets nested beyond Python's own stack are nothing a person would write.
@@ -188,8 +219,10 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
 
 
 def _open(words: Command, found: _Found, *, depth: int, is_guess: bool = False) -> None:
-    if len(found.commands) > MAX_COMMANDS or depth > MAX_DEPTH:
+    if len(found.commands) > MAX_COMMANDS:
         found.is_torn = True
+        return
+    if not found.wants(words, depth, is_guess=is_guess):
         return
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
@@ -208,6 +241,8 @@ def _open(words: Command, found: _Found, *, depth: int, is_guess: bool = False) 
         text = " ".join((found.aliases[name], *map(plain_text, words[1:])))
         _read_text(text, found, depth=depth + 1, is_guess=is_guess)
     for inner in inner_commands(name, words, is_fed=is_fed):
+        if found.work_left < 0:
+            return
         doubt = is_guess or inner.is_guess or is_unrun
         if inner.text:
             _read_text(inner.text, found, depth=depth + 1, is_guess=doubt)

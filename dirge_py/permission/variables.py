@@ -6,7 +6,7 @@ Only assignments of plain text count. Whatever else could set a variable makes a
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from dirge_py.permission.marks import (
     ANYTHING,
@@ -50,6 +50,11 @@ class Variables:
     @property
     def is_late(self) -> bool:
         return any(self._value(name) != value for name, value in self._used.items())
+
+    @property
+    def state(self) -> Hashable:
+        """Equal as long as every variable holds what it held."""
+        return self._is_open, tuple(self._values.items())
 
     def note(self, words: Words) -> None:
         """Take the assignments of one command; they hold for those behind it."""
