@@ -8,6 +8,7 @@ import itertools
 import os.path
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -35,6 +36,11 @@ _ERASES = {
 _CHANGES_ALL = listed("chmod chown chgrp chattr setfacl chcon")
 _WRITES_TO_LAST = listed("cp mv install tee ln")
 _LISTERS = listed("find ls echo printf fd fdfind tree du")
+_PACKERS = {
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), re.compile(r"--remove-f[a-z]*")),
+    "zip": re.compile(r"-[A-Za-z]*m[A-Za-z]*|--move"),
+    **dict.fromkeys(("7z", "7za", "7zz"), re.compile(r"-sdel")),
+}
 _NARROWING = listed("-name -iname -path -ipath -wholename -iwholename -regex -iregex -samefile")
 _WIDENING = listed("-o -or ! -not ,")
 _REACH = 32
@@ -45,6 +51,9 @@ _SOUND = re.compile(
 )
 HOME_SIGN = re.compile(r"(?:~|\$HOME|\$\{HOME[^}]*\})(?=/|\Z)")
 _HERE_SIGN = re.compile(r"(?:~\+|\$PWD|\$\{PWD\})(?=/|\Z)")
+_PROC = re.compile(
+    r"/+proc/(?:self|thread-self|[^/]*[\d$*?\[][^/]*)/(?:task/[^/]+/)?(root|cwd)(?=/|\Z)"
+)
 _ANY_NAME = re.compile(r"\.{0,2}(?:\?|\[[^\]]*\])*\*+|\.\[.*|\.\?\*?|\[[^\]]*\]\*?")
 _WILD = re.compile(r"[*?\[]")
 _UNSURE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
@@ -72,7 +81,7 @@ def destruction(
     found = (_of_one(words, ground) for words in commands if words)
     why = next(filter(None, found), "")
     lists = (_of_a_list(words, listers, ground) for words, listers in listed)
-    return why or next(filter(None, lists), "")
+    return why or next(filter(None, lists), "") or _of_a_listed_device(commands)
 
 
 def collapse(commands: Sequence[Sequence[str]], ground: Ground) -> str:
@@ -135,7 +144,32 @@ def _of_one(words: Sequence[str], ground: Ground) -> str:
         return _first("`find` that deletes on {}", find_starts(words), ground)
     if name == "rsync" and any(word.startswith("--del") for word in words):
         return _first("`rsync --delete` on {}", operands[-1:], ground)
+    if name in _PACKERS and any(map(_PACKERS[name].fullmatch, words)):
+        return _first(f"`{name}` that removes {{}}", operands, _with_options_folder(words, ground))
+    if name == "git" and "clean" in operands:
+        return _git_clean(words, ground)
     return ""
+
+
+def _with_options_folder(words: Sequence[str], ground: Ground) -> Ground:
+    """The ground with the folders that `-C` leads to."""
+    named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in ("-C", "--directory")]
+    homed = [HOME_SIGN.sub(lambda _: ground.home, one, count=1) for one in named]
+    entered = [os.path.join(folder, one) for one in homed for folder in ground.folders]
+    return replace(ground, folders=[*ground.folders, *entered])
+
+
+def _git_clean(words: Sequence[str], ground: Ground) -> str:
+    at = words.index("clean")
+    options = [word for word in words[at + 1 :] if word.startswith("-")]
+    is_forced = any(re.fullmatch(r"-[A-Za-z]*f[A-Za-z]*|--force", word) for word in options)
+    is_dry = any(re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*|--dry-run", word) for word in options)
+    # Where nobody knows the folder, it is the repository that it is meant for.
+    is_guess = {"/", ground.home} <= set(ground.folders)
+    if not is_forced or is_dry or is_guess:
+        return ""
+    operands = [word for word in words[at + 1 :] if not word.startswith("-")]
+    return _first("`git clean` of {}", operands or ["."], _with_options_folder(words[:at], ground))
 
 
 def _first(told: str, operands: Sequence[str], ground: Ground, *, devices: bool = False) -> str:
@@ -197,6 +231,17 @@ def _of_a_list(words: Sequence[str], listers: Sequence[Sequence[str]], ground: G
     return ""
 
 
+def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
+    """A `dd` to what another command tells, where one names a device."""
+    if not any(
+        _base(words) == "dd" and any(re.match(r"of=.*(?:\$\(\)|`)", one) for one in words)
+        for words in commands
+    ):
+        return ""
+    told = (word for words in commands if _base(words) != "dd" for word in words[1:])
+    return next((f"`dd` on the device {one}" for one in told if is_device(one)), "")
+
+
 def _is_all(operand: str, ground: Ground) -> bool:
     """Whether `operand` is one of the folders that must stay, or all that is in one."""
     # A function, so that a backslash in the home folder's name is no group reference.
@@ -204,8 +249,19 @@ def _is_all(operand: str, ground: Ground) -> bool:
         HOME_SIGN.sub(lambda _: ground.home, operand, count=1) if operand[:1] in "~$" else operand
     )
     target = _HERE_SIGN.sub(".", "/root" + target[5:] if target.startswith("~root") else target)
-    paths = (os.path.normpath(os.path.join(at, target)) for at in ground.folders)
+    paths = (_past_proc(os.path.join(at, target), at) for at in ground.folders)
     return any(_must_stay(path, ground) for path in dict.fromkeys(paths))
+
+
+def _past_proc(path: str, cwd: str) -> str:
+    """Where a path through `/proc/PID/root` or `/proc/PID/cwd` leads."""
+    while found := _PROC.match(path) or _PROC.match(os.path.normpath(path)):
+        path = found.string
+        start = "/" if found.group(1) == "root" else cwd
+        # A path that goes through itself ends here.
+        cwd = "/"
+        path = os.path.join(start, path[found.end() :].lstrip("/"))
+    return os.path.normpath(path)
 
 
 def _must_stay(path: str, ground: Ground) -> bool:

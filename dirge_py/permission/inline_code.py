@@ -29,6 +29,8 @@ _AWK_STARTS = re.compile(
     r"system\s*\((?!\s*\"[^\"]*\"\s*\))|\|&|(?<!\|)\|(?!\|)\s*(?![\"|\s])|@load"
 )
 _DELETES = re.compile(r"rmtree|removedirs|rm_rf|rm_r\b|rmSync|rmdirSync|remove_tree|remove_entry")
+_DELETES_FILES = re.compile(r"\bunlink|\bos\.remove\b|\brm_f\b|\brmdir\b|File\.delete|unlinkSync")
+_PATTERN_TEXT = re.compile(r"<([^<>\s]*[*?][^<>\s]*)>")
 _TEXT = re.compile(r"'([^'\\\n]*)'|\"([^\"\\\n]*)\"")
 _MOST_TEXTS = 16
 
@@ -51,6 +53,10 @@ def commands_in_code(name: str, words: Sequence[str]) -> Iterator[Command]:
                 yield ("eval", one)
     if _DELETES.search(text):
         yield from (("rm", "-r", one) for one in texts)
+    elif _DELETES_FILES.search(text):
+        # Of single files; all that is in a folder is meant by a pattern.
+        patterns = (*texts, *_PATTERN_TEXT.findall(text)[:_MOST_TEXTS])
+        yield from (("rm", one) for one in patterns if "*" in one)
 
 
 def runs_inline_code(words: Sequence[str]) -> bool:

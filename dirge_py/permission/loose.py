@@ -10,18 +10,22 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 
+from dirge_py.permission.flows import Flows
 from dirge_py.permission.fork_bombs import is_fork_bomb
 from dirge_py.permission.launchers import inner_commands
 from dirge_py.permission.marks import (
     ANYTHING,
     FED,
+    REFERENCE,
     UNRUN,
     clean,
     plain,
     plain_text,
     quoted,
     revived,
+    variable_of,
 )
 from dirge_py.permission.scanner import Command, Scanner
 from dirge_py.permission.variables import ASSIGNMENT, Variables, is_unknown
@@ -29,7 +33,7 @@ from dirge_py.permission.words import MAX_BYTES, MAX_PARTS, MAX_WORDS, Word, lis
 
 MAX_COMMANDS = 256
 MAX_DEPTH = 8
-MAX_WORK = 2_500
+MAX_WORK = 1_500
 """How often something is read for one command line, over all that it nests; long texts count more.
 """
 
@@ -38,6 +42,7 @@ _IFS = re.compile(r"\$\{IFS[^}]*\}")
 _BARE_IFS = re.compile(r"\$IFS\b")
 _BRACES = re.compile(r"(?<!\$)\{([^{}]*,[^{}]*)\}")
 _MOST_SPREAD = 64
+_MOST_SPELLED = 512
 _RAW_BOUNDARY = re.compile(r"[\s;&|(){}<>`$]+")
 _WITH_MEANING = re.compile(r"[$`*?\[{\ue010\ue013]")
 _NAMES_PROGRAMS = ("BASH_ALIASES", "BASH_CMDS")
@@ -53,7 +58,8 @@ class LooseReading:
     do not match up, it is nested too deeply, or larger than what is taken apart at all. `is_bomb`:
     a function starts itself twice without end. `listed` are commands with those whose output they
     might get as arguments: what stands before them in their pipeline or in their substitutions.
-    `emptied` are commands with the variables in them that count as empty.
+    `emptied` are commands with the variables in them that count as empty. `spelled` are removals
+    with what their unknown words could be.
     """
 
     commands: tuple[Command, ...]
@@ -67,6 +73,7 @@ class LooseReading:
     is_bomb: bool = False
     listed: tuple[tuple[Command, tuple[Command, ...]], ...] = ()
     emptied: tuple[tuple[Command, tuple[str, ...]], ...] = ()
+    spelled: tuple[Command, ...] = ()
 
 
 def read_loosely(text: str) -> LooseReading:
@@ -83,10 +90,10 @@ def open_command(words: Sequence[Word]) -> LooseReading:
 
 def _twice(text: str, read: Callable[["_Found"], None]) -> LooseReading:
     variables = Variables(text)
-    found = _Found(variables)
+    found = _Found(variables, Flows(text))
     read(found)
     if variables.is_late:
-        found = _Found(variables)
+        found = _Found(variables, found.flows)
         read(found)
     return found.reading()
 
@@ -108,6 +115,7 @@ class _Found:
     """Everything with its marks; `unrun` are the commands that only stand in text."""
 
     variables: Variables
+    flows: Flows
     commands: dict[Command, None] = field(default_factory=dict)
     run: dict[Command, None] = field(default_factory=dict)
     open: dict[Command, None] = field(default_factory=dict)
@@ -136,7 +144,7 @@ class _Found:
         if self._read.get(key, depth + 1) <= depth:
             return False
         self._read[key] = depth
-        self.work_left -= 1 + len(what) // (1024 if isinstance(what, str) else 8)
+        self.work_left -= 1 + len(what) // (1024 if isinstance(what, str) else 24)
         if self.work_left < 0 or depth > MAX_DEPTH:
             self.give_up(is_guess=is_guess and self.work_left >= 0)
             return False
@@ -174,6 +182,7 @@ class _Found:
             is_bomb=self.is_bomb,
             listed=tuple(self.listed),
             emptied=tuple(self.emptied.items()),
+            spelled=tuple(dict.fromkeys(islice(self.flows.spelled(self.run), _MOST_SPELLED))),
         )
 
 
@@ -201,10 +210,10 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
             if budget >= 0:
                 before = (*outer, *found.order[starts[scanner.pipelines[at]] :])
                 found.variables.note(words)
+                # A variable may hold what any substitution gave.
+                held = found.substituted if _names_variable(words) else ()
+                found.before = (*before, *held)
                 for spread in found.variables.spread(words):
-                    # A variable may hold what any substitution gave.
-                    held = () if spread == words else found.substituted
-                    found.before = (*before, *held)
                     _open(spread, found, depth=depth, is_guess=is_guess)
                 empty = found.variables.empty_in(words)
                 if empty:
@@ -218,12 +227,18 @@ def _read_text(text: str, found: _Found, *, depth: int, is_guess: bool = False) 
     found.is_torn = True
 
 
+def _names_variable(words: Command) -> bool:
+    references = (one for word in words for one in REFERENCE.findall(word))
+    return any(map(variable_of, references))
+
+
 def _open(words: Command, found: _Found, *, depth: int, is_guess: bool = False) -> None:
     if len(found.commands) > MAX_COMMANDS:
         found.is_torn = True
         return
     if not found.wants(words, depth, is_guess=is_guess):
         return
+    found.flows.note(words)
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
@@ -265,7 +280,8 @@ def _note_aliases(words: Command, found: _Found) -> None:
 def _unled(words: Command) -> Command:
     start = 0
     while start < len(words) and (words[start] in _LEADERS or ASSIGNMENT.match(words[start])):
-        start += 2 if words[start : start + 2] == ("time", "-p") else 1
+        is_pair = words[start] == "function" or words[start : start + 2] == ("time", "-p")
+        start += 2 if is_pair else 1
     return words[start:]
 
 

@@ -93,7 +93,8 @@ def folders_entered(
         if words[0] not in MOVERS:
             continue
         for target in words[1:] or ("~",):
-            text = HOME_SIGN.sub(lambda _: home, target)
+            # No path holds a null character, and no look at the files takes one.
+            text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
             if not text or text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
                 found += ["/", home]
             else:

@@ -422,8 +422,9 @@ def _destruction(
 ) -> str:
     # What only stands in text is run where a shell gets its commands from somewhere.
     is_run = any(words[0] == ANYTHING for words in loose.open)
-    commands: list[Sequence[str]] = [*listers, *(loose.commands if is_run else loose.run)]
-    known = set(loose.commands if is_run else loose.run)
+    run = loose.commands if is_run else loose.run
+    commands: list[Sequence[str]] = [*listers, *run, *loose.spelled]
+    known = set(run)
     listed: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [
         (one, before) for one, before in loose.listed if one in known
     ]

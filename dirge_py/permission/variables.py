@@ -1,6 +1,7 @@
 """What the variables of a command line hold, as far as it says so itself.
 
-Only assignments of plain text count. Whatever else could set a variable makes all of them unknown.
+Only assignments of plain text count, and of the home and the working folder. Whatever else could
+set a variable makes all of them unknown.
 """
 
 import itertools
@@ -28,6 +29,7 @@ _SET_BY_PROGRAMS = re.compile(
     r"|REPLY|SECONDS|SHELL.*|SHLVL|SRANDOM|TERM|TZ|_"
 )
 _MOST_VARIANTS = 8
+_NOT_UNKNOWN = ("HOME", "PWD")
 Words = tuple[str, ...]
 
 
@@ -102,8 +104,12 @@ class Variables:
         variants: list[list[str]] = [[word]]
         for reference in references:
             values = self._of(reference)
-            if values is None and variable_of(reference) in self._values:
-                # Also where its name says enough by itself, such as HOME.
+            if (
+                values is None
+                and variable_of(reference) in _NOT_UNKNOWN
+                and (variable_of(reference) in self._values)
+            ):
+                # By its name alone it would count as known.
                 values = (ANYTHING,)
             if values is None or len(variants) * len(values) > _MOST_VARIANTS:
                 continue
@@ -155,8 +161,12 @@ class Variables:
     def _hold(self, name: str, texts: Sequence[str]) -> None:
         values = [" ".join(choice) for text in texts for choice in self._choices(text)]
         before = self._values.get(name, ())
-        is_known = before is not None and not any(map(REFERENCE.search, values))
+        is_known = before is not None and not any(map(self._is_unknown, values))
         self._values[name] = tuple(dict.fromkeys((*(before or ()), *values))) if is_known else None
+
+    def _is_unknown(self, value: str) -> bool:
+        names = map(variable_of, REFERENCE.findall(value))
+        return any(name not in _NOT_UNKNOWN or name in self._values for name in names)
 
 
 def _placed(text: str, reference: str, value: str) -> list[str]:
@@ -176,7 +186,7 @@ def _placed(text: str, reference: str, value: str) -> list[str]:
 def is_unknown(word: str) -> bool:
     """Whether something in the word is not known before it runs. A number can name nothing else."""
     return any(
-        variable_of(reference) not in ("HOME", "PWD") and reference[1:] not in ("$", "?", "#")
+        variable_of(reference) not in _NOT_UNKNOWN and reference[1:] not in ("$", "?", "#")
         for reference in REFERENCE.findall(word)
     )
 
