@@ -214,12 +214,16 @@ def _names_remover(word: str) -> bool:
     return any(one.rsplit("/", 1)[-1] in REMOVERS for one in re.split(r"[\s;&|]+", word))
 
 
+_LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
+"""A word that is wholly what a command gave out, now or when a variable was set."""
+
+
 def _of_a_list(words: Sequence[str], listers: Sequence[Sequence[str]], ground: Ground) -> str:
     """A removal of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
     if _base(words) in ("xargs", "parallel"):
         is_fed = any(map(_names_remover, words))
     else:
-        is_fed = _base(words) in REMOVERS and any(one in ("$()", "`") for one in words[1:])
+        is_fed = _base(words) in REMOVERS and any(map(_LISTED.fullmatch, words[1:]))
     for lister in listers if is_fed else ():
         name = _base(lister)
         if name not in _LISTERS or (name == "find" and not _deletes_all((*lister, "-delete"))):
