@@ -5,10 +5,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from glob import escape
 
 from dirge_py.lib.paths import is_below
 from dirge_py.permission.facts import Place
-from dirge_py.permission.git_config import tracked_secrets
+from dirge_py.permission.git_config import tracked_secrets, work_tree_of
 from dirge_py.permission.git_files import read_bytes
 from dirge_py.permission.git_index import Tracked
 from dirge_py.permission.git_settings import Unreadable
@@ -20,6 +22,8 @@ _SHORT = frozenset(
     ("--name-only", "--name-status", "--stat", "--numstat", "--shortstat", "--summary", "--dirstat",
      "--raw", "--compact-summary", "--quiet", "--no-patch", "--check", "-s")
 )  # fmt: skip
+_LOG_PATCH = re.compile(r"--cc\Z|--color-words|--function-context\Z|-c\Z|-L")
+_SPECIAL = re.compile(r"[*?\[\]\\]")
 _PATCH = re.compile(r"--patch.*|-[a-zA-Z]*[puW][a-zA-Z]*|-U.*|--unified.*|--word-diff.*|--binary")
 
 
@@ -29,12 +33,14 @@ def shown_secrets(
     """The secrets that the git command `words` would show, run in the physical `folder`.
 
     `git diff` shows those that were changed and not staged; a blob may also be named by its id.
-    What was committed or staged counts as shared already.
+    What was committed or staged counts as shared already, unless the command names the folder that
+    it is in: `git log -p -- cert`.
     """
     texts = [word.text for word in words[1:]]
     blobs = [blob for text in texts for blob in _BLOB.findall(text.lower())]
     compares = _compares_work_tree(texts)
-    if not blobs and not compares:
+    chosen = _folders_shown(texts, folder)
+    if not blobs and not compares and not chosen:
         return
     for secret in tracked_secrets(folder):
         if any(secret.blob.startswith(blob) for blob in blobs):
@@ -43,6 +49,54 @@ def shown_secrets(
             found, name = place(secret.path), os.path.relpath(secret.path, folder)
             why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
             yield replace(found, secret=found.secret and why)
+        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen):
+            if _is_left_out(secret, texts, folder):
+                continue
+            found, name = place(secret.path), os.path.relpath(secret.path, folder)
+            why = f"{name} is among the files named and may hold secrets"
+            yield replace(found, secret=found.secret and why)
+
+
+def _folders_shown(texts: Sequence[str], folder: str) -> Sequence[str]:
+    """What a command that prints stored contents names, as patterns of absolute paths.
+
+    Nothing for the physical `folder` that it runs in, for one above and for a bare `*`.
+    """
+    texts = [text for text in texts if text not in ("--no-pager", "-P")]
+    if not _prints_stored(texts, folder):
+        return ()
+    found: list[str] = []
+    for text in texts[1:]:
+        base = work_tree_of(folder) if text.startswith(":/") else folder
+        name = text.removeprefix(":/")
+        path = os.path.normpath(os.path.join(base, name))
+        if text.startswith("-") or (text.startswith(":") and not text.startswith(":/")):
+            continue
+        if not _SPECIAL.search(name):
+            found += [] if is_below(folder, path) else [escape(path), f"{escape(path)}/*"]
+        elif _SPECIAL.sub("", name).strip("./"):
+            found.append(os.path.normpath(os.path.join(escape(base), name)))
+    return found
+
+
+def _prints_stored(texts: Sequence[str], folder: str) -> bool:
+    """Whether it prints what is committed or staged, and not just how files differ from that."""
+    if not texts or texts[0] not in ("log", "show", "diff"):
+        return False
+    words = texts[1 : texts.index("--")] if "--" in texts else texts[1:]
+    is_short = texts[0] == "log" or any(text.partition("=")[0] in _SHORT for text in words)
+    if is_short and not any(_PATCH.fullmatch(text) or _LOG_PATCH.match(text) for text in words):
+        return False
+    if texts[0] != "diff" or "--cached" in words or "--staged" in words:
+        return True
+    revisions = [text for text in words if not text.startswith("-")]
+    return not all(os.path.lexists(os.path.join(folder, text)) for text in revisions)
+
+
+def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
+    left_out = (text[2:] for text in texts if text.startswith((":!", ":^")))
+    paths = (os.path.normpath(os.path.join(folder, text)) for text in left_out)
+    return any(is_below(secret.path, path) for path in paths)
 
 
 def _compares_work_tree(texts: Sequence[str]) -> bool:

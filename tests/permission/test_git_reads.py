@@ -190,3 +190,30 @@ def test_a_changed_secret_of_any_kind_makes_git_diff_ask(own_project: Project, n
     file.write_text("new\n")
 
     assert {own_project.run(one).effect for one in ("git diff", "git diff HEAD")} == {"ask"}
+
+
+@pytest.mark.parametrize(
+    ("command", "effect"),
+    [("git log -p -- cert", "ask"), ("git log -p cert/", "ask"), ("git log -3 -U1 -- cert", "ask"),
+     ("git log --cc -- cert", "ask"), ("git show HEAD -- cert", "ask"),
+     ("git log -p -- 'cert/*'", "ask"), ("git log -p -- :/cert", "ask"),
+     ("cd src && git log -p -- ../cert", "ask"), ("git diff HEAD~1 -- cert", "ask"),
+     ("git diff --cached -- cert", "ask"), ("git log --stat -p -- cert", "ask"),
+     ("git --no-pager log -p -- cert", "ask"), ("git log -p -- cert ':^cert'", "allow"),
+     ("git log -p -- cert ':!cert'", "allow"), ("git log -- cert", "allow"),
+     ("git log --stat -- cert", "allow"), ("git show --stat HEAD -- cert", "allow"),
+     ("git diff --name-only HEAD~1 -- cert", "allow"), ("git diff -- cert", "allow"),
+     ("git log -p", "allow"), ("git log -p -- .", "allow"), ("git log -p -- '*'", "allow"),
+     ("git log -p -- src", "allow"), ("git log -p -- 'src/*'", "allow"),
+     ("cd src && git log -p -- ..", "allow")],
+)  # fmt: skip
+def test_a_named_folder_with_a_tracked_secret_asks_where_contents_are_shown(
+    own_project: Project, command: str, effect: str
+) -> None:
+    (own_project.root / "cert").mkdir()
+    (own_project.root / "cert/server.pem").write_text("old\n")
+    own_project.git("add", "cert", "src", "README.md")
+    own_project.git("commit", "-q", "-m", "first")
+    own_project.git("commit", "-q", "--allow-empty", "-m", "second")
+
+    assert own_project.run(command).effect == effect
