@@ -19,7 +19,7 @@ LAUNCHERS = [
     "sudo -u a", "busybox", "find . -exec sh -c", "git bisect run", "git submodule foreach",
     "eval 'a b'", "xargs -I% sh -c '%'", "echo $(", "env a=1",
 ]  # fmt: skip
-LONGEST = 0.5
+LONGEST = 1.0
 CURL = deny("execute:curl *")
 
 
@@ -27,9 +27,9 @@ def is_judged_soon(project: Project, command: str) -> bool:
     """Once of three is enough: the machine may be busy with something else."""
     gate = project.gate(CURL, mode="yolo")
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         gate.decide([project.execute(command)])
-        if time.perf_counter() - start < LONGEST:
+        if time.process_time() - start < LONGEST:
             return True
     return False
 
