@@ -51,6 +51,7 @@ _GIT_SUBCOMMANDS = listed(
 )
 _GIT_SHORT: Mapping[str, frozenset[str]] = {
     "archive": listed("-o"),
+    "difftool": listed("-x"),
     "clone": listed("-c -u --config --template"),
     "format-patch": listed("-o"),
     "grep": listed("-O"),

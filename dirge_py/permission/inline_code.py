@@ -37,7 +37,7 @@ _MOST_TEXTS = 16
 
 def commands_in_code(name: str, words: Sequence[str]) -> Iterator[Command]:
     """Commands that the code in these words would start, as far as it spells them out."""
-    code = _code(name, words)
+    code = code_in(name, words)
     if not code:
         return
     text = plain_text(code)
@@ -69,7 +69,8 @@ def runs_inline_code(words: Sequence[str]) -> bool:
     )
 
 
-def _code(name: str, words: Sequence[str]) -> str:
+def code_in(name: str, words: Sequence[str]) -> str:
+    """The code that stands in the words of an interpreter or of `awk`, or ""."""
     if _AWK.fullmatch(name):
         operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
         return next((words[at] for at in operands if words[at - 1] not in ("-v", "-F", "-f")), "")

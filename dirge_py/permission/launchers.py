@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.escapes import escapes
 from dirge_py.permission.inline_code import commands_in_code
-from dirge_py.permission.marks import ANYTHING, FOUND, QUOTED, plain_text
+from dirge_py.permission.marks import ANYTHING, FOUND, QUOTED, UNRUN, plain_text
 from dirge_py.permission.scanner import Command
+from dirge_py.permission.told_texts import run_elsewhere, texts_run
 from dirge_py.permission.variables import ASSIGNMENT, is_unknown
 from dirge_py.permission.words import listed
 
@@ -98,6 +99,11 @@ def inner_commands(name: str, words: Command, *, is_fed: bool) -> Iterator[Inner
             yield Inner(text=plain_text(escape.text))
     for found in commands_in_code(name, words):
         yield Inner(found)
+    for text in texts_run(name, words):
+        yield Inner(text=text, is_guess=True)
+    for tail in run_elsewhere(name, words):
+        # Not on this machine, or not surely: it destroys nothing here.
+        yield Inner((*tail, UNRUN), is_guess=True)
 
 
 def after_git_options(words: Command) -> Command:

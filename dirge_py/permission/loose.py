@@ -144,7 +144,7 @@ class _Found:
         if self._read.get(key, depth + 1) <= depth:
             return False
         self._read[key] = depth
-        self.work_left -= 1 + len(what) // (1024 if isinstance(what, str) else 24)
+        self.work_left -= 1 + len(what) // (128 if isinstance(what, str) else 24)
         if self.work_left < 0 or depth > MAX_DEPTH:
             self.give_up(is_guess=is_guess and self.work_left >= 0)
             return False

@@ -9,6 +9,7 @@ from typing import Protocol
 from dirge_py.permission.danger import HOME_SIGN
 from dirge_py.permission.facts import Place
 from dirge_py.permission.folders import MOVERS
+from dirge_py.permission.mentions import here
 from dirge_py.permission.searches import Search, searched_loosely
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -61,7 +62,8 @@ def leads_anywhere(commands: Iterable[Sequence[str]], home: str) -> bool:
 
 def _starts(search: Search, folder: str, around: Looks) -> Iterator[str]:
     """The physical folders below which the search may read."""
-    named = [HOME_SIGN.sub(lambda _: around.home, word.text, count=1) for word in search.starts]
+    words = [here(word.text) for word in search.starts]
+    named = [HOME_SIGN.sub(lambda _: around.home, word, count=1) for word in words]
     paths = [os.path.join(folder, text) for text in named] or [folder]
     for text in named:
         if _PATTERN.search(text):

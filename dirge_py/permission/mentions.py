@@ -18,6 +18,9 @@ _MAX_PATTERNS = 16
 _LONGEST_NAME = 255
 _PATTERN = re.compile(r"[*?\[]")
 _HERE = re.compile(r"\A(?:~\+|\$PWD|\$\{PWD[^}]*\})(?=/|\Z)")
+_CWD = re.compile(r"\A/+proc/+[^/]+/+cwd(?=/|\Z)")
+_ROOT = re.compile(r"\A(?:/+proc/+[^/]+/+root)+/*(?=/|\Z)")
+_FILE_OF = re.compile(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)", re.DOTALL)
 _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
@@ -34,7 +37,7 @@ def mentioned(words: Iterable[str], folders: Sequence[str], naming: Naming) -> t
     """Every place that a word could name, also as the value of an option or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
-        HOME_SIGN.sub(lambda _: naming.home, _HERE.sub(".", piece, count=1), count=1)
+        HOME_SIGN.sub(lambda _: naming.home, here(piece), count=1)
         for piece in _first(_MAX_MENTIONS, filter(_is_name, pieces))
     ]
     paths = _first(
@@ -103,13 +106,23 @@ def folders_entered(
     return found
 
 
+def here(word: str) -> str:
+    """The word, where it begins with a way to name the working folder or the root, without it."""
+    return _ROOT.sub("", _CWD.sub(".", _HERE.sub(".", word, count=1)))
+
+
 def _pieces(word: str) -> Iterator[str]:
+    # `curl -d @file`, `-F name=@file`, `file:///file`
+    if found := _FILE_OF.fullmatch(word):
+        yield found.group(1) or found.group(2)
     if not word.startswith("-"):
         yield word
     yield word.partition("=")[2]
     letters = _LETTERS.match(word)
     for end in range(2, letters.end() + 1 if letters else 0):
         yield word[end:]
+        if word[end : end + 1] == "@":
+            yield word[end + 1 :]
 
 
 def _is_name(piece: str) -> bool:

@@ -25,11 +25,19 @@ from dirge_py.permission.inline_code import runs_inline_code
 from dirge_py.permission.loose import LooseReading, open_command, raw_words, read_loosely
 from dirge_py.permission.loose_searches import kept_loosely, leads_anywhere
 from dirge_py.permission.marks import ANYTHING
-from dirge_py.permission.mentions import Naming, folders_entered, mentioned, stored_files, too_many
+from dirge_py.permission.mentions import (
+    Naming,
+    folders_entered,
+    here,
+    mentioned,
+    stored_files,
+    too_many,
+)
 from dirge_py.permission.options import Refused
 from dirge_py.permission.own_places import OwnPlaces
 from dirge_py.permission.programs import SHELL_BUILTINS, Judgement, is_build, judge
 from dirge_py.permission.searches import Search, searched
+from dirge_py.permission.told_texts import files_told
 from dirge_py.permission.uncertain import (
     OpenCommand,
     open_commands,
@@ -322,6 +330,8 @@ class _Walk:
             real = self._real(folder)
             if not word.has_glob:
                 yield self._around.place(os.path.join(real, word.text))
+                if (text := here(word.text)) != word.text:
+                    yield self._around.place(os.path.join(real, text))
                 continue
             found = self._around.expand(real, word.text)
             if found is None:
@@ -472,9 +482,11 @@ def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]
     return tuple(tuple(map(Word, words)) for words in commands)
 
 
-def _all_words(commands: Iterable[Sequence[str]]) -> Iterator[str]:
-    return (word for words in commands for word in words)
+def _all_words(commands: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from (word for words in commands for word in words)
+    yield from files_told(commands)
 
 
-def _arguments(commands: Iterable[Sequence[str]]) -> Iterator[str]:
-    return (word for words in commands for word in words[1:])
+def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield from (word for words in commands for word in words[1:])
+    yield from files_told(commands)
