@@ -49,6 +49,7 @@ from dirge_py.permission.uncertain import (
 from dirge_py.permission.words import NotPlain, Part, Word, lex
 
 _LOG = logging.getLogger(__name__)
+_TAKES_WORDS = frozenset(("xargs", "parallel"))
 MAX_CHARS = 128 * 1024
 """Linux starts no program with a longer argument, so a longer command line cannot be run at all."""
 
@@ -201,7 +202,10 @@ class _Walk:
         touched: tuple[Place, ...] = ()
         if refusal:
             arguments = [*_arguments(loose.commands), *fed]
-            own = self._around.own.touched(loose.commands, self._reals(), part.text)
+            # What `xargs` is fed with stands in the parts before it.
+            is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
+            text = self._command.text if is_fed else part.text
+            own = self._around.own.touched(loose.commands, self._reals(), text)
             touched = (*self._mentioned(arguments), *self._matched(part), *own)
         return CommandFact(
             text=part.text,

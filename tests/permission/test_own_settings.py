@@ -185,3 +185,11 @@ def test_no_rule_and_no_grant_opens_our_settings(own_project: Project) -> None:
         assert gate.decide([Claim("edit", path)]).effect == "ask"
         assert gate.decide([own_project.execute(f"touch {path}")]).effect == "ask"
         assert gate.futility(f"edit:{own_project.config}/**")
+
+
+@pytest.mark.parametrize("command", ["echo CONFIG_ | xargs rm", "echo CONFIG_ | sudo xargs -n1 rm"])
+def test_what_xargs_is_fed_with_is_named(project: Project, command: str) -> None:
+    spelled = command.replace("CONFIG_", str(project.config / "config.toml"))
+
+    assert project.run(spelled, mode="yolo").effect == "ask"
+    assert project.run("echo a | xargs rm", mode="yolo").effect == "allow"
