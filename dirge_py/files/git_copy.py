@@ -69,7 +69,7 @@ def make_index_folder(target: Path, places: GitPlaces) -> None:
         raise OSError(errno.EINVAL, "its HEAD is none")
     (target / "HEAD").write_bytes(head)
     (target / "config").write_text(_config(places.settings), encoding="utf-8")
-    (target / "objects/info/alternates").write_bytes(_quoted(common / "objects") + b"\n")
+    (target / "objects/info/alternates").write_bytes(_as_line(common / "objects") + b"\n")
     for name in ("index", *_names(git_dir, "sharedindex.")):
         _copy(git_dir / name, target / name, begins=_INDEX)
     for name in ("info/exclude", "info/attributes"):
@@ -152,6 +152,13 @@ def _escaped(path: str) -> str:
     return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
 
 
-def _quoted(path: Path) -> bytes:
-    """A path as a line of `alternates`: one that begins with a quote is taken for a quoted one."""
-    return b'"' + os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+def _as_line(path: Path) -> bytes:
+    """An absolute path as a line of `alternates`.
+
+    Raises:
+        OSError: it has a line break, which git takes for the end of the path.
+    """
+    line = os.fsencode(path)
+    if b"\n" in line:
+        raise OSError(errno.EINVAL, "its path has a line break")
+    return line

@@ -16,7 +16,7 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
 from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.permission.facts import Fact, NameFact, PathFact, Place, Plan, Request
-from dirge_py.permission.git_config import hazard, is_bare_repository
+from dirge_py.permission.git_config import git_dirs_of, hazard, is_bare_repository
 from dirge_py.permission.git_hooks import hooks_at
 from dirge_py.permission.globs import Expansions
 from dirge_py.permission.history import DecisionLog
@@ -269,7 +269,7 @@ class Gate:
             place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
             is_folder=os.path.isdir,
             expand=Expansions().expand,
-            git_hazard=cache(partial(hazard, roots=tuple(self._workspace.roots))),
+            git_hazard=cache(self._git_hazard),
             git_hooks=hooks_at,
             kept_beneath=cache(self._kept_beneath),
             program_problem=cache(self._program_problem),
@@ -279,6 +279,11 @@ class Gate:
         )
         request: Request = shell.read_command(command, around)
         return request
+
+    def _git_hazard(self, folder: str) -> str:
+        # The git folder of a copy leads to that of the original.
+        originals = [original for _copy, original in self._policy.anchors.copies]
+        return hazard(folder, (*self._workspace.roots, *originals, *git_dirs_of(originals)))
 
     def _program_problem(self, name: str) -> str:
         closed = remembered_closed_folders(self._workspace.roots, self._home)

@@ -7,6 +7,7 @@ the repository and in each submodule that git could enter.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
@@ -70,6 +71,15 @@ def git_dir_of(folder: str) -> str | None:
     """
     found = next(_repositories_above(folder), None)
     return None if found is None else _common_dir(found.git_dir)
+
+
+def git_dirs_of(folders: Sequence[str]) -> tuple[str, ...]:
+    """The git folders of those of these folders that have one that can be read."""
+    found = []
+    for folder in folders:
+        with suppress(*UNREADABLE):
+            found.append(git_dir_of(folder))
+    return tuple(one for one in found if one is not None)
 
 
 def work_tree_of(folder: str) -> str:

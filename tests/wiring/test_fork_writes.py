@@ -141,6 +141,10 @@ def changed_in(log: str) -> Iterator[str]:
             if opened and _WRITING.search(arguments):
                 yield opened
             continue
+        if name == "write":
+            # What is written may be a path, too.
+            yield from (fd for fd, _text in _NAMED.findall(arguments)[:1] if fd)
+            continue
         places = [os.path.join(*map(str, found)) for found in _NAMED.findall(arguments)]
         # What a link points at is not changed by that.
         yield from filter(None, places[1:] if name.startswith("symlink") else places)
