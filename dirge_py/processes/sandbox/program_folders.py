@@ -1,7 +1,6 @@
 """Where programs lie that may be started unasked: in no workspace and in no home folder."""
 
 import os
-import pwd
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,9 +34,16 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 
 @cache
 def _account_home() -> str:
-    """The home folder that the account has, whatever HOME says; "" without an account."""
-    with suppress(KeyError):
-        return pwd.getpwuid(os.geteuid()).pw_dir
+    """The home folder that the account has, whatever HOME says; "" if that is not on this machine.
+
+    Read from the file: asking for the account (`pwd`) may go to a server.
+    """
+    user = str(os.geteuid()).encode()
+    with suppress(OSError), open("/etc/passwd", "rb") as accounts:
+        for line in accounts:
+            fields = line.rstrip(b"\n").split(b":")
+            if len(fields) > 5 and fields[2] == user:
+                return os.fsdecode(fields[5])
     return ""
 
 
