@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
@@ -126,8 +126,16 @@ def _probe(launcher: Launcher, room: SandboxRoom) -> str:
     cwd = room.roots[0] if room.roots else "/"
     spec = LaunchSpec(cwd=cwd, environment=environment, call_id="")
     try:
+        return problem_of(launcher([program], spec), cwd=cwd, environment=environment)
+    except ProcessError as error:
+        return error.message
+
+
+def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
+    """Run a short command. Empty if that worked, else the last line that it said, or why not."""
+    try:
         ended = subprocess.run(
-            launcher([program], spec),
+            arguments,
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -137,8 +145,6 @@ def _probe(launcher: Launcher, room: SandboxRoom) -> str:
         )
     except subprocess.TimeoutExpired:
         return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"
-    except ProcessError as error:
-        return error.message
     except OSError as error:
         return error.strerror or str(error)
     if ended.returncode == 0:

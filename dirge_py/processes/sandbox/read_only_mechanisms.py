@@ -7,7 +7,6 @@ it costs no process. The others cost one, and bubblewrap cannot keep files from 
 
 import os
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from functools import lru_cache, partial
 from dirge_py.lib.paths import is_below
 from dirge_py.processes.launch import LaunchSpec, Restrict
 from dirge_py.processes.sandbox import bubblewrap, landlock, landlock_exec, seatbelt
+from dirge_py.processes.sandbox.choose import problem_of
 from dirge_py.processes.sandbox.places import Places, places_of
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS, search_path
 from dirge_py.processes.sandbox.room import Kind, Mechanism, SandboxRoom
@@ -25,7 +25,6 @@ NO_EXECUTE = "files in the workspace can be executed"
 """What bubblewrap's profile does not keep from a command."""
 
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2  # root reads everybody's files, as without the profile
-_PROBE_LIMIT_S = 5.0
 _PROBE_PATH = "/usr/bin:/bin:/run/current-system/sw/bin"
 
 _Rules = Sequence[tuple[str, str]]
@@ -35,7 +34,7 @@ def find_mechanism() -> Mechanism:
     """The first mechanism that was seen to work here."""
     true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
     if sys.platform == "darwin":
-        said = _probe(_seatbelt([true], "/var/empty", ()))
+        said = _problem(_seatbelt([true], "/var/empty", ()))
         return Mechanism(None, f"sandbox-exec does not work: {said}") if said else _SEATBELT
     if sys.platform != "linux":
         return Mechanism(None, "this operating system is not supported")
@@ -45,7 +44,7 @@ def find_mechanism() -> Mechanism:
     program = _bubblewrap_program()
     if program is None:
         return Mechanism(None, f"{first}, and bubblewrap is not installed")
-    said = _probe(_bubblewrapped([true], {"/": "show"}, "/"))
+    said = _problem(_bubblewrapped([true], {"/": "show"}, "/"))
     if said:
         return Mechanism(None, f"{first}, and {program} does not work: {said}")
     return Mechanism("bubblewrap", NO_EXECUTE)
@@ -163,6 +162,10 @@ def _prefixes(path: str, closed: Sequence[str]) -> Iterator[str]:
         yield above if is_prefix and not holds_closed else real
 
 
+def _problem(arguments: Sequence[str]) -> str:
+    return problem_of(arguments, cwd="/", environment={"PATH": os.defpath})
+
+
 def _bubblewrap_program() -> str | None:
     return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
 
@@ -180,25 +183,3 @@ def _bubblewrapped(arguments: Sequence[str], places: Places, cwd: str) -> list[s
 
 def _seatbelt(arguments: Sequence[str], tmp: str, closed: Sequence[str]) -> list[str]:
     return [seatbelt.PROGRAM, "-p", seatbelt.read_only_profile(tmp, closed), *arguments]
-
-
-def _probe(arguments: Sequence[str]) -> str:
-    """Run a command. Empty if that worked, else what was said, in one line."""
-    try:
-        ended = subprocess.run(
-            arguments,
-            cwd="/",
-            env={"PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_LIMIT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"
-    except OSError as error:
-        return error.strerror or str(error)
-    if ended.returncode == 0:
-        return ""
-    said = ended.stderr.decode(errors="replace").strip().splitlines()
-    return said[-1][:300] if said else f"it ended with {ended.returncode}"
