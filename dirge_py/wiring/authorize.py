@@ -394,7 +394,7 @@ class Authorizer:
 
 def _denied(reason: str) -> Answer:
     text = (
-        f"{DENIED}: {reason.rstrip('.')}. Do not work around it. "
-        "Do what the reason offers, or go on without it and say what you would need and why."
+        f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it "
+        "names another way, use that. Otherwise go on without it, or say what you need and why."
     )
     return Answer(text, details={"outcome": "denied"})
