@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
+from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
 from dirge_py.permission.git_acting_settings import Row, hardening, row_for
-from dirge_py.permission.git_files import Stamp, is_settled, read_text, stamp_of
+from dirge_py.permission.git_files import read_text
 from dirge_py.permission.git_index import UNREADABLE, Index, Tracked, read_index
 from dirge_py.permission.git_links import foreign_files
 from dirge_py.permission.git_settings import Unreadable, settings
@@ -28,7 +29,7 @@ _FALSE = ("false", "0", "no", "off")
 _NOT_ENTERED = ("all", "dirty")
 _HASH_BYTES = {"sha1": 20, "sha256": 32}
 
-_CACHE: dict[str, tuple[Stamp, tuple[tuple[str, str], ...]]] = {}
+_CACHE: StampCache[tuple[tuple[str, str], ...]] = StampCache(4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,20 +144,15 @@ def _values(git_dir: str, common: str) -> list[tuple[str, str, str]]:
 
 def _values_of(path: str) -> tuple[tuple[str, str], ...]:
     """The settings of a file that matter here; none if it is not there."""
-    if not os.path.lexists(path):
-        return ()
-    stamp = stamp_of(path)
-    cached = _CACHE.get(path)
-    if cached and cached[0] == stamp:
-        return cached[1]
-    found = tuple(
+    return _CACHE.get(path, _read_values) if os.path.lexists(path) else ()
+
+
+def _read_values(path: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
         (key, value)
         for key, value in settings(read_text(path, MAX_CONFIG_BYTES))
         if row_for(key) is not None or key.startswith(("submodule.", "extensions."))
     )
-    if is_settled(stamp):
-        _CACHE[path] = (stamp, found)
-    return found
 
 
 def _acts(row: Row, value: str, one: _Repository, common: str) -> bool:

@@ -8,8 +8,9 @@ import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
+from dirge_py.files.stamps import Stamp, is_settled, stamp_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.permission.git_files import Stamp, is_settled, read_bytes, stamp_of
+from dirge_py.permission.git_files import read_bytes
 from dirge_py.permission.git_settings import Unreadable
 from dirge_py.permission.protected import may_be_secret
 

@@ -7,9 +7,10 @@ are borrowed from, make `git log` and `git show` print another repository of thi
 import os
 from collections.abc import Iterator, Sequence
 
+from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
-from dirge_py.permission.git_files import Stamp, is_settled, read_text, stamp_of
+from dirge_py.permission.git_files import read_text
 from dirge_py.permission.git_settings import Unreadable
 
 MAX_FOLDERS = 4096
@@ -31,8 +32,7 @@ class _Listing:
     folders: tuple[str, ...] = ()
 
 
-_CACHE: dict[str, tuple[Stamp, _Listing]] = {}
-_MAX_CACHED = 4 * MAX_FOLDERS
+_CACHE: StampCache[_Listing] = StampCache(4 * MAX_FOLDERS)
 
 
 def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str]:
@@ -153,27 +153,18 @@ def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
 def _listing(folder: str) -> _Listing:
     """What is in a folder; nothing if it is not there."""
     try:
-        stamp = stamp_of(folder)
-        known = _CACHE.get(folder)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        with os.scandir(folder) as entries:
-            listing = _read(entries)
+        return _CACHE.get(folder, _listed)
     except (FileNotFoundError, NotADirectoryError):
         return _Listing()
-    if is_settled(stamp):
-        if len(_CACHE) >= _MAX_CACHED:
-            _CACHE.clear()
-        _CACHE[folder] = (stamp, listing)
-    return listing
 
 
-def _read(entries: Iterator["os.DirEntry[str]"]) -> _Listing:
+def _listed(folder: str) -> _Listing:
     links: list[str] = []
     folders: list[str] = []
-    for entry in entries:
-        if entry.is_symlink():
-            links.append(entry.path)
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(entry.path)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                links.append(entry.path)
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
     return _Listing(tuple(links), tuple(folders))

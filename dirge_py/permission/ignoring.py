@@ -6,10 +6,12 @@ differ. Those that take something back in count for every file where they are no
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
+from dirge_py.files.regular_file import read_regular
+from dirge_py.files.stamps import StampCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.git_config import git_dir_of
@@ -192,29 +194,22 @@ def _place_of(folder: str, kind: str) -> str:
     return path
 
 
-_Stamp = tuple[int, int, int, int]
-_FILES: dict[str, tuple[_Stamp, Sequence[Line]]] = {}
+_FILES: StampCache[Sequence[Line]] = StampCache(MAX_IGNORE_FILES)
 
 
 def _lines_of(path: str) -> Sequence[Line]:
+    """The lines of an ignore file; none where there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return _FILES.get(path, _read_file)
     except OSError:
         return ()
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return ()
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-        known = _FILES.get(path)
-        if known is None or known[0] != stamp:
-            content = stream.read(MAX_IGNORE_BYTES + 1)
-            # What is a link is an ignore file for some programs only.
-            is_trusted = len(content) <= MAX_IGNORE_BYTES and not os.path.islink(path)
-            if len(_FILES) >= MAX_IGNORE_FILES:
-                _FILES.clear()
-            known = _FILES[path] = (stamp, tuple(_read_lines(content, is_trusted=is_trusted)))
-    return known[1]
+
+
+def _read_file(path: str) -> Sequence[Line]:
+    content = read_regular(Path(path), MAX_IGNORE_BYTES + 1)
+    # What is a link is an ignore file for some programs only.
+    is_trusted = len(content) <= MAX_IGNORE_BYTES and not os.path.islink(path)
+    return tuple(_read_lines(content, is_trusted=is_trusted))
 
 
 def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[Line]:

@@ -1,16 +1,14 @@
 """Folders as a search for secrets sees them. One that has not changed is not listed again."""
 
 import os
-import time
 from collections.abc import Sequence
-from typing import TypeAlias
 
+from dirge_py.files.stamps import StampCache
 from dirge_py.permission.protected import may_be_secret
 
 MAX_FOLDERS_KNOWN = 100_000
 
 _RULING = frozenset((".rgignore", ".ignore", ".gitignore", ".git"))
-_SETTLED_NS = 2_000_000_000
 
 
 class Listing:
@@ -35,28 +33,16 @@ class Listing:
         self.has_rules = has_rules
 
 
-_Stamp: TypeAlias = tuple[int, int, int, int]
 _NOTHING = Listing(1)
-_KNOWN: dict[str, tuple[_Stamp, Listing]] = {}
+_KNOWN: StampCache[Listing] = StampCache(MAX_FOLDERS_KNOWN)
 
 
 def listing_of(folder: str) -> Listing:
     """What is in a folder; nothing where it cannot be listed."""
     try:
-        status = os.stat(folder)
-        stamp = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
-        known = _KNOWN.get(folder)
-        if known and known[0] == stamp:
-            return known[1]
-        listing = _listed(folder)
+        return _KNOWN.get(folder, _listed)
     except OSError:
         return _NOTHING
-    # A change in the same tick of the file system's clock would leave no trace.
-    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _SETTLED_NS:
-        if len(_KNOWN) >= MAX_FOLDERS_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[folder] = (stamp, listing)
-    return listing
 
 
 def _listed(folder: str) -> Listing:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.errors import FileError
+from dirge_py.files.regular_file import read_regular
+from dirge_py.files.stamps import StampCache
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.facts import Place
@@ -24,7 +26,7 @@ _PUBLIC_BLOCKS = frozenset(
         b"X509 CRL", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"DH PARAMETERS", b"EC PARAMETERS",
     )
 )  # fmt: skip
-_PUBLIC_FILES: dict[str, tuple[tuple[int, ...], bool]] = {}
+_PUBLIC_FILES: StampCache[bool] = StampCache(4096)
 
 
 class Places:
@@ -121,26 +123,15 @@ def is_public(path: str) -> bool:
     if not path.lower().endswith((".pem", ".key")):
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        return _PUBLIC_FILES.get(path, _holds_public_blocks, follow=False)
     except OSError:
         return False
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_CERTIFICATE_BYTES:
-            return False
-        stamp = (
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-        )
-        known = _PUBLIC_FILES.get(path)
-        if known is None or known[0] != stamp:
-            blocks = set(_PEM_BLOCK.findall(stream.read(MAX_CERTIFICATE_BYTES)))
-            known = (stamp, bool(blocks) and blocks <= _PUBLIC_BLOCKS)
-            _PUBLIC_FILES[path] = known
-    return known[1]
+
+
+def _holds_public_blocks(path: str) -> bool:
+    content = read_regular(Path(path), MAX_CERTIFICATE_BYTES + 1, follow=False)
+    blocks = set(_PEM_BLOCK.findall(content))
+    return len(content) <= MAX_CERTIFICATE_BYTES and bool(blocks) and blocks <= _PUBLIC_BLOCKS
 
 
 def _is_same_or_below(spellings: Iterable[str], places: Iterable[str]) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission import git_files
+from dirge_py.files import stamps
 from dirge_py.permission.git_acting_settings import row_for
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.permission.git_settings import Unreadable, settings
@@ -272,11 +272,11 @@ def rewrite_unnoticed(path: Path, content: bytes) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("settled", [git_files.SETTLED_NS, -1 << 62])
+@pytest.mark.parametrize("settled", [stamps.SETTLED_NS, -1 << 62])
 def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
     own_project: Project, monkeypatch: pytest.MonkeyPatch, settled: int
 ) -> None:
-    monkeypatch.setattr(git_files, "SETTLED_NS", settled)
+    monkeypatch.setattr(stamps, "SETTLED_NS", settled)
     config = own_project.root / ".git/config"
     own_project.git("config", "--local", "diff.renamelimit", "sh")
     assert own_project.run("git diff").effect == "allow"
@@ -289,7 +289,7 @@ def test_settings_rewritten_with_the_same_time_and_size_are_read_anew(
 def test_an_index_rewritten_with_the_same_time_and_size_is_read_anew(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_files, "SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(stamps, "SETTLED_NS", -1 << 62)
     (own_project.root / "key-pem").write_text("old")
     own_project.git("add", "key-pem")
     blob = own_project.git("rev-parse", ":key-pem").strip()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.permission import beneath, git_files, listings
+from dirge_py.files import stamps
+from dirge_py.permission import beneath
 from dirge_py.permission.rules import Effect, Mode
 from tests.security.sizes import count, size
 
@@ -218,8 +219,7 @@ def make_anew(path: Path, make: Callable[[], object]) -> None:
 def test_what_appears_in_a_folder_that_was_known_is_seen(
     own_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listings, "_SETTLED_NS", -1 << 62)
-    monkeypatch.setattr(git_files, "SETTLED_NS", -1 << 62)
+    monkeypatch.setattr(stamps, "SETTLED_NS", -1 << 62)
     root = own_project.root
     (root / ".env").unlink()
     write(root, {"lib/inner/a.py": "hit", ".ignore": "secrets.yml\n"})
