@@ -22,12 +22,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Context, LoopConfig, run_agent_loop
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.events import LoopEvent, ToolExecutionStart
-from dirge_py.messages import AssistantMessage, Message, TextBlock, user_text
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent, ToolExecutionStart
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamOptions,
@@ -35,6 +33,8 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, user_text
+from dirge_py.types.tools import LoopToolResult, text_result
 
 TURNS = 20
 

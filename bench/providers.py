@@ -22,12 +22,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from dirge_py.abort import AbortSignal
-from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
+from dirge_py.types.messages import user_text
 from tests.providers.asking import KINDS
 from tests.providers.server import Answering, FakeService, Hang, Raw, Say
 from tests.providers.wires import BASE_PATHS, wire_of

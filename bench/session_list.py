@@ -11,8 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
@@ -20,10 +23,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.index.index import SessionIndex
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
 
 USAGE = Usage(input=12_000, output=300, cache_read=11_000)
 FILLER = "The parser reads a token, looks one ahead and decides which rule comes next. " * 8

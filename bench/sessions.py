@@ -16,8 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.journal import Journal
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import Limits
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ThinkingBlock,
@@ -26,10 +29,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.journal import Journal
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
+from dirge_py.types.outcomes import Done
 
 ROOT = Path(__file__).parents[1]
 USAGE = Usage(input=1000, output=100)

@@ -20,8 +20,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dirge_py.abort import AbortSignal
-from dirge_py.claims import Claim, Command
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import PolicySet, parse_rule
@@ -34,6 +32,8 @@ from dirge_py.tools.grep import Grep
 from dirge_py.tools.read import Read
 from dirge_py.tools.searching.matching_lines import find_ripgrep
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Claim, Command
 
 FILES_A_FOLDER = 100
 EDITED_LINES = 200_000

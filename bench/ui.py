@@ -25,12 +25,12 @@ from pathlib import Path
 
 from tui import answer, on_pty
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd
-from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
-from dirge_py.outcomes import Done
 from dirge_py.session.journal import Journal
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
+from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
+from dirge_py.types.outcomes import Done
 
 SIZES = (10, 200, 2000)
 ROUNDS = 40

@@ -7,10 +7,16 @@ The names below are loaded on first use.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from dirge_py.errors import DirgeError, LoopError, ModelRetry, ToolFailed
     from dirge_py.guardrails.verdict import Pass, Trip, Warn
     from dirge_py.mailboxes import Detached
-    from dirge_py.outcomes import (
+    from dirge_py.plan.runner import PlanResult
+    from dirge_py.sdk.agent import Agent
+    from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
+    from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
+    from dirge_py.tools.base import Hints, ToolContext
+    from dirge_py.tools.function_tool import tool
+    from dirge_py.types.errors import DirgeError, LoopError, ModelRetry, ToolFailed
+    from dirge_py.types.outcomes import (
         AgentResult,
         AwaitingConfirmation,
         Cancelled,
@@ -24,12 +30,6 @@ if TYPE_CHECKING:
         Outcome,
         Refused,
     )
-    from dirge_py.plan.runner import PlanResult
-    from dirge_py.sdk.agent import Agent
-    from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
-    from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
-    from dirge_py.tools.base import Hints, ToolContext
-    from dirge_py.tools.function_tool import tool
 
 __version__ = "0.1.0"
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.fittings import Fittings
 from dirge_py.occupancy import Occupant
 from dirge_py.parts import ModelChoice, Parts
@@ -13,7 +12,8 @@ from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.rules import Mode, Rule
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.llm import ThinkingLevel
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema

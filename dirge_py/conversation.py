@@ -12,14 +12,22 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.hooks import Bundle, CallDecision
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
 from dirge_py.choices import Choices
 from dirge_py.drive import Drive, Order, Queues
-from dirge_py.errors import DirgeError
-from dirge_py.events import (
+from dirge_py.folded import Folded
+from dirge_py.inserts import Inserts
+from dirge_py.ledger import Ledger
+from dirge_py.lib.late import late
+from dirge_py.occupancy import Occupant
+from dirge_py.parts import ChildSpec, Parts, Pictures
+from dirge_py.runs import Run
+from dirge_py.session.unsent import Unsent
+from dirge_py.timeline import Timeline
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import (
     OF_TURNS,
     AgentEnd,
     ContextCompacted,
@@ -29,17 +37,9 @@ from dirge_py.events import (
     SystemNotice,
     UsageReported,
 )
-from dirge_py.folded import Folded
-from dirge_py.inserts import Inserts
-from dirge_py.ledger import Ledger
-from dirge_py.lib.late import late
-from dirge_py.messages import Message, Origin, Usage, UserMessage, user_text
-from dirge_py.occupancy import Occupant
-from dirge_py.outcomes import Cancelled, Outcome
-from dirge_py.parts import ChildSpec, Parts, Pictures
-from dirge_py.runs import Run
-from dirge_py.session.unsent import Unsent
-from dirge_py.timeline import Timeline
+from dirge_py.types.hooks import Bundle, CallDecision
+from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
+from dirge_py.types.outcomes import Cancelled, Outcome
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.structured import StructuredAnswer

@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.guards.limits import TIMEOUT
 from dirge_py.agent_loop.guards.single_turn import single_turn
-from dirge_py.agent_loop.hooks import (
-    Answer,
-    Bundle,
-    CallDecision,
-    Context,
-    LoopConfig,
-    TurnInfo,
-    TurnUpdate,
-)
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.queues import InputQueue
 from dirge_py.agent_loop.race import Aborted, until_aborted
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
-from dirge_py.calls import LoopToolResult, ToolCall
 from dirge_py.choices import Choices
-from dirge_py.errors import DirgeError
-from dirge_py.events import (
+from dirge_py.inserts import Inserts, objection
+from dirge_py.interrupted import choices_in, closed_words, completed, end_leftovers, passed_over
+from dirge_py.ledger import Ledger
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.parts import Parts, RunSettings
+from dirge_py.runs import Run
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
@@ -34,12 +30,17 @@ from dirge_py.events import (
     Sink,
     SystemNotice,
 )
-from dirge_py.inserts import Inserts, objection
-from dirge_py.interrupted import choices_in, closed_words, completed, end_leftovers, passed_over
-from dirge_py.ledger import Ledger
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, UserMessage
-from dirge_py.outcomes import (
+from dirge_py.types.hooks import (
+    Answer,
+    Bundle,
+    CallDecision,
+    Context,
+    LoopConfig,
+    TurnInfo,
+    TurnUpdate,
+)
+from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Failed,
@@ -47,8 +48,7 @@ from dirge_py.outcomes import (
     NeedsMoreTurns,
     Outcome,
 )
-from dirge_py.parts import Parts, RunSettings
-from dirge_py.runs import Run
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.guards.structured import StructuredAnswer

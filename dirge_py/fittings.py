@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dirge_py.calls import LoopTool
 from dirge_py.parts import Parts
 from dirge_py.session.listing import SessionSummary
+from dirge_py.types.tools import LoopTool
 
 
 class Fittings:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.events import ContextCompacted, Sink
-from dirge_py.messages import Message
 from dirge_py.parts import SentView
+from dirge_py.types.events import ContextCompacted, Sink
+from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.agent_loop.resume import open_calls
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, MessageEnd, MessageStart
-from dirge_py.messages import Message, UserMessage
 from dirge_py.parts import PromptCheck
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart
+from dirge_py.types.messages import Message, UserMessage
 
 if TYPE_CHECKING:
     from dirge_py.session.interruption import Interruption

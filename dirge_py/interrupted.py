@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dirge_py.agent_loop.hooks import CallDecision
-from dirge_py.calls import LoopToolResult
-from dirge_py.messages import ToolCallBlock, ToolResultMessage
 from dirge_py.processes.leftovers import end, leftovers_of
-from dirge_py.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.session.continuation import title_of_call
 from dirge_py.session.interruption import (
     Choice,
@@ -16,6 +12,10 @@ from dirge_py.session.interruption import (
     said_done,
 )
 from dirge_py.session.transcript import undecided
+from dirge_py.types.hooks import CallDecision
+from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.types.tools import LoopToolResult
 
 _CHOICES: Mapping[str, Choice] = {
     "carry on and look first": "inspect",

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.events import (
+from dirge_py.runs import Run
+from dirge_py.types.events import (
     ContextReplaced,
     HistoryMoved,
     LoopEvent,
     MessageEnd,
     UsageReported,
 )
-from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
-from dirge_py.runs import Run
+from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
 
 
 class Ledger:

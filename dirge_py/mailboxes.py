@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, MessageUpdate, Phase, ToolExecutionUpdate
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, MessageUpdate, Phase, ToolExecutionUpdate
 
 ROOM = 100
 MOST = 1000

@@ -5,26 +5,26 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.queues import QueueMode
-from dirge_py.calls import LoopTool
-from dirge_py.contributions import Plugins
 from dirge_py.durable.base import DurableContext
-from dirge_py.errors import DirgeError
-from dirge_py.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
 from dirge_py.memory.base import MemoryProvider
-from dirge_py.messages import Message, Usage, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.session.kept import Kept
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import Snapshots
-from dirge_py.streams import StreamFn, ThinkingLevel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import ContextCompacted, LoopEvent, Sink
+from dirge_py.types.extensions import Plugins
+from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.messages import Message, Usage, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation
+from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped

@@ -6,15 +6,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from dataclasses import replace
 from typing import Any, Protocol
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.guards.limits import TIMEOUT, timed_out
 from dirge_py.agent_loop.queues import QueuedInput
 from dirge_py.agent_loop.turns import is_turn, last_words
-from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.mailboxes import EventStream, Mailboxes, Patience
-from dirge_py.messages import AssistantMessage, Message, Usage, UserMessage
-from dirge_py.outcomes import AgentResult, Cancelled, Done, Outcome
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import AgentEnd, LoopEvent
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
+from dirge_py.types.outcomes import AgentResult, Cancelled, Done, Outcome
 
 
 class Queueing(Protocol):

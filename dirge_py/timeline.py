@@ -11,8 +11,6 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import HistoryMoved, Sink
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.destinations import (
     Destination,
@@ -33,6 +31,8 @@ from dirge_py.session.record import Record
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.base import RECORD, Restored, Snapshot, Snapshots, TreeChange
 from dirge_py.session.tree import branch, settings_at
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import HistoryMoved, Sink
 
 MOST_POINTS = 20
 

@@ -7,11 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dirge_py.abort import AbortSignal
     from dirge_py.agent_loop.convert import default_convert_to_llm
     from dirge_py.agent_loop.dispatch import execute_tool_calls
     from dirge_py.agent_loop.guards.storm import StormBreaker
-    from dirge_py.agent_loop.hooks import (
+    from dirge_py.agent_loop.merge import compose
+    from dirge_py.agent_loop.queues import (
+        InputQueue,
+        QueuedInput,
+        QueueMode,
+        followups_from_queue,
+        steering_from_queue,
+    )
+    from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+    from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue, run_loop
+    from dirge_py.agent_loop.stream import stream_assistant_response
+    from dirge_py.types.abort import AbortSignal
+    from dirge_py.types.hooks import (
         AfterToolCallResult,
         Answer,
         BeforeToolCallResult,
@@ -25,19 +36,7 @@ if TYPE_CHECKING:
         TurnInfo,
         TurnUpdate,
     )
-    from dirge_py.agent_loop.merge import compose
-    from dirge_py.agent_loop.queues import (
-        InputQueue,
-        QueuedInput,
-        QueueMode,
-        followups_from_queue,
-        steering_from_queue,
-    )
-    from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-    from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue, run_loop
-    from dirge_py.agent_loop.stream import stream_assistant_response
-    from dirge_py.calls import LoopTool, LoopToolResult, ToolExecutionMode
-    from dirge_py.streams import (
+    from dirge_py.types.llm import (
         LlmContext,
         StreamEvent,
         StreamFn,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         ThinkingBudgets,
         ThinkingLevel,
     )
+    from dirge_py.types.tools import LoopTool, LoopToolResult, ToolExecutionMode
 
 __all__ = [
     "AbortSignal",
@@ -87,7 +87,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dirge_py.abort": ("AbortSignal",),
+    "dirge_py.types.abort": ("AbortSignal",),
     "dirge_py.agent_loop.merge": ("compose",),
     "dirge_py.agent_loop.convert": ("default_convert_to_llm",),
     "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
@@ -102,8 +102,8 @@ _HOMES = {
     "dirge_py.agent_loop.retry": ("RecoveryPolicy", "retrying_stream_fn"),
     "dirge_py.agent_loop.run": ("run_agent_loop", "run_agent_loop_continue", "run_loop"),
     "dirge_py.agent_loop.stream": ("stream_assistant_response",),
-    "dirge_py.calls": ("LoopTool", "LoopToolResult", "ToolExecutionMode"),
-    "dirge_py.streams": (
+    "dirge_py.types.tools": ("LoopTool", "LoopToolResult", "ToolExecutionMode"),
+    "dirge_py.types.llm": (
         "LlmContext",
         "StreamEvent",
         "StreamFn",
@@ -117,5 +117,5 @@ _home_of = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(_home_of.get(name, "dirge_py.agent_loop.hooks")), name)
+        return getattr(import_module(_home_of.get(name, "dirge_py.types.hooks")), name)
     raise AttributeError(f"module 'dirge_py.agent_loop' has no attribute {name!r}")

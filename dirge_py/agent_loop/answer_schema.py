@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult, OnUpdate, ToolExecutionMode
-from dirge_py.claims import Claim
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import Claim, LoopToolResult, OnUpdate, ToolExecutionMode
 
 TOOL = "submit_result"
 MEMBER = "result"

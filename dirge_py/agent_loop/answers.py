@@ -3,15 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from dirge_py.agent_loop.hooks import (
-    AfterToolCallResult,
-    Answer,
-    Context,
-    Defer,
-    EditArgs,
-    TurnUpdate,
-)
-from dirge_py.messages import (
+from dirge_py.types.hooks import AfterToolCallResult, Answer, Context, Defer, EditArgs, TurnUpdate
+from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     DocumentBlock,
@@ -21,7 +15,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.streams import ThinkingLevel
 
 _MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
 _RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dirge_py.agent_loop.flatten import told_schema
-from dirge_py.calls import ArgumentProblem
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
     Path,
@@ -16,6 +15,7 @@ from dirge_py.lib.schemas import (
     schema_at,
     types_at,
 )
+from dirge_py.types.tools import ArgumentProblem
 
 _GOT_BYTES = 200
 _EXPECTED_BYTES = 600

@@ -5,15 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dirge_py.events import MessageUpdate, Phase
-from dirge_py.messages import (
-    AssistantBlock,
-    CompactionBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
-from dirge_py.streams import (
+from dirge_py.types.events import MessageUpdate, Phase
+from dirge_py.types.llm import (
     CompactionDone,
     StreamEvent,
     TextDelta,
@@ -21,6 +14,13 @@ from dirge_py.streams import (
     ThinkingEnd,
     ToolCallDelta,
     ToolCallEnd,
+)
+from dirge_py.types.messages import (
+    AssistantBlock,
+    CompactionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
 )
 
 

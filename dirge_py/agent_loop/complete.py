@@ -6,13 +6,12 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.assemble import Assembler, finished_blocks
-from dirge_py.agent_loop.hooks import StopRun
 from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.errors import ProviderError
-from dirge_py.messages import AssistantMessage, StopReason
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.hooks import StopRun
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -23,6 +22,7 @@ from dirge_py.streams import (
     StreamStart,
     closing,
 )
+from dirge_py.types.messages import AssistantMessage, StopReason
 
 _EVENTS_PER_BREATH = 256
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dirge_py.messages import AssistantMessage, CustomMessage, Message, TextBlock, UserMessage
+from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, TextBlock, UserMessage
 
 GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and go on.]\n"
 

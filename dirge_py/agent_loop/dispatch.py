@@ -9,14 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dirge_py.agent_loop.hooks import (
-    AfterToolCallResult,
-    Answer,
-    CallDecision,
-    Defer,
-    EditArgs,
-    StopRun,
-)
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.prepare import prepare_call, with_arguments
 from dirge_py.agent_loop.race import Aborted, until_aborted
@@ -33,10 +25,11 @@ from dirge_py.agent_loop.results import (
     with_outcome,
 )
 from dirge_py.agent_loop.state import Run
-from dirge_py.calls import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
-from dirge_py.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.messages import ToolCallBlock, ToolResultMessage
-from dirge_py.outcomes import AwaitingConfirmation
+from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.types.hooks import AfterToolCallResult, Answer, CallDecision, Defer, EditArgs, StopRun
+from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.types.outcomes import AwaitingConfirmation
+from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
 
 
 async def execute_tool_calls(run: Run, blocks: Sequence[ToolCallBlock]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, Found
 from dirge_py.agent_loop.argument_errors import cut_json
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
 ASKED = "The result is not there yet. "
 """Begins every message that asks for it, which are counted by this."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     UNFINISHED,
     AssistantBlock,
     AssistantMessage,

@@ -6,10 +6,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.answers import checked
 from dirge_py.agent_loop.convert import Converter
-from dirge_py.agent_loop.hooks import (
+from dirge_py.agent_loop.prepare import with_arguments
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.results import unchecked
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError, ProviderError
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import (
     HOOK_NAMES,
     AfterToolCallResult,
     Answer,
@@ -23,13 +28,8 @@ from dirge_py.agent_loop.hooks import (
     TurnInfo,
     TurnUpdate,
 )
-from dirge_py.agent_loop.prepare import with_arguments
-from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.results import unchecked
-from dirge_py.calls import LoopToolResult, ToolCall, ToolValidator
-from dirge_py.errors import DirgeError, ProviderError
-from dirge_py.events import SystemNotice
-from dirge_py.messages import Message
+from dirge_py.types.messages import Message
+from dirge_py.types.tools import LoopToolResult, ToolCall, ToolValidator
 
 _logger = logging.getLogger(__name__)
 

@@ -6,21 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.agent_loop.argument_errors import cut_json, explain, place
-from dirge_py.agent_loop.effects import changes_something, claims_only
 from dirge_py.agent_loop.flatten import nested
 from dirge_py.agent_loop.truncation import Parsed, parse_arguments
-from dirge_py.calls import (
+from dirge_py.lib.late import late
+from dirge_py.lib.nearest import nearest
+from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.tools import (
     CallProblem,
     InvalidArguments,
     LoopTool,
+    Operation,
     ToolCall,
     ToolOutcome,
     ToolValidator,
+    changes_something,
+    claims_only,
 )
-from dirge_py.claims import Operation
-from dirge_py.lib.late import late
-from dirge_py.lib.nearest import nearest
-from dirge_py.messages import ToolCallBlock
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.repair import Dropped, Repaired, repair

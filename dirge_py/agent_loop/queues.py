@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from dirge_py.agent_loop.hooks import GetFollowupMessages, GetSteeringMessages, TurnInfo
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, UserMessage, user_text
+from dirge_py.types.hooks import GetFollowupMessages, GetSteeringMessages, TurnInfo
+from dirge_py.types.messages import Message, UserMessage, user_text
 
 QueueMode = Literal["all", "one-at-a-time"]
 InputKind = Literal["steering", "follow_up"]

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from dirge_py.abort import AbortSignal
+from dirge_py.types.abort import AbortSignal
 
 GRACE_S = 0.045
 """What cancelled work gets to tidy up. Longer would be felt by whoever pressed Escape."""

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.reshape import converted, unwrapped
 from dirge_py.agent_loop.touch_up import touched_up
-from dirge_py.calls import ArgumentProblem, InvalidArguments
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -22,6 +21,7 @@ from dirge_py.lib.schemas import (
     resolved,
     types_at,
 )
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 Validate: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """The arguments to use, or a ValueError (better: InvalidArguments)."""

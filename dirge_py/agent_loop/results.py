@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.hooks import Answer
 from dirge_py.agent_loop.prepare import PROBLEM_OUTCOMES
-from dirge_py.calls import LoopToolResult, ToolCall, text_result
-from dirge_py.errors import ModelRetry, ToolFailed
-from dirge_py.messages import TextBlock
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.hooks import Answer
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
 
 _logger = logging.getLogger(__name__)
 

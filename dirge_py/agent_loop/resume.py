@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from dirge_py.agent_loop.hooks import CallDecision
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.types.hooks import CallDecision
+from dirge_py.types.messages import (
     UNFINISHED,
     AssistantMessage,
     Message,

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Literal
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import user_text
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamError,
     StreamEvent,
@@ -24,6 +23,7 @@ from dirge_py.streams import (
     ToolCallEnd,
     closing,
 )
+from dirge_py.types.messages import user_text
 
 Commitment = Literal["text", "thinking", "toolcall"]
 

@@ -4,17 +4,17 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.dispatch import execute_tool_calls
-from dirge_py.agent_loop.hooks import CallDecision, Context, LoopConfig, StopRun
 from dirge_py.agent_loop.race import to_the_end
 from dirge_py.agent_loop.resume import OpenCalls, opening, resumable
 from dirge_py.agent_loop.state import Run
 from dirge_py.agent_loop.stream import stream_assistant_response
-from dirge_py.events import AgentStart, Sink
-from dirge_py.messages import Message, ToolCallBlock
-from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns, Outcome
-from dirge_py.streams import StreamFn
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import AgentStart, Sink
+from dirge_py.types.hooks import CallDecision, Context, LoopConfig, StopRun
+from dirge_py.types.llm import StreamFn
+from dirge_py.types.messages import Message, ToolCallBlock
+from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns, Outcome
 
 _logger = logging.getLogger(__name__)
 

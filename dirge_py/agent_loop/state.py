@@ -6,21 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.heal import Healer
-from dirge_py.agent_loop.hooks import (
-    CallDecision,
-    Context,
-    LoopConfig,
-    StopRun,
-    TurnInfo,
-    TurnUpdate,
-)
 from dirge_py.agent_loop.merge import merged_hooks
 from dirge_py.agent_loop.turns import is_turn, last_words
-from dirge_py.calls import LoopTool
-from dirge_py.errors import ProviderError
-from dirge_py.events import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import (
     AgentEnd,
     ContextReplaced,
     LoopEvent,
@@ -31,7 +22,9 @@ from dirge_py.events import (
     TurnEnd,
     TurnStart,
 )
-from dirge_py.messages import (
+from dirge_py.types.hooks import CallDecision, Context, LoopConfig, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.messages import (
     UNFINISHED,
     AssistantMessage,
     Message,
@@ -39,8 +32,8 @@ from dirge_py.messages import (
     ToolResultMessage,
     Usage,
 )
-from dirge_py.outcomes import AgentResult, Cancelled, Done, Failed, Outcome, Refused
-from dirge_py.streams import StreamFn, ThinkingLevel
+from dirge_py.types.outcomes import AgentResult, Cancelled, Done, Failed, Outcome, Refused
+from dirge_py.types.tools import LoopTool
 
 MOST_RESULT_CHARS = 200_000
 """The most text that one result is sent with, whatever nobody cut before."""

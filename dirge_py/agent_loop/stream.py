@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.assemble import Assembler, finished_blocks
 from dirge_py.agent_loop.flatten import told_schema
-from dirge_py.agent_loop.hooks import Context, StopRun
 from dirge_py.agent_loop.race import Aborted, until_aborted
 from dirge_py.agent_loop.state import Run
-from dirge_py.errors import ProviderError
-from dirge_py.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.lib.late import late
-from dirge_py.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
-from dirge_py.streams import (
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
+from dirge_py.types.hooks import Context, StopRun
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -26,6 +25,7 @@ from dirge_py.streams import (
     ToolSpec,
     closing,
 )
+from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.scavenge import with_written_calls

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Collection, Mapping
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 
 def timeout_interceptor(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dirge_py.messages import UNFINISHED, AssistantMessage, Message, UserMessage
+from dirge_py.types.messages import UNFINISHED, AssistantMessage, Message, UserMessage
 
 
 def is_turn(message: AssistantMessage) -> bool:

@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeAlias
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.assemble import Assembler
-from dirge_py.messages import AssistantMessage
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -17,6 +16,7 @@ from dirge_py.streams import (
     StreamStart,
     closing,
 )
+from dirge_py.types.messages import AssistantMessage
 
 Look: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
 """Given an answer and its end, the end to tell instead; its `message` replaces the answer."""

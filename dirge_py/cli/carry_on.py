@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dirge_py.cli.arguments import build_resume_parser, build_turn_parser, parse_words
 from dirge_py.cli.checks import check, enter
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 
 
 def turn_fits(rest: Sequence[str]) -> bool:

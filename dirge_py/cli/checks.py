@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import Namespace
 
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 
 _HEADLESS = (
     "output_format",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import MODES, folders
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -8,7 +8,7 @@ from dirge_py.config.commands import Report, config_check, config_init, config_p
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 from dirge_py.wiring.discovery import look_around
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import SystemPrompt

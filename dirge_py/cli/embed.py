@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
-from dirge_py.errors import ProviderError, UsageError
 from dirge_py.lib.clean import clean
+from dirge_py.types.errors import ProviderError, UsageError
 
 TRY_LATER = 75
 USED_UP = 54

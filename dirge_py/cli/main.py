@@ -19,7 +19,7 @@ from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.streams import prepare_streams
 from dirge_py.cli.trust import trust, trust_fits
-from dirge_py.errors import ConfigError, DirgeError, UsageError
+from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
     from dirge_py.demo.play import Demo

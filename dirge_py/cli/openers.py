@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.questions import Asker
 from dirge_py.talk.busy import Way
 from dirge_py.talk.starting import OpenFirst, OpenOther
+from dirge_py.types.questions import Asker
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dirge_py import slash
-from dirge_py.agent_loop.hooks import CallDecision
 from dirge_py.cli.checks import has_folder
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
-from dirge_py.errors import UsageError
 from dirge_py.headless.asker import PolicyAsker
 from dirge_py.headless.json_lines import one_line
 from dirge_py.headless.print_mode import print_all, print_prompt, print_stream
@@ -23,6 +21,8 @@ from dirge_py.headless.turns import print_decision, print_interrupted, print_tur
 from dirge_py.lib.late import late
 from dirge_py.session.continuation import Continuation, check_call, load_continuation
 from dirge_py.slash.registry import discover
+from dirge_py.types.errors import UsageError
+from dirge_py.types.hooks import CallDecision
 from dirge_py.wiring.build import build
 from dirge_py.wiring.choice_notices import choice_notices
 from dirge_py.wiring.discovery import look_around

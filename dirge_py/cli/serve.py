@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dirge_py.cli.arguments import Parser, parse
 from dirge_py.cli.checks import check
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 
 _DRIVER = "TEXTUAL_DRIVER"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.config.paths import state_dir
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.lib.clean import clean
 from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.repair import Repair
 from dirge_py.session.repair import repair as repaired
 from dirge_py.session.store import Store
 from dirge_py.session.trash import KEPT, Trash
+from dirge_py.types.errors import DirgeError, UsageError
 
 
 def repair(flags: Namespace, store: Store) -> int:

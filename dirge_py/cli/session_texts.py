@@ -11,12 +11,12 @@ from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text_width import cell_width, cut
-from dirge_py.messages import Usage
 from dirge_py.session.history import Loaded
 from dirge_py.session.index.results import Found, IndexedSession
 from dirge_py.session.points import Point, one_line, points, tree_of
 from dirge_py.session.record import Record
 from dirge_py.session.short_names import short_names
+from dirge_py.types.messages import Usage
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20

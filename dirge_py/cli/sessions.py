@@ -11,7 +11,6 @@ from dirge_py.cli import session_care, session_texts
 from dirge_py.cli.arguments import parse_words
 from dirge_py.cli.session_flags import VERBS, build_parser
 from dirge_py.config.paths import state_dir
-from dirge_py.errors import SessionError, UsageError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.clean import clean
 from dirge_py.session.history import replay
@@ -19,6 +18,7 @@ from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.names import project_root
 from dirge_py.session.store import Store
 from dirge_py.session.trash import Trash
+from dirge_py.types.errors import SessionError, UsageError
 
 
 def sessions_fits(rest: Sequence[str]) -> bool:

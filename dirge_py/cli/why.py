@@ -10,10 +10,10 @@ from typing import Any
 from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.lib.clean import clean_json, visible
 from dirge_py.permission.decision import Decision
 from dirge_py.tools.registry import names
+from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.wiring.explain import Explainer, open_explainer
 from dirge_py.wiring.options import BuildOptions
 

@@ -14,9 +14,9 @@ from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.paths import config_file
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Overrides
-from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ConfigError, NoProvider
 
 _STARTER = Path(__file__).parent / "starter.toml"
 

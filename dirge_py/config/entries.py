@@ -6,7 +6,7 @@ from functools import cache
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:

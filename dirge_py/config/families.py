@@ -6,7 +6,7 @@ from dirge_py.config.access import has_access, key_place, takes_any_id
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES, Service
-from dirge_py.errors import NoProvider
+from dirge_py.types.errors import NoProvider
 
 
 def owners_of(model: str) -> Sequence[Service]:

@@ -15,10 +15,10 @@ from dirge_py.config.plan_table import own_path
 from dirge_py.config.problems import config_error
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin, Overrides
-from dirge_py.errors import ConfigError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.own_file import UnsafeFile
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import ThinkingLevel
 
 _MAX_BYTES = 1024 * 1024
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.llm import ThinkingLevel
 
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = get_args(ThinkingLevel)
 

@@ -18,9 +18,9 @@ from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, Service
-from dirge_py.errors import ConfigError, NoProvider
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.errors import ConfigError, NoProvider
+from dirge_py.types.llm import ThinkingLevel
 
 _MOST_NAMED = 3
 _PULL = {"ollama": " (`ollama pull qwen3`)"}

@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dirge_py.errors import ConfigError
 from dirge_py.lib.home_path import from_home
+from dirge_py.types.errors import ConfigError
 
 
 def config_dir(environment: Mapping[str, str] = os.environ) -> Path:

@@ -9,7 +9,7 @@ from dirge_py.config.known_keys import nearest_key, table_name
 from dirge_py.config.lines import Path, dotted, line_of
 from dirge_py.config.plan_table import own_path
 from dirge_py.config.services import PROVIDER_TYPES
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 _MOST_SHOWN = 10
 

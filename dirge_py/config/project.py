@@ -17,8 +17,8 @@ from dirge_py.config.loop_tables import Reminder
 from dirge_py.config.problems import config_error
 from dirge_py.config.schema import Config, PermissionRule, PluginEntry
 from dirge_py.config.table import Table
-from dirge_py.errors import ConfigError
 from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import ConfigError
 
 ALLOWED = (
     "A project may set [[permission.rule]] that ask or deny, [plugins.<name>], `theme` in [ui] and "

@@ -16,7 +16,7 @@ from pydantic import (
 from dirge_py.config.base_url import base_url_problem
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES
 from dirge_py.config.table import Positive, PositiveNumber, Table
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.llm import ThinkingLevel
 
 VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 

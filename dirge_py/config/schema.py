@@ -17,12 +17,12 @@ from pydantic import (
     model_validator,
 )
 
-from dirge_py.claims import Operation
 from dirge_py.config.loop_tables import Context, Guardrail, Limits, Loop, Reminder
 from dirge_py.config.plan_table import Plan, with_own_names
 from dirge_py.config.provider_table import ModelEntry, ProviderEntry, Roles
 from dirge_py.config.sources import Origin
 from dirge_py.config.table import Positive, PositiveNumber, Table
+from dirge_py.types.tools import Operation
 
 
 class Tools(Table):

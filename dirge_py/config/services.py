@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.llm import ThinkingLevel
 
 OFFLINE = ("scripted", "replay")
 """Types that talk to nobody."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.llm import ThinkingLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dirge_py.lib.cut import cut_middle, fair_shares
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     ResultBlock,

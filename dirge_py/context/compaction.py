@@ -8,7 +8,7 @@ from typing import Literal
 from dirge_py.context.counter import TokenCounter
 from dirge_py.context.shape import Shape, head, shown_message
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 
 Level = Literal["fold", "aggressive", "forced", "start", "asked", "overflow"]
 """How urgent it is; `start` goes by an estimate alone, `asked` is a person's wish, `overflow`

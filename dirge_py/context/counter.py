@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from dirge_py.context.shape import Shape, shown_message
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
 
 _BEGINNING_CHARS = 80
 

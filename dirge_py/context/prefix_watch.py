@@ -7,10 +7,10 @@ same: tools, system prompt, then message by message.
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from operator import is_
 
-from dirge_py.abort import AbortSignal
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions, ToolSpec
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, ToolSpec
+from dirge_py.types.messages import Message
 
 SectionsOf = Callable[[str], Mapping[str, str]]
 """The sections of a system prompt by name; none where nobody knows them."""

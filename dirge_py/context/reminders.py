@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, user_text
+from dirge_py.types.messages import Message, user_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

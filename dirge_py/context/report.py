@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dirge_py.context.compaction import AGGRESSIVE_AT, FORCED_AT, START_AT, effective_window
 from dirge_py.context.view import ContextView, Request
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     SystemMessage,

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from dirge_py.context.shape import RestoredFile
 from dirge_py.lib.cut import cut_middle
-from dirge_py.messages import Message, ToolResultMessage
+from dirge_py.types.messages import Message, ToolResultMessage
 
 ReadFile: TypeAlias = Callable[[str], Awaitable[str | None]]
 """The text of a file as it is now; None if it cannot or may not be read, or is too large."""

@@ -12,7 +12,7 @@ from typing import Any
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.cut import cut_middle, fair_shares
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CustomMessage,

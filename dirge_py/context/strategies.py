@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from dirge_py.context.compaction import Job, boundaries, unseen_from, with_caps
 from dirge_py.context.shape import Shape
-from dirge_py.messages import ToolResultMessage
+from dirge_py.types.messages import ToolResultMessage
 
 StrategyName = Literal["clear_results", "summarize", "window"]
 

@@ -10,7 +10,7 @@ from dirge_py.context.compaction import Job
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import Shape
 from dirge_py.lib.cut import cut_middle
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     Message,

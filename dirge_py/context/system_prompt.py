@@ -11,7 +11,7 @@ from typing import TypeAlias
 from dirge_py.context.counter import estimate_text
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import SystemText
+from dirge_py.types.llm import SystemText
 
 _BETWEEN = "\n\n"
 

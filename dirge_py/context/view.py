@@ -15,9 +15,9 @@ from dirge_py.context.restore import ReadFile
 from dirge_py.context.shape import Shape, shapes_of, shown, shown_message
 from dirge_py.context.strategies import Strategy, StrategyName, clear_results, shortened, window
 from dirge_py.context.summary import Redact, Summarise
-from dirge_py.events import CompactionKind
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message
+from dirge_py.types.events import CompactionKind
+from dirge_py.types.messages import Message
 
 _LEAST_GAIN = 0.10
 

@@ -7,12 +7,12 @@ from dirge_py.demo.plan_script import QUICK_CHECK, REQUEST, PlanScript
 from dirge_py.demo.play import Demo
 from dirge_py.demo.printed import say
 from dirge_py.demo.script import TEST_COMMAND
-from dirge_py.outcomes import Done
 from dirge_py.plan.desk import AcceptsAll
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.runner import start
 from dirge_py.plan.state import NAME, load_state
-from dirge_py.questions import Asker
+from dirge_py.types.outcomes import Done
+from dirge_py.types.questions import Asker
 
 
 class PlanDemo(Demo):

@@ -6,13 +6,13 @@ Its reviewer says what the tests said: nothing here knows how they end.
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from dirge_py.abort import AbortSignal
 from dirge_py.demo.script import TEST_COMMAND, paced, tests_passed
-from dirge_py.events import LoopEvent
-from dirge_py.messages import ToolResultMessage, Usage
-from dirge_py.plan_events import PlanPhase
 from dirge_py.providers.scripted import Reply, ReplyMaker, Script
-from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.messages import ToolResultMessage, Usage
+from dirge_py.types.plan_events import PlanPhase
 
 REQUEST = (
     "Add `top_words(text, n)` to textstats: the n most frequent words with their counts, the "

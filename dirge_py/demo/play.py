@@ -14,10 +14,10 @@ from dirge_py.conversation import Conversation
 from dirge_py.demo.printed import Storyteller, say
 from dirge_py.demo.sample_copy import copy_sample
 from dirge_py.demo.script import PROMPT, TEST_COMMAND, demo_script
-from dirge_py.messages import ToolResultMessage
-from dirge_py.outcomes import Done
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
-from dirge_py.streams import StreamFn
+from dirge_py.types.llm import StreamFn
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions
 

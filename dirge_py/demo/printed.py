@@ -2,16 +2,16 @@
 
 import sys
 
-from dirge_py.events import (
+from dirge_py.lib.clean import clean
+from dirge_py.types.events import (
     LoopEvent,
     MessageEnd,
     SystemNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.lib.clean import clean
-from dirge_py.messages import AssistantMessage, ThinkingBlock
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 MOST_LINES = 14
 LAST_LINES = 3

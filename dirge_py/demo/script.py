@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from dirge_py.messages import ToolResultMessage, Usage
 from dirge_py.providers.scripted import Reply, ReplyMaker, Script
-from dirge_py.streams import LlmContext
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import ToolResultMessage, Usage
 
 PROMPT = "The tests of this project fail. Find out why, fix it, and show me that they pass."
 TEST_COMMAND = "python3 -m unittest"

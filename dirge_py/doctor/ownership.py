@@ -6,8 +6,8 @@ from pathlib import Path
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.doctor.findings import Finding, warn, well, wrong
-from dirge_py.errors import DirgeError
 from dirge_py.lib.own_file import weakness_of
+from dirge_py.types.errors import DirgeError
 from dirge_py.wiring.key_files import key_files, open_key_files
 
 _NAME = "file access"

@@ -10,7 +10,7 @@ from dirge_py.config.models import main_model
 from dirge_py.config.paths import config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.doctor.findings import Finding, skipped, warn, well, wrong
-from dirge_py.errors import ConfigError, DirgeError
+from dirge_py.types.errors import ConfigError, DirgeError
 from dirge_py.wiring.discovery import look_around
 from dirge_py.wiring.trust import look_at_project
 

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from dirge_py.doctor.findings import Finding, warn, well, wrong
-from dirge_py.errors import ProcessError
 from dirge_py.processes.brief import run_briefly
 from dirge_py.processes.programs import find_inside, find_program
 from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
+from dirge_py.types.errors import ProcessError
 
 _LIMIT_S = 2.0
 _OLDEST_GIT = (2, 25)

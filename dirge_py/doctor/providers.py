@@ -14,11 +14,11 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import Found
 from dirge_py.doctor.findings import Finding, skipped, warn, well, wrong
-from dirge_py.errors import ConfigError, NoProvider, ProviderError
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.listing import list_models
 from dirge_py.providers.registry import provider
+from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 from dirge_py.wiring.discovery import local_servers
 
 LIMIT_S = 3.0

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dirge_py.doctor.findings import Finding, skipped, warn, well
-from dirge_py.errors import ProcessError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.processes.brief import run_briefly
+from dirge_py.types.errors import ProcessError
 
 _LIMIT_S = 1.0
 _SLOW_MS = 50

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from dirge_py.durable.base import ActivityOptions, Replay
-from dirge_py.errors import ActivityFailed, ModelRetry, ProviderError, ToolFailed
+from dirge_py.types.errors import ActivityFailed, ModelRetry, ProviderError, ToolFailed
 
 Result = TypeVar("Result")
 Sleep = Callable[[float], Awaitable[None]]

@@ -8,9 +8,9 @@ ahead in the journal; an engine's adapter would hand each of them to the engine 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 
 Replay = Literal["safe", "unsafe"]
 """Whether doing it twice is the same as doing it once. What is unsafe is never tried again."""

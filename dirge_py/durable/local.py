@@ -5,12 +5,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall
 from dirge_py.durable.activity import Sleep, run_activity
 from dirge_py.durable.base import UNBOUNDED, ActivityOptions, LlmRequest, Replay, StartStream
 from dirge_py.durable.signals import Signal, SignalBox
-from dirge_py.errors import RETRYABLE_KINDS, ProviderError
-from dirge_py.streams import StreamError, StreamEvent, closing
+from dirge_py.types.errors import RETRYABLE_KINDS, ProviderError
+from dirge_py.types.llm import StreamError, StreamEvent, closing
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 _LOOK_EVERY_S = 0.2
 

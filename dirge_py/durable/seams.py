@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall
 from dirge_py.durable.base import UNBOUNDED, ActivityOptions, DurableContext, LlmRequest
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
 def durable_stream(

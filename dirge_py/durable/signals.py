@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import UsageError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import UsageError
 
 MOST_BYTES = 64 * 1024
 

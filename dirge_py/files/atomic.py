@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.beneath import FOLDER
 from dirge_py.files.resolve import absolute, reason_of, resolve
 from dirge_py.files.staging import (
@@ -27,6 +26,7 @@ from dirge_py.files.staging import (
     write_all,
     write_some,
 )
+from dirge_py.types.errors import FileError
 
 
 def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:

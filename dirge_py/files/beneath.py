@@ -10,8 +10,8 @@ import os
 import stat
 import sys
 
-from dirge_py.errors import FileError
 from dirge_py.files.resolve import reason_of
+from dirge_py.types.errors import FileError
 
 _OPENAT2 = 437
 _NO_MAGICLINKS = 0x02

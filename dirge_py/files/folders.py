@@ -4,9 +4,9 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from dirge_py.errors import FileError
 from dirge_py.files.beneath import FOLDER, open_beneath
 from dirge_py.files.resolve import reason_of
+from dirge_py.types.errors import FileError
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 
 MAX_ALTERNATIVES = 64
 

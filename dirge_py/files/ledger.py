@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from dirge_py.errors import FileError
 from dirge_py.files.identity import Identity
+from dirge_py.types.errors import FileError
 
 MOST_STORED = 50
 """Files whose version is kept for the next start: those seen last."""

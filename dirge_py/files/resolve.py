@@ -6,9 +6,9 @@ import stat
 from collections.abc import Callable
 from typing import Literal
 
-from dirge_py.errors import FileError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
+from dirge_py.types.errors import FileError
 
 MAX_LINKS = 40
 """Links followed before a path counts as a loop: the limit of the Linux kernel."""

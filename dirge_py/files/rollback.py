@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.atomic import write_in_place
 from dirge_py.files.beneath import FOLDER, open_beneath, open_folder_handle, open_regular
 from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.staging import Place, fresh_name, sync_folder, write_some
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import FileError
 
 _DONE = b"done\n"
 _OTHER = "no regular file"

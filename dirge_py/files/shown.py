@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from dirge_py.calls import FileChange
-from dirge_py.errors import FileError
 from dirge_py.files.identity import FileContent
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import FileChange
 
 
 class ShownChanges:

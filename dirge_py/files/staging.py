@@ -7,9 +7,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 
-from dirge_py.errors import FileError
 from dirge_py.files.leftovers import clear_leftovers, lock_unfinished
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import FileError
 
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)

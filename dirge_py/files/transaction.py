@@ -10,7 +10,6 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.atomic import write_in_place
 from dirge_py.files.leftovers import clear_leftovers
 from dirge_py.files.resolve import reason_of
@@ -25,6 +24,7 @@ from dirge_py.files.staging import (
     sync_folder,
 )
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import FileError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import FileError
 from dirge_py.files.beneath import FOLDER, open_beneath, open_regular
 from dirge_py.files.resolve import Kind, kind_of, reason_of
+from dirge_py.types.errors import FileError
 
 if TYPE_CHECKING:
     from dirge_py.files.ignore import Rules

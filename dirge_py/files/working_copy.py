@@ -9,10 +9,10 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dirge_py.errors import FileError
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.tree_hash import RealFolders
+from dirge_py.types.errors import FileError
 
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES = 64 << 20

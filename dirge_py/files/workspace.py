@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from dirge_py.calls import FileChange
-from dirge_py.errors import FileError
 from dirge_py.files.atomic import replace
 from dirge_py.files.beneath import open_folder_handle, open_regular
 from dirge_py.files.folders import make_folders
@@ -23,6 +21,8 @@ from dirge_py.files.transaction import Step, carry_out
 from dirge_py.files.walk import Entry, Found, Search, entries_of, walk
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import FileChange
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """Bytes. Larger files are never held in memory, so they cannot be edited either."""

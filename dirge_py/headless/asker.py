@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 
 OnAsk = Literal["deny", "defer", "abort"]
 

@@ -19,9 +19,15 @@ from dirge_py.headless.result import (
 from dirge_py.headless.stopping import stoppable
 from dirge_py.headless.work import Work
 from dirge_py.lib.clean import clean
-from dirge_py.outcomes import AwaitingConfirmation, LimitExceeded, MaxTurns, NotVerified, Outcome
 from dirge_py.plan.state import NAME, load_state
 from dirge_py.slash.registry import Typed
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    LimitExceeded,
+    MaxTurns,
+    NotVerified,
+    Outcome,
+)
 
 _RESUME = "`dirge -c -p '/plan resume'`"
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from dirge_py.conversation import Conversation
-from dirge_py.outcomes import Outcome
-from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, NeedsScreen, Tone
 from dirge_py.slash.registry import Registry
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.questions import Question, QuestionAnswer
 
 
 class PrintFront:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from dirge_py.calls import LoopToolResult
 from dirge_py.conversation import Conversation
-from dirge_py.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
 from dirge_py.headless.result import usage_object
 from dirge_py.lib.clean import clean_json
-from dirge_py.messages import (
+from dirge_py.session.codec import encode_message
+from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     DocumentBlock,
@@ -24,9 +24,9 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
 )
-from dirge_py.outcomes import Outcome
-from dirge_py.plan_events import ForkEvent, PlanPhase
-from dirge_py.session.codec import encode_message
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.plan_events import ForkEvent, PlanPhase
+from dirge_py.types.tools import LoopToolResult
 
 EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]

@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import UsageError
 from dirge_py.headless.command import print_command
 from dirge_py.headless.printer import Printer, PrintOptions, complain
 from dirge_py.headless.prompt import Prompt, message_of
 from dirge_py.headless.stdin import BadLine, user_lines
 from dirge_py.headless.stopping import stoppable
 from dirge_py.headless.writer import Stdout
-from dirge_py.messages import UserMessage
 from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import UsageError
+from dirge_py.types.messages import UserMessage
 
 Line: TypeAlias = UserMessage | BadLine
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dirge_py.agent_loop.turns import last_words
 from dirge_py.conversation import Conversation
-from dirge_py.events import (
+from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
+from dirge_py.headless.result import Ending, ending_of, result_object, words_of_silence
+from dirge_py.headless.waiting import keep_continuation, turn_members
+from dirge_py.headless.writer import Stdout
+from dirge_py.lib.clean import clean, clean_json
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.runs import Run
+from dirge_py.session.store import Store
+from dirge_py.slash.registry import Registry
+from dirge_py.types.events import (
     ContextCompacted,
     EscalationActivated,
     LoopEvent,
@@ -17,18 +26,9 @@ from dirge_py.events import (
     RetryNotice,
     SystemNotice,
 )
-from dirge_py.headless.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
-from dirge_py.headless.result import Ending, ending_of, result_object, words_of_silence
-from dirge_py.headless.waiting import keep_continuation, turn_members
-from dirge_py.headless.writer import Stdout
-from dirge_py.lib.clean import clean, clean_json
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
-from dirge_py.runs import Run
-from dirge_py.session.store import Store
-from dirge_py.slash.registry import Registry
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from dirge_py.context.attachments import without_mentions
 from dirge_py.conversation import Conversation
-from dirge_py.errors import FileError, UsageError
 from dirge_py.headless.printer import complain
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, UserMessage, user_text
 from dirge_py.slash.registry import Typed
+from dirge_py.types.errors import FileError, UsageError
+from dirge_py.types.messages import TextBlock, UserMessage, user_text
 
 _PLAN = "plan"
 

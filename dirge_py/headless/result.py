@@ -4,11 +4,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from dirge_py.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
-from dirge_py.events import PermissionAnswered
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, Usage
-from dirge_py.outcomes import (
+from dirge_py.session.continuation import title_of_call
+from dirge_py.talk.endings import words_for_silence
+from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
+from dirge_py.types.events import PermissionAnswered
+from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -21,8 +23,6 @@ from dirge_py.outcomes import (
     Outcome,
     Refused,
 )
-from dirge_py.session.continuation import title_of_call
-from dirge_py.talk.endings import words_for_silence
 
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
 

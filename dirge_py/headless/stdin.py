@@ -13,8 +13,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from types import FrameType
 from typing import Any
 
-from dirge_py.errors import UsageError
-from dirge_py.messages import TextBlock, UserMessage
+from dirge_py.types.errors import UsageError
+from dirge_py.types.messages import TextBlock, UserMessage
 
 FIRST_BYTE_S = 3.0
 ALONE_FIRST_BYTE_S = 30.0

@@ -1,15 +1,15 @@
 """A session carried on from outside: one turn at a time, or with a decision about a call."""
 
-from dirge_py.agent_loop.hooks import CallDecision
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.conversation import Conversation
-from dirge_py.errors import SessionError
 from dirge_py.headless.printer import Printer
 from dirge_py.headless.prompt import Prompt, message_of
 from dirge_py.headless.stopping import stoppable
 from dirge_py.interrupted import decisions_for
 from dirge_py.session.continuation import title_of_call
 from dirge_py.session.interruption import Choice
+from dirge_py.types.errors import SessionError
+from dirge_py.types.hooks import CallDecision
 
 
 async def print_turn(printer: Printer, prompt: Prompt | None) -> int:

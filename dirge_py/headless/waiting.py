@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import SessionError
 from dirge_py.headless.result import usage_object
 from dirge_py.ledger import Ledger
-from dirge_py.messages import Usage
-from dirge_py.outcomes import Outcome
 from dirge_py.runs import Run
 from dirge_py.session.continuation import load_continuation
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import Usage
+from dirge_py.types.outcomes import Outcome
 
 
 def keep_continuation(

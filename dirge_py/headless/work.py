@@ -3,11 +3,11 @@
 import time
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import AgentStart, LoopEvent, MessageEnd, TurnStart
 from dirge_py.ledger import Ledger
-from dirge_py.messages import AssistantMessage, Usage
-from dirge_py.plan_events import ForkEvent
 from dirge_py.runs import Run
+from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, TurnStart
+from dirge_py.types.messages import AssistantMessage, Usage
+from dirge_py.types.plan_events import ForkEvent
 
 
 class Work:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dirge_py.calls import FileChange
 from dirge_py.lib.clean import visible
 from dirge_py.lib.spelled import visible_code, visible_name
-from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.tools import FileChange
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Blanks at the end of a line, which nobody sees: after a backslash they are part of a name."""

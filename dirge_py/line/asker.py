@@ -10,14 +10,14 @@ from dirge_py.lib.spelled import visible_name
 from dirge_py.line.asked import Asked
 from dirge_py.line.paper import Paper
 from dirge_py.line.source import Interrupted, LineSource
-from dirge_py.questions import (
+from dirge_py.slash.base import Choice
+from dirge_py.types.questions import (
     PermissionAnswer,
     PermissionRequest,
     Question,
     QuestionAnswer,
     TrustOffer,
 )
-from dirge_py.slash.base import Choice
 
 GUARD_S = 0.4
 """An answer that comes sooner was not typed by somebody who read the question."""

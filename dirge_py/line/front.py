@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, NeedsScreen, Tone
 from dirge_py.slash.registry import Registry
+from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

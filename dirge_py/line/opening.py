@@ -4,13 +4,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
-from dirge_py.errors import SessionBusy
-from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.interrupted import choices_from, questions_about
 from dirge_py.line.start import LineStart
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.talk import typed_text
 from dirge_py.talk.told import told_besides
+from dirge_py.types.errors import SessionBusy
+from dirge_py.types.events import LoopEvent, SystemNotice
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -1,6 +1,10 @@
 """The phases of a plan as lines: what each is about, what its fork does, and what came of it."""
 
-from dirge_py.events import (
+from dirge_py.lib.clean import clean
+from dirge_py.lib.figures import thousands
+from dirge_py.line.paper import Paper
+from dirge_py.session.continuation import title_of_call
+from dirge_py.types.events import (
     LoopEvent,
     PermissionAnswered,
     RetryNotice,
@@ -8,12 +12,8 @@ from dirge_py.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.lib.clean import clean
-from dirge_py.lib.figures import thousands
-from dirge_py.line.paper import Paper
-from dirge_py.messages import ToolCallBlock
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
-from dirge_py.session.continuation import title_of_call
+from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 _ENDED = {
     "denied": "denied",

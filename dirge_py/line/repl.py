@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 from dirge_py import slash
 from dirge_py.conversation import Conversation
-from dirge_py.events import AgentEnd, LoopEvent, SystemNotice
 from dirge_py.line import commands
 from dirge_py.line.asker import GUARD_S, LineAsker
 from dirge_py.line.front import LineFront
@@ -16,10 +15,11 @@ from dirge_py.line.paper import Paper
 from dirge_py.line.source import LineSource
 from dirge_py.line.start import LineSettings, LineStart
 from dirge_py.line.story import Story
-from dirge_py.outcomes import Done
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import discover
 from dirge_py.talk.talk import Talk
+from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice
+from dirge_py.types.outcomes import Done
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""

@@ -4,7 +4,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.events import (
+from dirge_py.ledger import Ledger
+from dirge_py.lib.figures import thousands, told_cost
+from dirge_py.line.paper import Paper
+from dirge_py.line.phases import PhaseLines
+from dirge_py.session.continuation import title_of_call
+from dirge_py.talk.endings import words_for
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     CompactionStarted,
@@ -24,11 +30,7 @@ from dirge_py.events import (
     ToolExecutionStart,
     UsageReported,
 )
-from dirge_py.ledger import Ledger
-from dirge_py.lib.figures import thousands, told_cost
-from dirge_py.line.paper import Paper
-from dirge_py.line.phases import PhaseLines
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     TextBlock,
@@ -37,9 +39,7 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
 )
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
-from dirge_py.session.continuation import title_of_call
-from dirge_py.talk.endings import words_for
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.session.phases import Told

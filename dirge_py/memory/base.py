@@ -6,9 +6,9 @@ There are two stores: `memory` is about one project, `user` about the person, wh
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
-from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.messages import Message
 
 StoreName: TypeAlias = Literal["memory", "user"]
 Action: TypeAlias = Literal["add", "replace", "remove"]

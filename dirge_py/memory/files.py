@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dirge_py.errors import DirgeError, FileError
 from dirge_py.lib.clean import clean
 from dirge_py.lib.file_lock import held
 from dirge_py.memory.base import (
@@ -15,7 +14,8 @@ from dirge_py.memory.base import (
     StoreName,
 )
 from dirge_py.memory.entries import matching, near, with_entry, with_replaced, without
-from dirge_py.messages import Message
+from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.messages import Message
 
 MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024

@@ -2,8 +2,8 @@
 
 import re
 
-from dirge_py.errors import UsageError
 from dirge_py.permission.rules import Effect, Rule, RuleOp, make_rule
+from dirge_py.types.errors import UsageError
 
 _OPS: dict[str, RuleOp] = {
     "Bash": "execute",

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from dirge_py.claims import Operation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.facts import Plan
 from dirge_py.permission.rules import Effect
+from dirge_py.types.tools import Operation
 
 Policy = Literal[
     "hard-deny", "deny-rule", "protected", "grant", "allow-rule", "ask-rule", "builtin", "mode",

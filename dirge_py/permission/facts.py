@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dirge_py.claims import Operation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.words import Part, Word
+from dirge_py.types.tools import Operation
 
 if TYPE_CHECKING:
     from dirge_py.permission.uncertain import OpenCommand

@@ -9,8 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.claims import Claim, Command
-from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide, refuse_tool
@@ -32,6 +30,8 @@ from dirge_py.permission.rules import (
     permits,
 )
 from dirge_py.processes.sandbox.program_folders import program_problem, remembered_closed_folders
+from dirge_py.types.errors import UsageError
+from dirge_py.types.tools import Claim, Command
 
 if TYPE_CHECKING:
     from dirge_py.permission.searches import Search

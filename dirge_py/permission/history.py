@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, cast, get_args
 
-from dirge_py.claims import Claim, Command, Operation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision
+from dirge_py.types.tools import Claim, Command, Operation
 
 KEPT = 200
 _MOST_TEXT = 2000

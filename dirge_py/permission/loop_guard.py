@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from dirge_py.claims import Claim
+from dirge_py.types.tools import Claim
 
 _MOST_RUNS = 16
 

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.files.stamps import StampCache
 from dirge_py.files.workspace import Workspace
@@ -15,6 +14,7 @@ from dirge_py.permission.facts import Place
 from dirge_py.permission.git_config import is_bare_repository
 from dirge_py.permission.magic import magic
 from dirge_py.permission.protected import comparable_path, is_of_system, protection, secrecy
+from dirge_py.types.errors import FileError
 
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20

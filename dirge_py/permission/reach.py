@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from dirge_py.claims import Claim, Command
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.gate import Gate, Trial
 from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.rules import Rule, parse_rule
-from dirge_py.questions import Reach
+from dirge_py.types.questions import Reach
+from dirge_py.types.tools import Claim, Command
 
 ENOUGH_ALIKE = 3
 """Approvals one by one after which a rule for all of their kind is worth a hint."""

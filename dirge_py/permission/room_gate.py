@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decide import decide
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, Trial
 from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import PolicySet, Rule
+from dirge_py.types.tools import Claim
 
 LOOKING = (
     "only commands that look may be run here, one after the other and without redirections: "

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from dirge_py.claims import Operation
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.escapes import escapes
@@ -23,6 +21,8 @@ from dirge_py.permission.patterns import (
     quoted_path,
 )
 from dirge_py.permission.words import Word
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.tools import Operation
 
 if TYPE_CHECKING:
     from dirge_py.permission.uncertain import could_match

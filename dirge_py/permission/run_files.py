@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
-from dirge_py.claims import Command
 from dirge_py.files.fingerprint import fingerprint, short_digest, stamp
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.build_files import build_files, is_test_file, runs_tests
@@ -25,6 +24,7 @@ from dirge_py.permission.loose import LooseReading, raw_words, read_loosely
 from dirge_py.permission.mentions import folders_entered
 from dirge_py.permission.words import listed
 from dirge_py.processes.sandbox.program_folders import PROGRAM_FOLDERS
+from dirge_py.types.tools import Command
 
 MAX_FILES = 128
 """Files known by their content; further ones are known by where they lead alone."""

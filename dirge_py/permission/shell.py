@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 
-from dirge_py.claims import Command
 from dirge_py.permission.beneath import NARROWER, Beneath, worded
 from dirge_py.permission.changes import TURNS_SHELL, changed_files
 from dirge_py.permission.danger import Ground, collapse, destruction, is_device, windows
@@ -47,6 +46,7 @@ from dirge_py.permission.uncertain import (
     unknown_targets,
 )
 from dirge_py.permission.words import NotPlain, Part, Word, lex
+from dirge_py.types.tools import Command
 
 _LOG = logging.getLogger(__name__)
 _TAKES_WORDS = frozenset(("xargs", "parallel"))

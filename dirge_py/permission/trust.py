@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.questions import ActingFile
+from dirge_py.types.questions import ActingFile
 
 FOLDER = ".dirge"
 SETTINGS = f"{FOLDER}/config.toml"

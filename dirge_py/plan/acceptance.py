@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.errors import DirgeError
-from dirge_py.messages import Message, TextBlock, UserMessage, user_text
 from dirge_py.plan.phases import carry_on_prompt
 from dirge_py.tools.planning.todo_list import TodoItem
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import Message, TextBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

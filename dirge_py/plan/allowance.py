@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
-from dirge_py.events import LoopEvent, UsageReported
-from dirge_py.messages import Usage
-from dirge_py.outcomes import LimitExceeded
 from dirge_py.parts import PlanTerms
+from dirge_py.types.events import LoopEvent, UsageReported
+from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.messages import Usage
+from dirge_py.types.outcomes import LimitExceeded
 
 _BILLIONTHS = 9
 """To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, UsageReported
-from dirge_py.messages import AssistantMessage, Message, UserMessage, user_text
-from dirge_py.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
 from dirge_py.parts import ChildSpec
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
-from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, UsageReported
+from dirge_py.types.hooks import Bundle, Context, TurnInfo
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
+from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
+from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema

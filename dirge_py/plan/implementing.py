@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.events import LoopEvent, MessageEnd
-from dirge_py.messages import Message, TextBlock, UserBlock, UserMessage, user_text
-from dirge_py.outcomes import Done, Outcome
 from dirge_py.plan import phases
 from dirge_py.plan.acceptance import carry_on
 from dirge_py.plan.recording import Recording
-from dirge_py.plan_events import PlanPhase
+from dirge_py.types.events import LoopEvent, MessageEnd
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
+from dirge_py.types.outcomes import Done, Outcome
+from dirge_py.types.plan_events import PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

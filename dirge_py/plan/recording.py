@@ -4,13 +4,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.claims import Command
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, ToolExecutionEnd, ToolExecutionStart
-from dirge_py.messages import TextBlock
-from dirge_py.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
+from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.judgement import Judgement, judge
 from dirge_py.plan.phases import review_prompt, verdict_again_prompt
@@ -15,6 +12,9 @@ from dirge_py.plan.report import final_report
 from dirge_py.plan.template import fill
 from dirge_py.plan.verdict import Verdict, parse_verdict
 from dirge_py.plan.verdict_schema import as_block, verdict_answer
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

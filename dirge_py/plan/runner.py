@@ -5,19 +5,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import SystemNotice
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, UserBlock, UserMessage, user_text
-from dirge_py.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    NotVerified,
-    Outcome,
-)
 from dirge_py.parts import ChildSpec
 from dirge_py.plan import acceptance, phases
 from dirge_py.plan.allowance import Allowance
@@ -32,7 +21,18 @@ from dirge_py.plan.reviewing import Review, Reviewer
 from dirge_py.plan.state import NAME, PlanState, load_state
 from dirge_py.plan.strays import Strays
 from dirge_py.plan.untouched import Touched, Untouched
-from dirge_py.plan_events import EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    NotVerified,
+    Outcome,
+)
+from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.errors import DirgeError
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import TreeState
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

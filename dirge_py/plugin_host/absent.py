@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.calls import Interceptor
-from dirge_py.contributions import Command, KeyBinding, PluginReport
-from dirge_py.errors import UsageError
-from dirge_py.events import LoopEvent
 from dirge_py.lib.late import late
-from dirge_py.messages import UserMessage
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Command, KeyBinding, PluginReport
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.tools import Interceptor
 
 if TYPE_CHECKING:
     from dirge_py.context.summary import Summarise

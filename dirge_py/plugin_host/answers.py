@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dirge_py.agent_loop import answers
-from dirge_py.agent_loop.hooks import HOOK_NAMES, AfterToolCallResult, Answer, StopRun
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, user_text
-from dirge_py.outcomes import HookTerminated
 from dirge_py.plugin_host.calling import Misbehaved
+from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Answer, StopRun
+from dirge_py.types.messages import TextBlock, user_text
+from dirge_py.types.outcomes import HookTerminated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from dirge_py.agent_loop.race import GRACE_S
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall
 from dirge_py.plugin_host.asking import HookCaller
 from dirge_py.plugin_host.calling import Misbehaved, TookTooLong, abandon, as_exception
 from dirge_py.plugin_host.output import as_plugin
 from dirge_py.plugin_host.points import Registration
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 
 
 async def around(

@@ -5,10 +5,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Answer, StopRun
 from dirge_py.plugin_host.answers import PluginStop, checked
 from dirge_py.plugin_host.calling import Misbehaved, call, call_blocking
 from dirge_py.plugin_host.points import AROUND_TOOL, Registration
+from dirge_py.types.hooks import HOOK_NAMES, Answer, StopRun
 
 _logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.hooks import TurnInfo
-from dirge_py.events import LoopEvent
 from dirge_py.plugin_host.output import as_plugin
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import TurnInfo
 
 # The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
 _abandoned: set[asyncio.Task[Any]] = set()

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from dirge_py.contributions import CommandBody
-from dirge_py.errors import DirgeError
 from dirge_py.plugin_host.asking import reason
 from dirge_py.plugin_host.calling import call
 from dirge_py.plugin_host.points import PluginError, Registration
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.extensions import CommandBody
 
 
 def as_body(handle: Registration, name: str) -> CommandBody:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle
 from dirge_py.plugin_host.asking import HookCaller
 from dirge_py.plugin_host.points import Registration
+from dirge_py.types.hooks import HOOK_NAMES, Bundle
 
 
 class AskedHook:

@@ -5,14 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
-from dirge_py.calls import Interceptor, LoopToolResult, Proceed, ToolCall
 from dirge_py.context.summary import Summarise
 from dirge_py.context.system_prompt import PromptEdit, Section
-from dirge_py.contributions import Command, KeyBinding, PluginReport
-from dirge_py.errors import UsageError
-from dirge_py.events import LoopEvent
-from dirge_py.messages import UserMessage
 from dirge_py.plugin_host.around import around
 from dirge_py.plugin_host.asking import HookCaller, reason
 from dirge_py.plugin_host.calling import call_blocking, is_async
@@ -24,6 +18,12 @@ from dirge_py.plugin_host.plugin import Plugin, PluginApi
 from dirge_py.plugin_host.points import AROUND_TOOL, POINTS, PluginError, Registration
 from dirge_py.plugin_host.prompting import edited, refusal_of, summarising
 from dirge_py.tools.base import Tool
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Command, KeyBinding, PluginReport
+from dirge_py.types.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 
 class PluginHost:

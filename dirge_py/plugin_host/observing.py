@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from dirge_py.agent_loop.race import GRACE_S
-from dirge_py.events import LoopEvent
 from dirge_py.plugin_host.asking import HookCaller
 from dirge_py.plugin_host.points import Registration
+from dirge_py.types.events import LoopEvent
 
 MOST_WAITING = 100
 """How many events may wait before pieces of text and of output are left out for this plugin."""

@@ -6,10 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs
-from dirge_py.calls import ToolExecutionMode
-from dirge_py.claims import Operation
-from dirge_py.contributions import Command, HookReport, KeyBinding, PluginReport
 from dirge_py.plugin_host.answers import PluginStop, PromptChange
 from dirge_py.plugin_host.calling import is_async
 from dirge_py.plugin_host.commands import as_body
@@ -17,6 +13,9 @@ from dirge_py.plugin_host.points import AROUND_TOOL, PluginError, Registration, 
 from dirge_py.plugin_host.tools import as_tool
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import Manner
+from dirge_py.types.extensions import Command, HookReport, KeyBinding, PluginReport
+from dirge_py.types.hooks import Answer, Defer, EditArgs
+from dirge_py.types.tools import Operation, ToolExecutionMode
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, get_args
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent
 from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import HOOK_NAMES
 
 PROMPT_POINTS = ("before_prompt", "before_prompt_build", "on_compact")
 EVENT_POINTS: tuple[str, ...] = tuple(event.type for event in get_args(LoopEvent))

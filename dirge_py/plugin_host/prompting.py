@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 
-from dirge_py.agent_loop.hooks import Answer, StopRun
 from dirge_py.context.summary import Summarise
 from dirge_py.context.system_prompt import Section, append, override, prepend
-from dirge_py.messages import UserMessage, joined_text
-from dirge_py.outcomes import HookTerminated
 from dirge_py.plugin_host.answers import PromptChange
 from dirge_py.plugin_host.asking import HookCaller
 from dirge_py.plugin_host.calling import Misbehaved
 from dirge_py.plugin_host.points import Registration
+from dirge_py.types.hooks import Answer, StopRun
+from dirge_py.types.messages import UserMessage, joined_text
+from dirge_py.types.outcomes import HookTerminated
 
 
 async def refusal_of(

@@ -4,12 +4,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from dirge_py.errors import ToolFailed
 from dirge_py.plugin_host.calling import as_exception, is_async
 from dirge_py.plugin_host.output import as_plugin
 from dirge_py.plugin_host.points import Registration
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import FunctionTool, Manner
+from dirge_py.types.errors import ToolFailed
 
 
 def as_tool(handle: Registration, manner: Manner) -> Tool[Any]:

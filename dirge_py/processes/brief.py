@@ -3,9 +3,9 @@
 import subprocess
 from collections.abc import Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, why_not_found
+from dirge_py.types.errors import ProcessError
 
 
 @dataclass(frozen=True, slots=True)

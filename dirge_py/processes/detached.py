@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.programs import program_of_person
+from dirge_py.types.errors import ProcessError
 
 
 def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]) -> None:

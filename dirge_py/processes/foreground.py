@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.programs import program_of_person
+from dirge_py.types.errors import ProcessError
 
 
 async def run_in_foreground(arguments: Sequence[str]) -> int:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ProcessError
 
 Permit = Literal["git", "network"]
 """What a sandbox keeps from a command unless it was allowed: to change `.git`; to reach others."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 

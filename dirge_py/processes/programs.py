@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.paths import is_below_any
+from dirge_py.types.errors import ProcessError
 
 _MOST_LINKS = 40
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import Started, shell_arguments
 from dirge_py.processes.output import Capture
 from dirge_py.processes.pty_text import TerminalText
 from dirge_py.processes.running import Finished, RunningCommand
 from dirge_py.processes.tree import CommandTree, Ended
+from dirge_py.types.errors import ProcessError
 
 OnBytes: TypeAlias = Callable[[bytes], None]
 """Given what the command writes, as it comes, escape sequences and all."""

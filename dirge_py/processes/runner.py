@@ -7,8 +7,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import (
@@ -28,6 +26,8 @@ from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree
 from dirge_py.processes.watch import Watching
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError
 
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0

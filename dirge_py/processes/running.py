@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
-from dirge_py.abort import AbortSignal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import Started
 from dirge_py.processes.output import BoundedOutput, Capture
 from dirge_py.processes.strays import STRAYS
 from dirge_py.processes.tree import CommandTree, Ended, end, kill, wait
 from dirge_py.processes.watch import Watch, Watching
+from dirge_py.types.abort import AbortSignal
 
 OnOutput: TypeAlias = Callable[[str, int], None]
 """Given the last few KiB of output and its size so far; at most 20 times a second."""

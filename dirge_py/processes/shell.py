@@ -5,11 +5,11 @@ import time
 from dataclasses import replace
 from typing import Literal
 
-from dirge_py.abort import AbortSignal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.output import BoundedOutput
 from dirge_py.processes.running import Finished, RunningCommand
 from dirge_py.processes.unread import Unread, split_whole
+from dirge_py.types.abort import AbortSignal
 
 _LINGER_S = 0.1
 """After the first new output, for what comes right behind it."""

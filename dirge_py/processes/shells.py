@@ -4,14 +4,14 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProcessError
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.pty_command import OnBytes, PtyCommand
 from dirge_py.processes.runner import DEFAULT_TIMEOUT_S, Runner
 from dirge_py.processes.running import Finished, OnOutput, RunningCommand
 from dirge_py.processes.shell import NewOutput, Shell, ShellState
 from dirge_py.processes.watch import Watching
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError
 
 BACKGROUND_TIMEOUT_S = 600.0
 MAX_RUNNING = 8

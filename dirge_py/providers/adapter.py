@@ -4,10 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import DirgeError, ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, CustomMessage
 from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.client import HttpClient
@@ -16,7 +13,10 @@ from dirge_py.providers.exchange import Framing, Request, streamed
 from dirge_py.providers.headers import request_headers
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.translator import Translator
-from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError, ProviderError
+from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, CustomMessage
 
 _USUAL: Mapping[str, str] = {
     "content-type": "application/json",

@@ -11,7 +11,7 @@ from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import Provider, ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import own
-from dirge_py.streams import StreamFn
+from dirge_py.types.llm import StreamFn
 
 BASE_URL = "https://api.anthropic.com"
 KEY_ENV = ("ANTHROPIC_API_KEY",)

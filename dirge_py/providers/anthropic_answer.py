@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.messages import StopReason, Usage
 from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.failures import declined
 from dirge_py.providers.translator import (
@@ -14,7 +13,7 @@ from dirge_py.providers.translator import (
     as_objects,
     as_text,
 )
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
     StreamError,
@@ -26,6 +25,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import StopReason, Usage
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "max_tokens": "length",

@@ -6,7 +6,24 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
-from dirge_py.messages import (
+from dirge_py.providers.anthropic_cache import Blocks, mark
+from dirge_py.providers.anthropic_schema import closed
+from dirge_py.providers.assets import Asset, Assets, assets_for
+from dirge_py.providers.catalog import ModelCard
+from dirge_py.providers.history import Sendable, sendable
+from dirge_py.providers.shown import Entry, Shown, result_texts, with_shown
+from dirge_py.providers.thinking import budget, effort
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    StreamOptions,
+    SystemText,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CompactionBlock,
@@ -17,23 +34,6 @@ from dirge_py.messages import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-)
-from dirge_py.providers.anthropic_cache import Blocks, mark
-from dirge_py.providers.anthropic_schema import closed
-from dirge_py.providers.assets import Asset, Assets, assets_for
-from dirge_py.providers.catalog import ModelCard
-from dirge_py.providers.history import Sendable, sendable
-from dirge_py.providers.shown import Entry, Shown, result_texts, with_shown
-from dirge_py.providers.thinking import budget, effort
-from dirge_py.streams import (
-    LlmContext,
-    NamedTool,
-    StreamOptions,
-    SystemText,
-    ThinkingBudgets,
-    ThinkingLevel,
-    ToolChoice,
-    ToolSpec,
 )
 
 _LEAST_BUDGET = 1024

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import DocumentBlock, ImageBlock
 from dirge_py.providers.catalog import ModelCard
+from dirge_py.types.messages import DocumentBlock, ImageBlock
 
 _ASSET_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

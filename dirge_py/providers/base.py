@@ -11,11 +11,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
-from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelCard, lookup
 from dirge_py.providers.dialect import Dialect
-from dirge_py.streams import StreamFn
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import StreamFn
 
 if TYPE_CHECKING:
     from dirge_py.providers.client import HttpClient

@@ -5,8 +5,8 @@ Some services look for a request's beginning only in the cache that the key lead
 
 import hashlib
 
-from dirge_py.messages import UserMessage
-from dirge_py.streams import LlmContext, SystemText
+from dirge_py.types.llm import LlmContext, SystemText
+from dirge_py.types.messages import UserMessage
 
 
 def cache_key(context: LlmContext) -> str:

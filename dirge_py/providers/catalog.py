@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
+from dirge_py.types.messages import Usage
 
 ASSUMED_WINDOW_TOKENS = 128_000
 """The window of a model that nobody told of."""

@@ -7,7 +7,7 @@ an HTML page says less than the status in front of it.
 
 import re
 
-from dirge_py.errors import ErrorKind
+from dirge_py.types.errors import ErrorKind
 
 
 class Wordings:

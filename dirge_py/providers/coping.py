@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProviderError
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamError,
     StreamEvent,

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.ollama_failures import explained
 from dirge_py.providers.translator import as_object, as_objects
+from dirge_py.types.errors import ProviderError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import failures
 from dirge_py.providers.base import ProviderSettings, check_base_url
@@ -20,6 +19,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.embedding_wires import EMBEDDING_WIRES, EmbeddingWire
 from dirge_py.providers.endpoint import Endpoint, endpoint
 from dirge_py.providers.headers import bearer, request_headers
+from dirge_py.types.errors import ConfigError, ProviderError
 
 MOST_INPUTS = 2048
 """Texts of one request; more are sent in several."""

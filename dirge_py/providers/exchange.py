@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import failures
 from dirge_py.providers.base import Timeouts
@@ -24,7 +22,9 @@ from dirge_py.providers.lines import LineDecoder
 from dirge_py.providers.patience import Patience
 from dirge_py.providers.sse import EventTooLong, ServerEvent, SseDecoder
 from dirge_py.providers.translator import ServiceError, Translator
-from dirge_py.streams import StreamError, StreamEvent
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import StreamError, StreamEvent
 
 Framing = Literal["events", "lines"]
 """Server-sent events, or one JSON object a line."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from dirge_py.errors import ErrorKind, ProviderError
 from dirge_py.providers.classify import (
     CONTEXT_LENGTH,
     HTML_PAGE,
@@ -16,6 +15,7 @@ from dirge_py.providers.classify import (
 )
 from dirge_py.providers.endpoint import Endpoint
 from dirge_py.providers.retry_after import retry_after_s
+from dirge_py.types.errors import ErrorKind, ProviderError
 
 Phase = Literal["establish", "stream"]
 

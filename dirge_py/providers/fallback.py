@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import OUT_OF_REACH_KINDS, ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import OUT_OF_REACH_KINDS, ProviderError
+from dirge_py.types.llm import (
     CompactionDone,
     LlmContext,
     StreamDone,

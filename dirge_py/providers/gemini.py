@@ -9,7 +9,7 @@ from dirge_py.providers.base import Provider, ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.gemini_answer import ContentAnswer
 from dirge_py.providers.gemini_request import content_request
-from dirge_py.streams import StreamFn
+from dirge_py.types.llm import StreamFn
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 KEY_ENV = ("GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY")

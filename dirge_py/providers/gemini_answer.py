@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dirge_py.messages import StopReason, Usage
 from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.gemini_partial import PartialArguments
 from dirge_py.providers.gemini_refusals import blocked, broken_off
@@ -18,7 +17,7 @@ from dirge_py.providers.translator import (
     as_objects,
     as_text,
 )
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamEvent,
@@ -29,6 +28,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import StopReason, Usage
 
 _TOO_LONG = frozenset({"MAX_TOKENS", "CONTINUATION"})
 _COUNTS = (

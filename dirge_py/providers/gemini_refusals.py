@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from dirge_py.errors import ErrorKind, ProviderError
 from dirge_py.providers.failures import ASK_DIFFERENTLY, Phase, declined
+from dirge_py.types.errors import ErrorKind, ProviderError
 
 _MAX_WORDS = 500
 

@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.messages import (
+from dirge_py.providers.adapter import Call
+from dirge_py.providers.assets import Asset, assets_for
+from dirge_py.providers.gemini_schema import parameters_schema, response_schema
+from dirge_py.providers.gemini_signatures import SKIP, Seal, unsealed
+from dirge_py.providers.gemini_thinking import Family, family_of, thinking_config
+from dirge_py.providers.history import own, sendable
+from dirge_py.providers.shown import Shown, result_texts, with_shown
+from dirge_py.types.llm import NamedTool, ToolChoice, ToolSpec
+from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
     TextBlock,
@@ -13,14 +21,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, assets_for
-from dirge_py.providers.gemini_schema import parameters_schema, response_schema
-from dirge_py.providers.gemini_signatures import SKIP, Seal, unsealed
-from dirge_py.providers.gemini_thinking import Family, family_of, thinking_config
-from dirge_py.providers.history import own, sendable
-from dirge_py.providers.shown import Shown, result_texts, with_shown
-from dirge_py.streams import NamedTool, ToolChoice, ToolSpec
 
 MADE_UP = "unnamed_"
 """What the ids begin with that we gave to calls which came without one."""

@@ -7,7 +7,7 @@ from typing import Any
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import thinking
 from dirge_py.providers.catalog import ModelCard
-from dirge_py.streams import ThinkingBudgets, ThinkingLevel
+from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 
 _ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")

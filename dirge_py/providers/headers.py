@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dirge_py.errors import ProviderError
+from dirge_py.types.errors import ProviderError
 
 _LISTS = frozenset({"anthropic-beta"})
 """Of these each layer adds to what is there; of all others the last one counts."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeAlias
 
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CompactionBlock,

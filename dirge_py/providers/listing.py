@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.answers import Fetched, TransportFailed
 from dirge_py.providers.base import ProviderSettings, check_base_url
@@ -18,6 +17,7 @@ from dirge_py.providers.failures import (
     web_page,
 )
 from dirge_py.providers.headers import bearer, request_headers
+from dirge_py.types.errors import ProviderError
 
 _MOST_BYTES = 8 * 1024 * 1024
 _MOST_MODELS = 5000

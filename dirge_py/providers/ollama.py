@@ -4,8 +4,6 @@ import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProviderError
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
@@ -14,7 +12,16 @@ from dirge_py.providers.headers import bearer
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.ollama_failures import explained, refuses_thinking
 from dirge_py.providers.ollama_request import chat_request
-from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions, closing
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    closing,
+)
 
 BASE_URL = "http://127.0.0.1:11434"
 KEY_ENV = ("OLLAMA_API_KEY",)

@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dirge_py.errors import ProviderError
-from dirge_py.messages import StopReason, Usage
 from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.translator import (
     ServiceError,
@@ -14,7 +12,8 @@ from dirge_py.providers.translator import (
     as_objects,
     as_text,
 )
-from dirge_py.streams import (
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamEvent,
@@ -25,6 +24,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import StopReason, Usage
 
 _NOTHING_SAID = frozenset({"load", "unload"})
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from dirge_py.errors import ErrorKind, ProviderError
+from dirge_py.types.errors import ErrorKind, ProviderError
 
 _Case = tuple[re.Pattern[str], ErrorKind | None, Callable[[str], str]]
 

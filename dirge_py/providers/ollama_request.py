@@ -5,7 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.messages import (
+from dirge_py.providers.adapter import Call
+from dirge_py.providers.assets import Asset, Assets, assets_for
+from dirge_py.providers.history import Sendable, own, sendable
+from dirge_py.providers.shown import Shown, result_texts, with_shown
+from dirge_py.providers.thinking import effort
+from dirge_py.types.llm import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ThinkingBlock,
@@ -14,12 +20,6 @@ from dirge_py.messages import (
     UserMessage,
     joined_text,
 )
-from dirge_py.providers.adapter import Call
-from dirge_py.providers.assets import Asset, Assets, assets_for
-from dirge_py.providers.history import Sendable, own, sendable
-from dirge_py.providers.shown import Shown, result_texts, with_shown
-from dirge_py.providers.thinking import effort
-from dirge_py.streams import NamedTool, StreamOptions, ThinkingLevel, ToolSpec
 
 _SECONDS = re.compile(r"-?\d+")
 

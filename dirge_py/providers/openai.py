@@ -10,7 +10,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.headers import bearer
 from dirge_py.providers.openai_answer import ChatAnswer
 from dirge_py.providers.openai_request import chat_request, is_openai
-from dirge_py.streams import StreamFn
+from dirge_py.types.llm import StreamFn
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_ENV = ("OPENAI_API_KEY",)

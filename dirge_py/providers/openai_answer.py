@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dirge_py.errors import ProviderError
-from dirge_py.messages import StopReason, Usage
 from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.failures import declined
 from dirge_py.providers.openai_reasoning import Details, words_of
@@ -18,7 +16,8 @@ from dirge_py.providers.translator import (
     as_objects,
     as_text,
 )
-from dirge_py.streams import (
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamEvent,
@@ -29,6 +28,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import StopReason, Usage
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "length": "length",

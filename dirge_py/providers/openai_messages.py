@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.providers.assets import Asset, Assets
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.history import Sendable, own, sendable
+from dirge_py.providers.memory import Memory
+from dirge_py.providers.openai_reasoning import details_of
+from dirge_py.providers.shown import Shown, result_texts, with_shown
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
     TextBlock,
@@ -15,13 +22,6 @@ from dirge_py.messages import (
     UserMessage,
     joined_text,
 )
-from dirge_py.providers.assets import Asset, Assets
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.history import Sendable, own, sendable
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.openai_reasoning import details_of
-from dirge_py.providers.shown import Shown, result_texts, with_shown
-from dirge_py.streams import LlmContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from dirge_py.providers.memory import Memory
 from dirge_py.providers.openai_messages import ChatMessages
 from dirge_py.providers.strict_schema import fits_strict
 from dirge_py.providers.thinking import budget, effort
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,

@@ -4,7 +4,6 @@ import re
 import secrets
 from functools import partial
 
-from dirge_py.errors import ProviderError
 from dirge_py.providers.adapter import Call, Wire, stream_fn
 from dirge_py.providers.base import Provider, ProviderSettings, model_id
 from dirge_py.providers.client import HttpClient
@@ -13,7 +12,8 @@ from dirge_py.providers.headers import bearer
 from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.responses_input import seals_of
 from dirge_py.providers.responses_request import Refused, responses_request
-from dirge_py.streams import LlmContext, StreamFn, StreamOptions
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 
 BASE_URL = "https://api.openai.com/v1"
 KEY_ENV = ("OPENAI_API_KEY",)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dirge_py import __version__
-from dirge_py.errors import ConfigError
 from dirge_py.lib.late import late
+from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from dirge_py.providers.base import Redact

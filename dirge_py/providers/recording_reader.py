@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, get_args
 
-from dirge_py.errors import ConfigError
 from dirge_py.providers.answers import Trouble
 from dirge_py.providers.recording import VERSION
+from dirge_py.types.errors import ConfigError
 
 COMPLETE, CLOSED, TIMED_OUT, CUT = "complete", "closed", "timed out", "cut"
 """How an exchange ended, besides the troubles of a connection. Cut: the recording ends before."""

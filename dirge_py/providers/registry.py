@@ -5,8 +5,8 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
-from dirge_py.errors import ConfigError
 from dirge_py.providers.base import Provider
+from dirge_py.types.errors import ConfigError
 
 _FOLDER = Path(__file__).parent
 _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)

@@ -12,8 +12,6 @@ from contextlib import aclosing
 from dataclasses import fields, replace
 from typing import Any, NoReturn, cast
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.providers import registry
 from dirge_py.providers.answers import Answer, Fetched, TransportFailed, Trouble
 from dirge_py.providers.base import Provider, ProviderSettings
@@ -27,7 +25,9 @@ from dirge_py.providers.recording_reader import (
     RecordedExchange,
     read_recording,
 )
-from dirge_py.streams import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
 
 
 class Tape:

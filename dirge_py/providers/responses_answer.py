@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from dirge_py.messages import StopReason, Usage
 from dirge_py.providers.call_ids import CallIds
 from dirge_py.providers.failures import declined
 from dirge_py.providers.responses_failures import failure, is_policy
@@ -17,7 +16,7 @@ from dirge_py.providers.translator import (
     as_objects,
     as_text,
 )
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
     StreamError,
@@ -29,6 +28,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import StopReason, Usage
 
 _Part: TypeAlias = tuple[str, int]
 """The list of an item's parts, and the place in it."""

@@ -6,7 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import (
+from dirge_py.providers.assets import Asset, Assets
+from dirge_py.providers.history import Sendable, own, sendable
+from dirge_py.providers.memory import Memory
+from dirge_py.providers.responses_seal import sealed, sendable_reasoning, unsealed
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
@@ -18,11 +23,6 @@ from dirge_py.messages import (
     UserMessage,
     joined_text,
 )
-from dirge_py.providers.assets import Asset, Assets
-from dirge_py.providers.history import Sendable, own, sendable
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.responses_seal import sealed, sendable_reasoning, unsealed
-from dirge_py.streams import LlmContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dirge_py.providers.openai_request import is_openai
 from dirge_py.providers.responses_input import InputItems
 from dirge_py.providers.strict_schema import fits_strict
 from dirge_py.providers.thinking import budget, effort
-from dirge_py.streams import NamedTool, ResponseSchema, ToolChoice, ToolSpec
+from dirge_py.types.llm import NamedTool, ResponseSchema, ToolChoice, ToolSpec
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _LEAST_TOKENS = 16

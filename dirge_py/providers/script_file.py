@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 # A gate or a raw event has no form in a file.
 KEYS = frozenset(

@@ -24,12 +24,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.messages import AssistantMessage, StopReason, ToolCallBlock, Usage
 from dirge_py.providers.base import Provider, ProviderSettings
 from dirge_py.providers.script_file import load_replies
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -43,6 +42,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import AssistantMessage, StopReason, ToolCallBlock, Usage
 
 if TYPE_CHECKING:
     from dirge_py.providers.client import HttpClient

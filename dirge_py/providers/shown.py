@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, ToolResultMessage
 from dirge_py.providers.assets import Asset, kind_of
 from dirge_py.providers.history import Sendable
+from dirge_py.types.messages import TextBlock, ToolResultMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dirge_py.streams import ThinkingBudgets, ThinkingLevel
+from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 
 USUAL_EFFORTS = ("low", "medium", "high")
 """The words that every service with words knows."""

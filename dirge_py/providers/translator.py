@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from dirge_py.streams import StreamEvent
+from dirge_py.types.llm import StreamEvent
 
 _MOST_AMOUNT = 1e6
 

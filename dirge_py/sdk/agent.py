@@ -9,15 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from dirge_py.agent_loop.guards.limits import Limits
-from dirge_py.agent_loop.hooks import Bundle, CallDecision
 from dirge_py.agent_loop.resume import open_calls
-from dirge_py.calls import Interceptor, LoopTool
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
-from dirge_py.errors import LoopError, SessionError
-from dirge_py.events import Sink
-from dirge_py.messages import Message
-from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.runner import PlanResult
 from dirge_py.runs import Run
@@ -32,8 +26,14 @@ from dirge_py.sdk.threads import Open, Threads
 from dirge_py.sdk.waiting import check_fits, read_resume, records_of
 from dirge_py.sdk.words import why_not_done
 from dirge_py.session.store import Store
-from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.tools.base import Tool
+from dirge_py.types.errors import LoopError, SessionError
+from dirge_py.types.events import Sink
+from dirge_py.types.hooks import Bundle, CallDecision
+from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.messages import Message
+from dirge_py.types.outcomes import AgentResult, Done, Outcome
+from dirge_py.types.tools import Interceptor, LoopTool
 from dirge_py.wiring.build import build
 from dirge_py.wiring.durable import Engine
 from dirge_py.wiring.options import BuildOptions, SessionChoice

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 
 Policy: TypeAlias = Literal["deny", "defer", "abort"]
 AskFunction: TypeAlias = Callable[

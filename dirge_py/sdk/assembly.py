@@ -12,18 +12,14 @@ from typing import Any, Protocol
 
 from dirge_py import __version__
 from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
-from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.agent_loop.timeouts import timeout_interceptor
-from dirge_py.calls import Interceptor, LoopTool
 from dirge_py.config.services import SERVICES
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.mailboxes import Patience
-from dirge_py.messages import UserMessage, user_text
 from dirge_py.parts import Models, Parts, Pictures, Relay, RunSettings
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
@@ -41,10 +37,14 @@ from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
-from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import keep_off_the_screen
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.messages import UserMessage, user_text
+from dirge_py.types.tools import Interceptor, LoopTool
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.continuation import continuations
 from dirge_py.wiring.models import ModelDirectory

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UserBlock, UserMessage, user_text
+from dirge_py.types.messages import UserBlock, UserMessage, user_text
 
 
 @dataclass(frozen=True, slots=True)

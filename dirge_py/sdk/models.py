@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dirge_py.config.model_spec import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin
-from dirge_py.errors import ConfigError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelCard, cost_usd, lookup
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.messages import Usage
 
 
 def bare_config(model: str) -> Config:

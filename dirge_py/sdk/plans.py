@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError
-from dirge_py.events import Sink
 from dirge_py.parts import PlanTerms
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import Sink
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]

@@ -5,15 +5,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo, TurnUpdate
-from dirge_py.calls import LoopTool
 from dirge_py.conversation import Conversation
-from dirge_py.events import ContextCompacted, LoopEvent
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, ToolCallBlock, ToolResultMessage, user_text
-from dirge_py.outcomes import AgentResult, Done, Outcome
 from dirge_py.runs import Run
 from dirge_py.tools.base import Tool
+from dirge_py.types.events import ContextCompacted, LoopEvent
+from dirge_py.types.hooks import Bundle, Context, TurnInfo, TurnUpdate
+from dirge_py.types.messages import Message, ToolCallBlock, ToolResultMessage, user_text
+from dirge_py.types.outcomes import AgentResult, Done, Outcome
+from dirge_py.types.tools import LoopTool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,6 @@ from weakref import WeakKeyDictionary
 
 from dirge_py.agent_loop.turns import is_turn
 from dirge_py.conversation import Conversation
-from dirge_py.errors import SessionError
-from dirge_py.messages import AssistantMessage, Message, Usage
-from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.sdk.inputs import Resume
 from dirge_py.session.continuation import (
     Continuation,
@@ -20,6 +17,9 @@ from dirge_py.session.continuation import (
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.outcomes import AwaitingConfirmation
 
 MAIN = "main"
 """What a thread that was given no name is called in a continuation."""

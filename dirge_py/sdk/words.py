@@ -1,6 +1,6 @@
 """Why a run that was awaited for its answer has none, in words."""
 
-from dirge_py.outcomes import (
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,

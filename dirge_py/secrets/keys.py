@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dirge_py.errors import ConfigError
 from dirge_py.lib.own_file import weakness_of
+from dirge_py.types.errors import ConfigError
 
 _MAX_KEY_FILE_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

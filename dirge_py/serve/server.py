@@ -9,8 +9,8 @@ from pathlib import Path
 from aiohttp import web
 from textual_serve.server import Server
 
-from dirge_py.errors import DirgeError
 from dirge_py.serve.gate import PROTOCOL, Gate
+from dirge_py.types.errors import DirgeError
 
 _PAGE = Path(__file__).parent / "page"
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

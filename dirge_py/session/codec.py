@@ -7,7 +7,7 @@ defaults, the old role `tool` is a tool result. Only an unknown role is refused.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, assert_never, cast, get_args
 
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CompactionBlock,

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.file_states import FileState, file_states, state_at, state_before
 from dirge_py.session.points import Point, last_move, points, tree_of
 from dirge_py.session.record import Record
+from dirge_py.types.errors import DirgeError
 
 What: TypeAlias = Literal["both", "conversation", "files"]
 

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from dirge_py.errors import SessionError
+from dirge_py.types.errors import SessionError
 
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

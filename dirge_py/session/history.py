@@ -6,12 +6,12 @@ from functools import reduce
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, ToolCallBlock, Usage, UserMessage
 from dirge_py.session.interruption import Interruption
 from dirge_py.session.record import Record
 from dirge_py.session.spending import Spending
 from dirge_py.session.transcript import Healing, Transcript, read_transcript
 from dirge_py.session.tree import branch
+from dirge_py.types.messages import Message, ToolCallBlock, Usage, UserMessage
 
 _DECISIONS = 200
 _TITLE_LENGTH = 80

@@ -4,8 +4,8 @@ import json
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.secrets.patterns import REDACTED
+from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 
 CallState = Literal["not_started", "reads", "unknown"]
 """`reads`: it ran, and only reads, so it may run again. `unknown`: it may have done its work."""

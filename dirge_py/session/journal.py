@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import SessionError
 from dirge_py.session.blobs import laid_out
 from dirge_py.session.disk import append_durably
 from dirge_py.session.lock import WriterLock
@@ -22,6 +21,7 @@ from dirge_py.session.segments import (
     segment_path,
 )
 from dirge_py.session.writing import SegmentFile
+from dirge_py.types.errors import SessionError
 
 Clock = Callable[[], float]
 """Seconds since 1970, as `time.time`."""

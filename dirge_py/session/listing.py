@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UserMessage
 from dirge_py.session.codec import decode_message
 from dirge_py.session.disk import READ_FLAGS
 from dirge_py.session.history import title_of
 from dirge_py.session.record import Record, decode
 from dirge_py.session.segments import segment_numbers, segment_path
+from dirge_py.types.messages import UserMessage
 
 # Header, choices and title come first and are short; the last run's end is short too.
 _HEAD_BYTES = 8 * 1024

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from dirge_py.errors import SessionBusy, SessionError
+from dirge_py.types.errors import SessionBusy, SessionError
 
 _OPEN_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 

@@ -7,7 +7,7 @@ import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.errors import SessionError
+from dirge_py.types.errors import SessionError
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 # `<id>` is also a folder beside these files of other sessions.

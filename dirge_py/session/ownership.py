@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from dirge_py.errors import SessionError
 from dirge_py.session.file_states import FileState
 from dirge_py.session.snapshots.base import Snapshot, Snapshots, TreeChange
+from dirge_py.types.errors import SessionError
 
 
 async def changed_by_person(

@@ -5,12 +5,18 @@ from dataclasses import dataclass as mutable
 from dataclasses import field
 from typing import Any, Literal
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, TextBlock, ToolResultMessage, UserMessage
 from dirge_py.session.codec import decode_message
 from dirge_py.session.record import Record
 from dirge_py.session.tree import branch, with_parents
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 MOVE = "move"
 """The type of the record of a move: {"why", "from", "to", "what", "tree_before", "tree_after",

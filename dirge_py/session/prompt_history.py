@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.file_lock import held
 from dirge_py.session.disk import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular, write_all
+from dirge_py.types.errors import SessionError
 
 MOST_PROMPTS = 500
 """As many of the newest are loaded."""

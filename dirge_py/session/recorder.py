@@ -7,9 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
-from dirge_py.errors import SessionError
-from dirge_py.events import (
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.codec import encode_message, encode_usage
+from dirge_py.session.history import Loaded, in_a_title, replay
+from dirge_py.session.interruption import Interruption
+from dirge_py.session.journal import Clock, Journal
+from dirge_py.session.record import Record
+from dirge_py.session.redact import Redact, redacted_record
+from dirge_py.types.errors import SessionError
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     ContextReplaced,
@@ -20,16 +26,10 @@ from dirge_py.events import (
     ToolExecutionStart,
     UsageReported,
 )
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Outcome
-from dirge_py.plan_events import EvidenceTaken, PlanPhase
-from dirge_py.session.codec import encode_message, encode_usage
-from dirge_py.session.history import Loaded, in_a_title, replay
-from dirge_py.session.interruption import Interruption
-from dirge_py.session.journal import Clock, Journal
-from dirge_py.session.record import Record
-from dirge_py.session.redact import Redact, redacted_record
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
+from dirge_py.types.plan_events import EvidenceTaken, PlanPhase
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.blobs import with_blobs
 from dirge_py.session.disk import READ_FLAGS, open_regular
 from dirge_py.session.scan import Scan, merge, scan
+from dirge_py.types.errors import SessionError
 
 _NAME = re.compile(r"[0-9]{4,9}\.jsonl")
 

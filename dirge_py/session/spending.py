@@ -5,9 +5,9 @@ from dataclasses import field
 from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UNFINISHED, Usage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
+from dirge_py.types.messages import UNFINISHED, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import SessionBusy, SessionError
 from dirge_py.session.continuation import Continuation, continuation_of, save_continuation
 from dirge_py.session.disk import make_folder
 from dirge_py.session.history import Loaded, replay
@@ -20,6 +19,7 @@ from dirge_py.session.names import check_session_id, new_session_id, project_id
 from dirge_py.session.record import Record
 from dirge_py.session.segments import Limits, folder_of, segment_numbers
 from dirge_py.session.tree import records_to_fork
+from dirge_py.types.errors import SessionBusy, SessionError
 
 _SHOWN_CANDIDATES = 5
 _DEFAULT_LIMITS = Limits()

@@ -9,14 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from dirge_py.messages import (
-    AssistantMessage,
-    Message,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
 from dirge_py.session.codec import Json, decode_message, encode_message
 from dirge_py.session.interruption import (
     CallState,
@@ -26,6 +18,14 @@ from dirge_py.session.interruption import (
     left_open,
 )
 from dirge_py.session.record import Record
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 
 _UNDECIDED = (
     "Not run: it waited for a decision that never came. It did nothing; "

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.journal import Clock
 from dirge_py.session.lock import WriterLock
 from dirge_py.session.names import check_session_id
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
 
 KEPT = timedelta(days=7)
 

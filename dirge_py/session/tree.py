@@ -7,8 +7,8 @@ The last record of a journal is the tip of the current branch. To go on from an 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dirge_py.errors import SessionError
 from dirge_py.session.record import Record
+from dirge_py.types.errors import SessionError
 
 SESSION_WIDE = frozenset({"model", "mode", "grant", "setting", "title"})
 """What a person chose for the session: the newest counts, whatever branch it was chosen on."""

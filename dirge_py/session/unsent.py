@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from dirge_py.errors import DirgeError
-from dirge_py.messages import UserMessage
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.session.prompt_history import PromptHistory
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.unsent_file import Typed, UnsentFile
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.messages import UserMessage
 
 Kind = Literal["steering", "follow_up"]
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.disk import APPEND_FLAGS, make_folders, open_regular, write_all
+from dirge_py.types.errors import SessionError
 
 _ENDING = ".unsent"
 _LARGEST_BYTES = 8_388_608

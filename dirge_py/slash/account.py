@@ -5,11 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from dirge_py.events import OF_TURNS, UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
+from dirge_py.types.events import OF_TURNS, UsageReported
+from dirge_py.types.messages import Usage
 
 MAIN = "main"
 SUMMARY = "summarize"

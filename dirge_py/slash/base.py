@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from dirge_py.errors import DirgeError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.questions import Question, QuestionAnswer
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation import Conversation
-    from dirge_py.outcomes import Outcome
     from dirge_py.slash.registry import Registry
+    from dirge_py.types.outcomes import Outcome
 
 Tone = Literal["plain", "good", "warning", "error"]
 

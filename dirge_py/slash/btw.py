@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import DirgeError, UsageError
-from dirge_py.events import LoopEvent, UsageReported
-from dirge_py.messages import AssistantMessage
 from dirge_py.parts import ChildSpec
 from dirge_py.sdk.words import why_not_done
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.events import LoopEvent, UsageReported
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

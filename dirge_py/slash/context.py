@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
     from dirge_py.conversation import Conversation
-    from dirge_py.events import ContextCompacted
+    from dirge_py.types.events import ContextCompacted
 
 _BAR_CELLS = 20
 _MOST_DIGITS = 9

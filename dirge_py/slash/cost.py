@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from dirge_py.contributions import Command
 from dirge_py.lib.figures import dollars
 from dirge_py.lib.text_width import cell_width
-from dirge_py.messages import Usage
 from dirge_py.slash.account import MAIN, Asked, requests_of
 from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from dirge_py import slash
-from dirge_py.contributions import Command
 from dirge_py.slash.registry import Registry, discover
+from dirge_py.types.extensions import Command
 
 _HEAD = """\
 # Commands

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.lib.home_path import from_home
 from dirge_py.lib.late import late
-from dirge_py.messages import UserMessage
 from dirge_py.session.history import title_of
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import UserMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
-from dirge_py.contributions import Command
-from dirge_py.errors import DirgeError
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
-from dirge_py.messages import AssistantMessage
 from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.lib.clean import visible
 from dirge_py.lib.home_path import from_home
-from dirge_py.questions import Question, QuestionOption
 from dirge_py.slash.base import FrontEnd, NeedsScreen, OpensFolders
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from dirge_py.context.prompt_text import prompt_text
-from dirge_py.contributions import Command
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -3,17 +3,17 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.lib.figures import thousands
 from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dirge_py.conversation import Conversation
     from dirge_py.parts import ModelChoice
-    from dirge_py.streams import ThinkingLevel
+    from dirge_py.types.llm import ThinkingLevel
 
 
 _AT_ONCE_S = 1.0

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.clean import visible
-from dirge_py.questions import Question, QuestionOption
 from dirge_py.session.points import one_line
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

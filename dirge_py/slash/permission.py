@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.permission.decision import explain
 from dirge_py.permission.history import listed, told
 from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -4,18 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
-from dirge_py.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    NotVerified,
-    Outcome,
-)
 from dirge_py.plan.desk import (
     Accept,
     AcceptsAll,
@@ -27,9 +17,19 @@ from dirge_py.plan.desk import (
     PlanDesk,
 )
 from dirge_py.plan.state import NAME, Status, load_state, words_at_start
-from dirge_py.questions import Question, QuestionOption
 from dirge_py.sdk.words import why_not_done
 from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    NotVerified,
+    Outcome,
+)
+from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.calls import LoopTool
-from dirge_py.contributions import Command, HookReport, PluginReport
-from dirge_py.errors import UsageError
 from dirge_py.lib.nearest import nearest
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command, HookReport, PluginReport
+from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

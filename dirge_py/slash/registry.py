@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command, Plugins
-from dirge_py.errors import UsageError
 from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command, Plugins
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

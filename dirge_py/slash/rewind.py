@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import Choice, FrontEnd
 from dirge_py.slash.moving import ask_for_yours, ask_what, confirm, move, shortened, when
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

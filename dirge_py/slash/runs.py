@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.interrupted import choices_from, decisions_for, questions_about
 from dirge_py.slash.base import FrontEnd, NeedsScreen
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

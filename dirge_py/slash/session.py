@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
 from dirge_py.lib.late import late
-from dirge_py.questions import Question, QuestionOption
 from dirge_py.session.listing import SessionSummary
 from dirge_py.session.names import project_root
 from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.types.extensions import Command
+from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.config.paths import state_dir

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import ConfigError, UsageError
 from dirge_py.lib.late import late
 from dirge_py.slash.base import FrontEnd, KnowsSettings, NeedsScreen, settings_of
+from dirge_py.types.errors import ConfigError, UsageError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init

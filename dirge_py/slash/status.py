@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__
-from dirge_py.contributions import Command
-from dirge_py.errors import DirgeError
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import visible
 from dirge_py.lib.figures import dollars
 from dirge_py.slash.base import FrontEnd, KnowsSettings
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

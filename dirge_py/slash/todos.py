@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
 from dirge_py.lib.late import late
-from dirge_py.messages import ToolResultMessage
 from dirge_py.session.tree import settings_at
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.extensions import Command
+from dirge_py.types.messages import ToolResultMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from dirge_py.errors import SessionBusy
-from dirge_py.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.types.errors import SessionBusy
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 
 Way = Literal["write", "fork", "view"]
 """How a stored session is opened: to go on in it, as a copy of its own, only to look."""

@@ -1,8 +1,9 @@
 """How a run's end is told to the person, when it needs telling."""
 
-from dirge_py.events import AgentEnd
-from dirge_py.messages import AssistantMessage, ThinkingBlock
-from dirge_py.outcomes import (
+from dirge_py.slash.base import Tone
+from dirge_py.types.events import AgentEnd
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -14,7 +15,6 @@ from dirge_py.outcomes import (
     NotVerified,
     Refused,
 )
-from dirge_py.slash.base import Tone
 
 
 def words_for(event: AgentEnd) -> tuple[str, Tone]:

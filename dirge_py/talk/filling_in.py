@@ -8,8 +8,8 @@ from typing import Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.base_url import base_url_problem, is_loopback
-from dirge_py.errors import DirgeError, ProviderError
 from dirge_py.slash.base import Choice, Tone
+from dirge_py.types.errors import DirgeError, ProviderError
 from dirge_py.wiring.offers import Draft, Offer, SetupService
 
 _TYPE_IT = "\n type"

@@ -4,8 +4,8 @@ import re
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.clean import clean
-from dirge_py.messages import UserMessage, user_text
 from dirge_py.processes.excerpt import excerpt
+from dirge_py.types.messages import UserMessage, user_text
 
 if TYPE_CHECKING:
     from dirge_py.processes.running import Finished

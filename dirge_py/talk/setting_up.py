@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from dirge_py.errors import DirgeError
 from dirge_py.slash.base import Choice
 from dirge_py.talk.filling_in import Desk, Say, fill_in, set_key, told, with_name
+from dirge_py.types.errors import DirgeError
 from dirge_py.wiring.offers import Draft, Offer, SetupService
 
 Ending = Literal["stored", "demo", "given up"]

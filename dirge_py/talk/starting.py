@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.questions import Asker, TrustOffer
 from dirge_py.talk.busy import Way
+from dirge_py.types.questions import Asker, TrustOffer
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

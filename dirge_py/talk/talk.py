@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import AgentEnd
-from dirge_py.messages import TextBlock, UserMessage
-from dirge_py.outcomes import Cancelled
-from dirge_py.plan_events import ForkEvent
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, Typed, as_prompt
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import AgentEnd
+from dirge_py.types.messages import TextBlock, UserMessage
+from dirge_py.types.outcomes import Cancelled
+from dirge_py.types.plan_events import ForkEvent
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation
-    from dirge_py.events import LoopEvent, Sink
     from dirge_py.runs import Run
+    from dirge_py.types.events import LoopEvent, Sink
 
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
 

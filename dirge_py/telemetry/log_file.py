@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dirge_py.events import LoopEvent
 from dirge_py.telemetry.records import Recording
+from dirge_py.types.events import LoopEvent
 
 MAX_BYTES = 10 * 1024 * 1024
 """A fuller file is renamed to `NAME.1`, in place of an older one, and a new one begun."""

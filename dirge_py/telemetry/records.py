@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dirge_py.events import (
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
@@ -19,7 +19,7 @@ from dirge_py.events import (
     TurnStart,
     UsageReported,
 )
-from dirge_py.messages import AssistantMessage
+from dirge_py.types.messages import AssistantMessage
 
 Record: TypeAlias = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dirge_py.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
 
 
 def assert_balanced(messages: Sequence[Message], *, open_calls_allowed: bool = False) -> None:

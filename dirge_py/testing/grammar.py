@@ -1,8 +1,8 @@
-"""Whether the events of one run came in the order that `dirge_py.events` promises."""
+"""Whether the events of one run came in the order that `dirge_py.types.events` promises."""
 
 from collections.abc import Sequence
 
-from dirge_py.events import (
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
@@ -15,7 +15,7 @@ from dirge_py.events import (
     TurnEnd,
     TurnStart,
 )
-from dirge_py.messages import ToolResultMessage
+from dirge_py.types.messages import ToolResultMessage
 
 
 def assert_event_grammar(events: Sequence[LoopEvent]) -> None:

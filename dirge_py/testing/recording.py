@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from dirge_py.events import AgentEnd, LoopEvent
-from dirge_py.outcomes import Outcome
+from dirge_py.types.events import AgentEnd, LoopEvent
+from dirge_py.types.outcomes import Outcome
 
 E = TypeVar("E", bound=LoopEvent)
 

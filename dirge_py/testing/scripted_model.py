@@ -3,10 +3,10 @@
 import itertools
 from typing import Any
 
-from dirge_py.errors import ErrorKind, ProviderError
-from dirge_py.messages import ToolCallBlock, Usage
 from dirge_py.providers.scripted import Gate, Reply, ReplyMaker, Script
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.errors import ErrorKind, ProviderError
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import ToolCallBlock, Usage
 
 
 class ScriptedModel:

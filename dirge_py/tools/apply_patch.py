@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from dirge_py.calls import LoopToolResult, Preview
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 if TYPE_CHECKING:
     from dirge_py.tools.editing.landing import Landed, land, preview_of

@@ -24,8 +24,14 @@ from typing import (
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import (
+from dirge_py.files.resolve import absolute, check_spelling
+from dirge_py.files.workspace import CallFiles, Workspace
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.types.questions import Question, QuestionAnswer
+from dirge_py.types.tools import (
+    Claim,
     Interceptor,
     LoopToolResult,
     OnUpdate,
@@ -33,12 +39,6 @@ from dirge_py.calls import (
     ToolExecutionMode,
     text_result,
 )
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError, ToolFailed
-from dirge_py.files.resolve import absolute, check_spelling
-from dirge_py.files.workspace import CallFiles, Workspace
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.files.assets import AssetStore

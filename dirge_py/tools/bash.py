@@ -7,9 +7,6 @@ from typing import Any
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, Preview, text_result
-from dirge_py.claims import Claim, Command, command_in_folder
-from dirge_py.errors import FileError, ToolFailed
 from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running import Finished
 from dirge_py.processes.shell import NewOutput, Shell
@@ -17,6 +14,15 @@ from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S
 from dirge_py.processes.watch import Watching
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, renamed
 from dirge_py.tools.commands.results import finished_result, shell_result
+from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.types.tools import (
+    Claim,
+    Command,
+    LoopToolResult,
+    Preview,
+    command_in_folder,
+    text_result,
+)
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult
-from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext
 from dirge_py.tools.commands.results import shell_result
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult
 
 _MAX_WAIT_S = 60.0
 

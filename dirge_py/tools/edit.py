@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
-from dirge_py.calls import LoopToolResult, Preview
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.late import late
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.editing.missed import Missed
+from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 if TYPE_CHECKING:
     from dirge_py.tools.editing.knowledge import require_known, told_more

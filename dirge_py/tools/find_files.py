@@ -4,9 +4,6 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
@@ -14,6 +11,8 @@ from dirge_py.tools.searching.dialect import portable
 from dirge_py.tools.searching.matching_lines import find_ripgrep
 from dirge_py.tools.searching.matching_names import matching_names
 from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 MAX_SHOWN = 200
 

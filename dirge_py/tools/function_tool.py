@@ -29,11 +29,18 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
-from dirge_py.calls import Interceptor, LoopToolResult, ToolExecutionMode, text_result
-from dirge_py.claims import Claim, Command, Operation
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import NO_HINTS, Hints, Services, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.schema import parameters_of
+from dirge_py.types.tools import (
+    Claim,
+    Command,
+    Interceptor,
+    LoopToolResult,
+    Operation,
+    ToolExecutionMode,
+    text_result,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,9 +6,6 @@ from typing import Any
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError, ToolFailed
 from dirge_py.files.globs import path_matcher
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
@@ -23,6 +20,8 @@ from dirge_py.tools.searching.matching_lines import (
     matching_lines,
 )
 from dirge_py.tools.searching.places import counted, shown_under, withheld_note
+from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 MAX_LINES = 200
 MAX_CHARACTERS = 64 * 1024

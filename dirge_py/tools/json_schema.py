@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.calls import ArgumentProblem, InvalidArguments
 from dirge_py.lib.per_object import PerObject
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

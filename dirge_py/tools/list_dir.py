@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError
 from dirge_py.files.walk import Entry
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.places import counted, printable, withheld_count
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 MAX_SHOWN = 200
 

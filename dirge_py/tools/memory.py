@@ -5,13 +5,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, Preview, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.clean import clean
 from dirge_py.memory.base import MemoryUpdate
 from dirge_py.tools.base import Memory as Stores
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 _FILES = {"memory": "MEMORY.md", "user": "USER.md"}
 _NAMES = {"target": "store", "text": "content", "old_text": "match", "substring": "match"}

@@ -5,11 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
-from dirge_py.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, renamed
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 _MAX_CHARS = 1000
 _MAX_OPTIONS = 12

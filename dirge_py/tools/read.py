@@ -8,18 +8,17 @@ from typing import Any, BinaryIO
 
 from pydantic import ConfigDict, Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
 from dirge_py.files.identity import Identity, sha256_of
 from dirge_py.files.lines import SNIFFED, LineWindow, Window, looks_binary, scan
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, CallFiles, Located
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread, renamed
 from dirge_py.tools.list_dir import human_size
 from dirge_py.tools.reading.encodings import decoded, wide_encoding
+from dirge_py.types.errors import FileError
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 DEFAULT_LINES = 2000
 LINE_LIMIT = 16 * 1024

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError
 from dirge_py.files.walk import Search
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import Hints, PathText, Tool, ToolArgs, ToolContext, in_thread
 from dirge_py.tools.searching.outline import Outline, outline_of
 from dirge_py.tools.searching.places import counted, printable, withheld_note
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 MAX_NODES = 400
 COUNTED_BYTES = 10 * 1024 * 1024

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from dirge_py.calls import ArgumentProblem, InvalidArguments
 from dirge_py.lib.schemas import Path, Schema, child, parts, properties_of, types_at
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
     "missing": "missing",

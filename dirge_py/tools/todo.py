@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
 from dirge_py.tools.base import Tool, ToolArgs, ToolContext, renamed
 from dirge_py.tools.planning.todo_list import TodoItem, TodoStatus
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult, text_result
 
 MOST_ITEMS = 50
 

@@ -7,8 +7,20 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import (
+from dirge_py.tools.base import Services, Tool, ToolContext
+from dirge_py.tools.json_schema import validate_schema
+from dirge_py.tools.schema import (
+    booleans_for_numbers,
+    invalid,
+    parameters_of,
+    undeclared,
+    words_for,
+)
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import (
+    Claim,
     InvalidArguments,
     LoopTool,
     LoopToolResult,
@@ -18,18 +30,6 @@ from dirge_py.calls import (
     ToolCall,
     ToolExecutionMode,
     text_result,
-)
-from dirge_py.claims import Claim
-from dirge_py.errors import DirgeError, ModelRetry, ToolFailed, UsageError
-from dirge_py.messages import TextBlock
-from dirge_py.tools.base import Services, Tool, ToolContext
-from dirge_py.tools.json_schema import validate_schema
-from dirge_py.tools.schema import (
-    booleans_for_numbers,
-    invalid,
-    parameters_of,
-    undeclared,
-    words_for,
 )
 
 

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from dirge_py.calls import LoopToolResult, Preview, text_result
-from dirge_py.claims import Claim
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.late import late
 from dirge_py.tools.base import Hints, Services, Tool, ToolArgs, ToolContext, renamed
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
     from dirge_py.web.search import Hit, Search

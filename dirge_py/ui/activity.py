@@ -4,7 +4,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from dirge_py.events import (
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     CompactionStarted,
@@ -16,11 +18,9 @@ from dirge_py.events import (
     ToolExecutionStart,
     TurnStart,
 )
-from dirge_py.lib.late import late
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
-from dirge_py.outcomes import Cancelled, Done, Outcome
-from dirge_py.plan_events import ForkEvent, PhaseName, PlanPhase
+from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from dirge_py.types.outcomes import Cancelled, Done, Outcome
+from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 from dirge_py.ui.changed_files import changed_files
 from dirge_py.ui.panels.avatar import Mood
 

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Static, TextArea
 
-from dirge_py.events import HistoryMoved, LoopEvent
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.talk.talk import Talk
 from dirge_py.talk.told import told_besides
+from dirge_py.types.events import HistoryMoved, LoopEvent
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge
 from dirge_py.ui.chords import Chords

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from dirge_py.questions import (
+from dirge_py.types.questions import (
     PermissionAnswer,
     PermissionRequest,
     Question,

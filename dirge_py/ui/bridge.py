@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from textual.message import Message
 
-from dirge_py.events import LoopEvent, MessageUpdate, ToolExecutionUpdate
-from dirge_py.plan_events import ForkEvent
+from dirge_py.types.events import LoopEvent, MessageUpdate, ToolExecutionUpdate
+from dirge_py.types.plan_events import ForkEvent
 
 SOON_S = 1 / 30
 """Between two deliveries at least."""

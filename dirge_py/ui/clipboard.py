@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dirge_py.config.paths import state_dir
-from dirge_py.errors import DirgeError, ProcessError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.brief import run_briefly
 from dirge_py.processes.programs import find_program
+from dirge_py.types.errors import DirgeError, ProcessError
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from textual.containers import Vertical
 from textual.worker import Worker
 
-from dirge_py.contributions import Theme
-from dirge_py.errors import ConfigError
 from dirge_py.slash.base import Choice
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
 from dirge_py.ui.ink import ink_for, load_theme, theme_or_default
 from dirge_py.ui.look import textual_theme
 from dirge_py.ui.panels.docked import DockedPanel

@@ -8,8 +8,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from dirge_py.lib.late import late
-from dirge_py.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.slash.base import Choice
+from dirge_py.types.questions import PermissionRequest, Question, TrustOffer
 from dirge_py.ui.editor import edit_file_text
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap

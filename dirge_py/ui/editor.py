@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.foreground import run_in_foreground
+from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
     from dirge_py.ui.app import DirgeApp

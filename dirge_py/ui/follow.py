@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.late import late
+from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
     from dirge_py.processes.detached import start_detached

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import UsageError
-from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import UsageError
+from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.editor import edit_in_editor
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.pager import read_in_pager

@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.color import Color
 from rich.style import Style
 
-from dirge_py.contributions import Theme
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
 from dirge_py.ui.theme_files import own_file, own_names, read_theme
 
 DEFAULT_THEME = "phosphor"

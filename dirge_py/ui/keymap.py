@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dirge_py.contributions import KeyBinding
 from dirge_py.lib.nearest import nearest
+from dirge_py.types.extensions import KeyBinding
 from dirge_py.ui.key_names import is_known, plain, spell
 
 Scope = Literal[

@@ -2,7 +2,7 @@
 
 from textual.theme import Theme as TextualTheme
 
-from dirge_py.contributions import Theme
+from dirge_py.types.extensions import Theme
 from dirge_py.ui.ink import complete_colors
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py import __version__, slash
-from dirge_py.errors import DirgeError, NoProvider, SessionBusy
-from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.late import late
-from dirge_py.questions import AnswersTrust
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.talk.busy import question_about, way_from
 from dirge_py.talk.starting import ProjectDoor
 from dirge_py.talk.told import told_besides
+from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
+from dirge_py.types.events import LoopEvent, SystemNotice
+from dirge_py.types.questions import AnswersTrust
 from dirge_py.ui.asker import DockedAsker
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.key_checks import speaks_kitty, unsendable

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
 from dirge_py.slash.base import Choice
+from dirge_py.types.extensions import Command
 from dirge_py.ui.key_names import spell
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import ProcessError
+from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import Runner

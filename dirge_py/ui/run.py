@@ -6,8 +6,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from dirge_py.events import LoopEvent, SystemNotice
 from dirge_py.lib.clean import clean
+from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.start import TuiStart
 from dirge_py.ui.terminal import watch_for_hangup

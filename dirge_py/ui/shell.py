@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import Static
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, MessageEnd
-from dirge_py.messages import UserMessage
 from dirge_py.talk.ran import words_about
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, MessageEnd
+from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.shell_box import ShellBox
 
 if TYPE_CHECKING:

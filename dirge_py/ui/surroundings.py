@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.worker import Worker
 
-from dirge_py.errors import ConfigError
-from dirge_py.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
-from dirge_py.messages import Message, ToolResultMessage
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
+from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Activity
 from dirge_py.ui.bounds import Bounds
 from dirge_py.ui.changed_files import changed_files

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.config import paths
-from dirge_py.contributions import Theme
-from dirge_py.errors import ConfigError
 from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
 
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _LARGEST = 64 * 1024

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from justhtml import JustHTML
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.search import Hit
 
 _ACCEPTED = 202

@@ -7,8 +7,8 @@ from http import HTTPStatus
 import httpx
 
 from dirge_py import __version__
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.outgoing import Outgoing
 from dirge_py.web.transport import Transport
 from dirge_py.web.unpack import ACCEPTED, Unpacker

@@ -11,8 +11,8 @@ from typing import Any
 
 from justhtml import JustHTML, Text
 
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.tables import Tables
 from dirge_py.web.url import Target, parse_reference
 

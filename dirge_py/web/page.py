@@ -3,9 +3,9 @@
 import time
 from collections import OrderedDict
 
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.charset import decoded
 from dirge_py.web.fetch import Fetched
 from dirge_py.web.markdown import as_markdown

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import TypeAlias
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.addresses import refusal_of
 from dirge_py.web.threads import in_daemon_thread
 from dirge_py.web.url import IPAddress, Target, parse_url

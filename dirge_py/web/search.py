@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlencode
 
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.outgoing import Outgoing
 from dirge_py.web.reach import Reach
 from dirge_py.web.url import Target, parse_url

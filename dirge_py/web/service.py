@@ -3,9 +3,9 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import ToolFailed
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.reach import Reach
 from dirge_py.web.threads import in_daemon_thread
 from dirge_py.web.url import Target, parse_url

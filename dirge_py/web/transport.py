@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.outgoing import Outgoing
 from dirge_py.web.reach import Reach
 from dirge_py.web.url import IPAddress, Target

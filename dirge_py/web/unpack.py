@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Iterator
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 
 ACCEPTED = "gzip, deflate"
 MAX_RATIO = 100

@@ -7,10 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
-from dirge_py.agent_loop.hooks import TurnInfo
-from dirge_py.calls import FileChange, Preview, Previews, ToolCall
-from dirge_py.claims import Claim, Command
-from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.home_path import shorter
 from dirge_py.lib.late import late
@@ -21,7 +17,10 @@ from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.history import digest_of
 from dirge_py.permission.judging import JudgeInput, PermissionJudge, Verdict
 from dirge_py.permission.reach import Asking, alike, reaches
-from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.hooks import TurnInfo
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import Claim, Command, FileChange, Preview, Previews, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.permission.run_files import changed_files, files_run

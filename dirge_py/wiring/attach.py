@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from dirge_py.claims import Claim
 from dirge_py.context.attachments import Attacher, mentions
-from dirge_py.errors import FileError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UserMessage
 from dirge_py.permission.gate import Gate, suggest
-from dirge_py.questions import Asker, PermissionRequest
+from dirge_py.types.errors import FileError
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.questions import Asker, PermissionRequest
+from dirge_py.types.tools import Claim
 from dirge_py.wiring.asking import asked_claims
 
 

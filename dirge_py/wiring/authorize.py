@@ -8,12 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from dirge_py.agent_loop.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
-from dirge_py.calls import Interceptor, ToolCall
-from dirge_py.errors import DirgeError
-from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.files.workspace import Workspace
-from dirge_py.outcomes import Cancelled
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.git_config import GIT_HARDENING
@@ -22,8 +17,13 @@ from dirge_py.permission.loop_guard import LoopGuard
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
-from dirge_py.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.tools.toolbox import with_hint
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
+from dirge_py.types.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
+from dirge_py.types.outcomes import Cancelled
+from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
+from dirge_py.types.tools import Interceptor, ToolCall
 from dirge_py.wiring.asking import (
     Answered,
     Held,

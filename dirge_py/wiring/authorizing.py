@@ -2,7 +2,7 @@
 
 from dirge_py.config.schema import Config
 from dirge_py.permission.judging import judging_with
-from dirge_py.questions import Asker
+from dirge_py.types.questions import Asker
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.judges import Judges, usable_model
 from dirge_py.wiring.machine import Machine

@@ -12,19 +12,19 @@ from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.conversation import Conversation
 from dirge_py.durable.seams import durable_interceptor, durable_stream
-from dirge_py.events import Sink, SystemNotice
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.parts import Parts, PromptCheck, Relay
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recording import begin_recording, recorded
-from dirge_py.questions import Asker
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder, may_change_something
-from dirge_py.streams import StreamFn, ThinkingLevel
 from dirge_py.telemetry.log_records import Log, keep_off_the_screen
+from dirge_py.types.events import Sink, SystemNotice
+from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.questions import Asker
 from dirge_py.wiring.attach import GuardedAttacher
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.authorizing import authorizer_of

@@ -7,7 +7,7 @@ from dirge_py.config.entries import entry_of
 from dirge_py.config.models import ModelChoice, main_model
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICE_OF, SERVICES
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 from dirge_py.wiring.options import SessionChoice
 
 _MOST_NAMED = 3

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, Context, StopRun, TurnInfo
-from dirge_py.calls import LoopTool
 from dirge_py.config.schema import Config
 from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
 from dirge_py.context.compaction import effective_window
@@ -18,7 +16,11 @@ from dirge_py.context.reminders import ReminderRule, reminded
 from dirge_py.context.restore import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.summary import Summarise
 from dirge_py.context.view import Compaction, ContextView, Prepared, Request, ViewSettings
-from dirge_py.events import (
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.types.events import (
     CompactionStarted,
     ContextCompacted,
     ContextReplaced,
@@ -26,12 +28,10 @@ from dirge_py.events import (
     LoopEvent,
     Sink,
 )
-from dirge_py.files.workspace import Workspace
-from dirge_py.lib.late import late
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message
-from dirge_py.outcomes import Failed
-from dirge_py.processes.outputs import OutputStore
+from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.messages import Message
+from dirge_py.types.outcomes import Failed
+from dirge_py.types.tools import LoopTool
 from dirge_py.wiring.prompt import SystemPrompt
 
 if TYPE_CHECKING:

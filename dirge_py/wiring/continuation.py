@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.session.store import Store
+from dirge_py.types.outcomes import AwaitingConfirmation
 
 
 def continuations(

@@ -10,12 +10,12 @@ from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.models import main_model
 from dirge_py.config.schema import Config
 from dirge_py.config.services import wire_of
-from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.embedding_wires import EMBEDDING_WIRES
 from dirge_py.providers.embeddings import Attempt, EmbeddingProvider, Embeddings, embedder
 from dirge_py.secrets.redactor import Redactor
+from dirge_py.types.errors import ConfigError, ProviderError
 
 POLICY = RecoveryPolicy()
 

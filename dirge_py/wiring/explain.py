@@ -14,11 +14,11 @@ from dirge_py.permission.gate import Gate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
-from dirge_py.questions import Question
 from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.questions import Question
 from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.prompt import open_prompts

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
 from dirge_py.files.git_copy import make_git_folder
 from dirge_py.files.removal import remove_tree
@@ -23,6 +22,7 @@ from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.room_gate import RoomGate
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.session.snapshots.git import GitFailed, private_git
+from dirge_py.types.errors import FileError
 from dirge_py.wiring.forks import Parent
 from dirge_py.wiring.project_files import Listed, Project, in_thread
 from dirge_py.wiring.rules import open_gate

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
@@ -16,6 +15,7 @@ from dirge_py.processes.sandbox.paths import is_below
 from dirge_py.processes.sandbox.repository import is_git_directory, repository_of
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
 from dirge_py.processes.sandbox.toolchains import toolchains
+from dirge_py.types.errors import ConfigError
 from dirge_py.wiring.sandbox import room_of
 
 if TYPE_CHECKING:

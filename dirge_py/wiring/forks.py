@@ -9,8 +9,8 @@ from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.parts import ChildSpec, ForkParts, TreeState
 from dirge_py.permission.gate import Gate
-from dirge_py.questions import Asker
 from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.types.questions import Asker
 from dirge_py.wiring.authorize import Authorizer
 from dirge_py.wiring.guards import Guards
 from dirge_py.wiring.machine import Machine

@@ -10,15 +10,15 @@ from dirge_py.agent_loop.guards.gate import unless
 from dirge_py.agent_loop.guards.todo import todo
 from dirge_py.agent_loop.guards.verification import Verification, tracking
 from dirge_py.agent_loop.guards.verifier import verifier
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.config.loop_tables import Gates
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
-from dirge_py.events import Sink, UsageReported
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.runner import Runner
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import Sink, UsageReported
+from dirge_py.types.hooks import Bundle, TurnInfo
 from dirge_py.wiring.judges import Judges
 
 if TYPE_CHECKING:

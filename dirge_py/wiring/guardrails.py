@@ -4,7 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import (
+from dirge_py.agent_loop.whole_answers import at_whole_answer
+from dirge_py.config.loop_tables import Guardrail as Table
+from dirge_py.config.loop_tables import GuardrailPlace
+from dirge_py.guardrails.checks import PatternGuardrail, SecretsGuardrail
+from dirge_py.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
+from dirge_py.guardrails.worst import worst
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import (
     AfterToolCallResult,
     Bundle,
     CheckAborted,
@@ -12,17 +19,10 @@ from dirge_py.agent_loop.hooks import (
     StopRun,
     TurnInfo,
 )
-from dirge_py.agent_loop.whole_answers import at_whole_answer
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.config.loop_tables import Guardrail as Table
-from dirge_py.config.loop_tables import GuardrailPlace
-from dirge_py.events import SystemNotice
-from dirge_py.guardrails.checks import PatternGuardrail, SecretsGuardrail
-from dirge_py.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
-from dirge_py.guardrails.worst import worst
-from dirge_py.messages import AssistantMessage, Message, TextBlock, UserMessage
-from dirge_py.outcomes import HookTerminated
-from dirge_py.streams import StreamDone, StreamFn
+from dirge_py.types.llm import StreamDone, StreamFn
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, UserMessage
+from dirge_py.types.outcomes import HookTerminated
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
 """The reason why a prompt must not be sent, or None."""

@@ -12,16 +12,16 @@ from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.guards.retries import retries
 from dirge_py.agent_loop.guards.server_compaction import server_compaction
 from dirge_py.agent_loop.guards.storm import StormBreaker
-from dirge_py.agent_loop.hooks import Bundle, LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
-from dirge_py.calls import Interceptor, ToolValidator
 from dirge_py.config.schema import Config
 from dirge_py.context.named_prompts import PromptBook
 from dirge_py.context.restore import ReadFile
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
 from dirge_py.parts import RunSettings
+from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.messages import Usage
+from dirge_py.types.tools import Interceptor, ToolValidator
 from dirge_py.wiring.context_view import ContextHooks, ContextParts, for_fork
 from dirge_py.wiring.gates import GateServices, gates
 from dirge_py.wiring.guardrails import Guardrails

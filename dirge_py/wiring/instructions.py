@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
 from dirge_py.config.paths import config_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.project_files import (
@@ -17,12 +16,13 @@ from dirge_py.context.project_files import (
     find_project_files,
     folders_down_to,
 )
-from dirge_py.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.unignored import is_work_of_others
 from dirge_py.files.workspace import Workspace
-from dirge_py.messages import Message, ToolResultMessage, user_text
 from dirge_py.permission.protected import comparable
+from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message, ToolResultMessage, user_text
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import open_gate
 

@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.complete import complete
 from dirge_py.agent_loop.guards.gate import Judge
 from dirge_py.config.access import provider_access
 from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config
-from dirge_py.errors import OUT_OF_REACH_KINDS, ConfigError, ProviderError
-from dirge_py.events import Sink, SystemNotice, UsageReported
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage, user_text
-from dirge_py.streams import LlmContext, StreamFn, StreamOptions, ThinkingLevel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import OUT_OF_REACH_KINDS, ConfigError, ProviderError
+from dirge_py.types.events import Sink, SystemNotice, UsageReported
+from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions, ThinkingLevel
+from dirge_py.types.messages import Usage, user_text
 
 Tell: TypeAlias = Callable[[UsageReported], None]
 """Told of the tokens that every answer of such a model cost."""

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.events import SystemNotice
 from dirge_py.files.workspace import Workspace
 from dirge_py.parts import Relay
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -18,6 +17,7 @@ from dirge_py.processes.sandbox.room import Sandbox
 from dirge_py.processes.shells import Shells, farewell
 from dirge_py.secrets.environment import secret_values
 from dirge_py.secrets.redactor import Redactor
+from dirge_py.types.events import SystemNotice
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import key_variables
 from dirge_py.wiring.sandbox import open_sandbox

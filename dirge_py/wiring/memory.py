@@ -7,17 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import DirgeError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.late import late
 from dirge_py.memory.base import MemoryProvider
 from dirge_py.memory.files import FileMemory
-from dirge_py.messages import Message
 from dirge_py.parts import OnRunEnd
 from dirge_py.session.names import project_id, project_root
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:
     from dirge_py.files.atomic import atomic_write

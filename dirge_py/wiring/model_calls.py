@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.lib.late import late
-from dirge_py.streams import StreamFn
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import StreamFn
 from dirge_py.wiring.judges import level_of, usable_choice
 from dirge_py.wiring.models import ModelDirectory
 

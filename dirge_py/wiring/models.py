@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast, get_args
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
 from dirge_py.config.models import (
@@ -16,9 +15,7 @@ from dirge_py.config.models import (
 )
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, wire_of
-from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.lib.late import late
-from dirge_py.messages import Usage
 from dirge_py.parts import ModelChoice
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.catalog import (
@@ -33,7 +30,9 @@ from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.registry import provider
 from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.history import Loaded
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamError,
     StreamEvent,
@@ -42,6 +41,7 @@ from dirge_py.streams import (
     ThinkingLevel,
     closing,
 )
+from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
     from dirge_py.providers.listing import list_models

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import FileError
 from dirge_py.files.copy_folder import CopyFolder, place_for_copies
 from dirge_py.files.git_copy import GitPlaces, make_index_folder
 from dirge_py.files.products import is_product
@@ -25,6 +24,7 @@ from dirge_py.processes.sandbox.repository import repository_of
 from dirge_py.session.names import project_root
 from dirge_py.session.snapshots.git import Git, GitFailed, find_git, private_git
 from dirge_py.session.snapshots.ignoring import ignore_options, personal_excludes, project_git
+from dirge_py.types.errors import FileError
 
 MOST_FILES = 100_000
 _LIST_S = 60.0

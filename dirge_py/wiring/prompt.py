@@ -29,10 +29,10 @@ from dirge_py.context.system_prompt import (
     joined,
     standard_sections,
 )
-from dirge_py.errors import DirgeError
 from dirge_py.files.workspace import Workspace
 from dirge_py.memory.base import MemoryProvider, Remembered
 from dirge_py.tools.registry import names
+from dirge_py.types.errors import DirgeError
 from dirge_py.wiring.instructions import Instructions, TouchedFolders
 from dirge_py.wiring.memory import open_memory
 from dirge_py.wiring.options import BuildOptions

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dirge_py.durable.base import DurableContext
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 
 SIGNAL = "answer"
 """The name of the signal; its payload: {"call_id", "effect": "allow" | "deny", "comment"}."""

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import AgentEnd, LoopEvent, Sink
 from dirge_py.files.ledger import ReadLedger
 from dirge_py.files.workspace import Workspace
 from dirge_py.plan.state import NAME as PLAN
@@ -17,6 +16,7 @@ from dirge_py.session.points import one_line, typed
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.unsent import stored_draft, stored_queue, stored_stash
 from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 
 _QUEUE_SHOWN = 3
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_rule
+from dirge_py.types.errors import ConfigError
 from dirge_py.wiring.key_files import key_files
 from dirge_py.wiring.options import BuildOptions
 

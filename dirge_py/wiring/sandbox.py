@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.late import late
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
+from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.choose import find_sandbox

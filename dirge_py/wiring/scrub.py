@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from dirge_py.agent_loop.hooks import AfterToolCallResult, Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.messages import ResultBlock, TextBlock
+from dirge_py.types.hooks import AfterToolCallResult, Bundle, TurnInfo
+from dirge_py.types.messages import ResultBlock, TextBlock
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 

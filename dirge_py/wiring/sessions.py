@@ -7,8 +7,6 @@ from pathlib import Path
 from dirge_py import __version__
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import SessionError
-from dirge_py.messages import UserMessage
 from dirge_py.parts import PromptCheck
 from dirge_py.session.continuation import Continuation, check_continuation
 from dirge_py.session.history import Loaded
@@ -16,6 +14,8 @@ from dirge_py.session.journal import Journal
 from dirge_py.session.names import project_id, project_root
 from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import UserMessage
 from dirge_py.wiring.options import SessionChoice
 
 _STALE = timedelta(hours=24)

@@ -6,19 +6,19 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.base_url import base_url_problem, ollama_url
 from dirge_py.config.edit import has_provider, save_provider
 from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
 from dirge_py.config.sources import Found
-from dirge_py.errors import ConfigError
-from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings, Timeouts, check_base_url
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.listing import list_models
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamDone, StreamError, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
+from dirge_py.types.messages import user_text
 from dirge_py.wiring.discovery import local_servers
 from dirge_py.wiring.offers import Draft, Offer
 

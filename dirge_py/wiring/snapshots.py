@@ -7,17 +7,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall
-from dirge_py.claims import Claim
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.events import AgentEnd, LoopEvent
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
 from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import RECORD, Snapshot, SnapshotMoment, Snapshots
+from dirge_py.types.events import AgentEnd, LoopEvent
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
 
 if TYPE_CHECKING:
     from dirge_py.session.snapshots.repository import Keeping, Repository

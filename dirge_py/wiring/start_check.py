@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
 from dirge_py.wiring.asking import Judged, change_words, files_of
 
 _MOST_HELD = 256

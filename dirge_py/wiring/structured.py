@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema, refuse_constant
-from dirge_py.errors import UsageError
 from dirge_py.tools.json_schema import schema_fault, value_problems
+from dirge_py.types.errors import UsageError
 
 _MOST_BYTES = 1_000_000
 _HINT = 'As in --json-schema \'{"type":"object","properties":{"bugs":{"type":"integer"}}}\'.'

@@ -5,9 +5,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.tools.base import Tool
 from dirge_py.tools.registry import discover, names
+from dirge_py.types.errors import ConfigError
 
 
 def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from dirge_py.errors import FileError
 from dirge_py.files.tree_hash import Hashed, TreeHash
 from dirge_py.parts import TreeState
+from dirge_py.types.errors import FileError
 from dirge_py.wiring.project_files import Project, in_thread
 
 

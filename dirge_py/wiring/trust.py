@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError, DirgeError, FileError
 from dirge_py.lib.clean import visible
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
@@ -25,7 +24,8 @@ from dirge_py.permission.trust import (
     kind_of,
     why_never,
 )
-from dirge_py.questions import ActingFile, TrustOffer
+from dirge_py.types.errors import ConfigError, DirgeError, FileError
+from dirge_py.types.questions import ActingFile, TrustOffer
 from dirge_py.wiring.acting_files import Refused, read_acting
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.trust_file import TrustDamaged, TrustFile

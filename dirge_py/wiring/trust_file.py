@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dirge_py.errors import DirgeError, FileError
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.regular_file import read_regular
 from dirge_py.permission.trust import TrustRecord, record_from
+from dirge_py.types.errors import DirgeError, FileError
 
 _MAX_BYTES = 4 * 1024 * 1024
 _VERSION = 1

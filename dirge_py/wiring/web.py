@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.schema import Config
 from dirge_py.config.schema import Web as WebTable
-from dirge_py.errors import ConfigError, ToolFailed
+from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.web.backends import BACKENDS
 from dirge_py.web.late_service import LateWeb
 from dirge_py.web.reach import Reach, is_local

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.agent_loop.guards.judge import DIFF_BYTES, Diff
-from dirge_py.errors import DirgeError
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.processes.output import whole_characters
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import search_path
+from dirge_py.types.errors import DirgeError
 
 TIMEOUT_S = 10.0
 MOST_NEW_FILES = 50

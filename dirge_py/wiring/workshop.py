@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dirge_py.calls import LoopTool
 from dirge_py.config.schema import Config
 from dirge_py.files.assets import AssetStore
 from dirge_py.files.workspace import Workspace
@@ -17,10 +16,11 @@ from dirge_py.memory.base import MemoryProvider
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
-from dirge_py.questions import AnswersForms, Asker
 from dirge_py.tools.base import Redact, Services, Tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.questions import AnswersForms, Asker
+from dirge_py.types.tools import LoopTool
 from dirge_py.wiring.plugins import Plugins, plugin_tools
 from dirge_py.wiring.toolset import chosen_tools
 from dirge_py.wiring.web_access import WebAccess

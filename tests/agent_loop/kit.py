@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     CallDecision,
     Context,
@@ -13,12 +12,13 @@ from dirge_py.agent_loop import (
     run_agent_loop,
     run_agent_loop_continue,
 )
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.events import LoopEvent
-from dirge_py.messages import Message, ToolResultMessage, user_text
-from dirge_py.outcomes import Outcome
-from dirge_py.streams import StreamFn
 from dirge_py.testing import EventRecorder, ScriptedModel, assert_event_grammar
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.llm import StreamFn
+from dirge_py.types.messages import Message, ToolResultMessage, user_text
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.tools import LoopToolResult, text_result
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     UNFINISHED,
     AssistantMessage,
     CustomMessage,

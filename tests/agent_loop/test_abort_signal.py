@@ -1,7 +1,7 @@
 import asyncio
 import threading
 
-from dirge_py.abort import AbortSignal
+from dirge_py.types.abort import AbortSignal
 
 
 async def test_waiting_ends_with_the_abort_or_with_what_comes_before_it() -> None:

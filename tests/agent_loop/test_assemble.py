@@ -2,9 +2,9 @@ import itertools
 import time
 
 from dirge_py.agent_loop.assemble import Assembler, finished_blocks
-from dirge_py.events import MessageUpdate, RetryNotice
-from dirge_py.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
-from dirge_py.streams import (
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import MessageUpdate, RetryNotice
+from dirge_py.types.llm import (
     StreamDone,
     StreamRetry,
     StreamStart,
@@ -14,7 +14,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
-from dirge_py.testing import ScriptedModel
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from tests.agent_loop.kit import Tool, ran
 
 

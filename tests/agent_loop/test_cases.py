@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     InputQueue,
     LoopConfig,
@@ -14,9 +13,11 @@ from dirge_py.agent_loop import (
     retrying_stream_fn,
     steering_from_queue,
 )
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.errors import ProviderError
-from dirge_py.events import (
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import (
     AgentEnd,
     MessageEnd,
     MessageStart,
@@ -26,20 +27,7 @@ from dirge_py.events import (
     ToolExecutionStart,
     TurnEnd,
 )
-from dirge_py.messages import (
-    AssistantMessage,
-    CustomMessage,
-    SystemMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    user_text,
-)
-from dirge_py.outcomes import Cancelled, Done, Failed
-from dirge_py.providers.scripted import Reply
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     StreamDone,
     StreamError,
     StreamStart,
@@ -50,7 +38,19 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
-from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CustomMessage,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.types.outcomes import Cancelled, Done, Failed
+from dirge_py.types.tools import LoopToolResult, text_result
 from tests.agent_loop.kit import Tool, boom, forever, ran
 
 

@@ -4,21 +4,13 @@ import asyncio
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import StopRun
 from dirge_py.agent_loop.complete import complete
-from dirge_py.errors import ProviderError
-from dirge_py.messages import (
-    AssistantMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    Usage,
-    user_text,
-)
-from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
-from dirge_py.streams import (
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -27,7 +19,15 @@ from dirge_py.streams import (
     StreamStart,
     TextDelta,
 )
-from dirge_py.testing import ScriptedModel
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    user_text,
+)
+from dirge_py.types.outcomes import Done
 
 QUESTION = LlmContext(system_prompt="judge", messages=(user_text("is it done?"),))
 

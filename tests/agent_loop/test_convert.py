@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.convert import Converter, default_convert_to_llm
-from dirge_py.messages import AssistantMessage, CustomMessage, TextBlock, user_text
+from dirge_py.types.messages import AssistantMessage, CustomMessage, TextBlock, user_text
 
 messages = st.lists(
     st.one_of(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.calls import text_result
-from dirge_py.events import ToolExecutionEnd
-from dirge_py.messages import AssistantMessage, TextBlock
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import ToolExecutionEnd
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import AssistantMessage, TextBlock
+from dirge_py.types.tools import text_result
 from tests.agent_loop.arguments.kit import asking
 from tests.agent_loop.kit import Tool, ran
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import AfterToolCallResult, Answer, EditArgs, LoopConfig, compose
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.calls import LoopToolResult, ToolCall, text_result
-from dirge_py.errors import ModelRetry, ToolFailed
-from dirge_py.events import ToolExecutionEnd, ToolExecutionUpdate
-from dirge_py.messages import ImageBlock, TextBlock
 from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.events import ToolExecutionEnd, ToolExecutionUpdate
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import ImageBlock, TextBlock
+from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.heal import RESULT_CHARS, Healed, Healer, heal
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,

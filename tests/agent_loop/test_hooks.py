@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     AfterToolCallResult,
     Answer,
@@ -21,20 +20,21 @@ from dirge_py.agent_loop import (
     TurnUpdate,
     compose,
 )
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle, CallDecision
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.errors import ProviderError
-from dirge_py.events import ContextReplaced, SystemNotice, ToolExecutionEnd, TurnEnd
-from dirge_py.messages import (
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import ContextReplaced, SystemNotice, ToolExecutionEnd, TurnEnd
+from dirge_py.types.hooks import HOOK_NAMES, Bundle, CallDecision
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     TextBlock,
     ToolCallBlock,
     user_text,
 )
-from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated
-from dirge_py.providers.scripted import Reply
-from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated
+from dirge_py.types.tools import LoopToolResult, text_result
 from tests.agent_loop.kit import Ran, Tool, forever, ran
 
 FAIL_OPEN = [

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     Answer,
     Context,
@@ -27,12 +26,13 @@ from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.guards.retries import retries
 from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.calls import text_result
-from dirge_py.errors import ProviderError
-from dirge_py.messages import AssistantMessage, ToolResultMessage, UserMessage, user_text
-from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage, user_text
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
+from dirge_py.types.tools import text_result
 from tests.agent_loop.kit import Tool, a_breath, boom
 from tests.security.sizes import size
 

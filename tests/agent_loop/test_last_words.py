@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.agent_loop.turns import last_words
-from dirge_py.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
+from dirge_py.types.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
 
 NUDGE = user_text("Test it.", origin="harness")
 PROMPT = user_text("go")

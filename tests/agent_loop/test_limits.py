@@ -2,13 +2,13 @@ import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.guards.limits import TIMEOUT, Limits, Spending, limits, timed_out
-from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.events import SystemNotice, TurnEnd
-from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage, user_text
-from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.events import SystemNotice, TurnEnd
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
+from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns
 from tests.agent_loop.kit import Tool, ran
 
 
@@ -67,7 +67,7 @@ async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
     clock = FakeClock()
 
     async def body(*_):
-        from dirge_py.calls import text_result
+        from dirge_py.types.tools import text_result
 
         clock.advance(4)
         return text_result("ok")

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from dirge_py.agent_loop.queues import InputQueue
-from dirge_py.messages import user_text
+from dirge_py.types.messages import user_text
 
 
 def texts(items):

@@ -6,10 +6,10 @@ import pytest
 
 from dirge_py.agent_loop import CallDecision, Context, LoopConfig
 from dirge_py.agent_loop.heal import heal
-from dirge_py.agent_loop.hooks import BeforeToolCall, Defer, StopRun, TurnInfo
 from dirge_py.agent_loop.resume import GO_ON, open_calls, opening, resumable
-from dirge_py.calls import ToolCall, ToolExecutionMode, text_result
-from dirge_py.messages import (
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.hooks import BeforeToolCall, Defer, StopRun, TurnInfo
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -19,8 +19,8 @@ from dirge_py.messages import (
     ToolResultMessage,
     user_text,
 )
-from dirge_py.outcomes import AwaitingConfirmation, Done
-from dirge_py.testing import ScriptedModel
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
+from dirge_py.types.tools import ToolCall, ToolExecutionMode, text_result
 from tests.agent_loop.kit import Ran, Tool, ran
 
 ASKED = user_text("go")

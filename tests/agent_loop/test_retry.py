@@ -3,12 +3,12 @@ from contextlib import suppress
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import RecoveryPolicy, retrying_stream_fn
 from dirge_py.agent_loop.retry import NUDGE
-from dirge_py.errors import ProviderError
-from dirge_py.messages import user_text
-from dirge_py.streams import (
+from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -19,7 +19,7 @@ from dirge_py.streams import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.messages import user_text
 
 CALL = ToolCallDelta(key="1", id="1", name="x")
 

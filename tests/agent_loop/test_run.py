@@ -2,7 +2,6 @@ import asyncio
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     Answer,
     CallDecision,
@@ -17,12 +16,14 @@ from dirge_py.agent_loop import (
     run_agent_loop_continue,
 )
 from dirge_py.agent_loop.convert import GUIDANCE
-from dirge_py.agent_loop.hooks import Bundle
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.calls import LoopToolResult
-from dirge_py.errors import ProviderError
-from dirge_py.events import MessageEnd, SystemNotice, TurnEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced, assert_event_grammar
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import MessageEnd, SystemNotice, TurnEnd, UsageReported
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.llm import StreamDone, StreamError, StreamStart, TextDelta
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     TextBlock,
@@ -30,7 +31,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import (
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -38,8 +39,7 @@ from dirge_py.outcomes import (
     HookTerminated,
     Refused,
 )
-from dirge_py.streams import StreamDone, StreamError, StreamStart, TextDelta
-from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced, assert_event_grammar
+from dirge_py.types.tools import LoopToolResult
 from tests.agent_loop.kit import Tool, forever, ran
 
 
@@ -408,7 +408,7 @@ class TestAborting:
         signal = AbortSignal()
 
         async def stream(*_):
-            from dirge_py.streams import ToolCallDelta
+            from dirge_py.types.llm import ToolCallDelta
 
             yield StreamStart()
             yield TextDelta("so far")

@@ -3,14 +3,10 @@ import os
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Answer, LoopConfig
 from dirge_py.agent_loop.race import Aborted
 from dirge_py.agent_loop.timeouts import timeout_interceptor
-from dirge_py.calls import ToolCall, text_result
-from dirge_py.events import ToolExecutionEnd
 from dirge_py.files.workspace import Workspace
-from dirge_py.outcomes import Cancelled, Done
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
@@ -18,6 +14,10 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.tools.base import Services
 from dirge_py.tools.bash import TOOL as BASH
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import ToolExecutionEnd
+from dirge_py.types.outcomes import Cancelled, Done
+from dirge_py.types.tools import ToolCall, text_result
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
 
 

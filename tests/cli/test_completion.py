@@ -12,7 +12,7 @@ from dirge_py.cli.arguments import MODES, build_parser
 from dirge_py.cli.completion import completion, completion_fits, places
 from dirge_py.cli.completion_scripts import SCRIPTS
 from dirge_py.cli.session_flags import VERBS
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 from tests.files.requirement import lacking
 from tests.headless.product import Product
 from tests.house.test_docs import SUBCOMMANDS

@@ -19,7 +19,7 @@ from dirge_py.doctor.findings import as_text, exit_code, warn, well, wrong
 from dirge_py.doctor.programs import look_at_programs
 from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
 from dirge_py.doctor.tmux import append_lines, look_at_tmux, missing_lines
-from dirge_py.errors import UsageError
+from dirge_py.types.errors import UsageError
 from dirge_py.ui.key_checks import key_problems
 from tests.conversation.room import Room
 from tests.files.requirement import as_nobody

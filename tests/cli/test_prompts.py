@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.errors import UsageError
 from dirge_py.headless.front import PrintFront
 from dirge_py.slash.registry import discover
+from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room
 from tests.headless.product import Product
 from tests.providers.server import Say

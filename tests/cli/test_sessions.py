@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.cli.sessions import sessions_fits
-from dirge_py.events import MessageEnd
-from dirge_py.messages import user_text
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.short_names import short_names
 from dirge_py.session.store import Store
+from dirge_py.types.events import MessageEnd
+from dirge_py.types.messages import user_text
 from tests.files.requirement import as_nobody
 from tests.headless.product import Product
 from tests.providers.server import Say

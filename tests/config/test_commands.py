@@ -8,7 +8,7 @@ from dirge_py.config.edit import edit_config, save_provider
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.sources import Overrides
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from dirge_py.config.load import load
 from dirge_py.config.model_spec import ModelSpec, parse_model
 from dirge_py.config.models import main_model, offered_models, resolve_model, role_model
 from dirge_py.config.sources import Overrides
-from dirge_py.errors import ConfigError, NoProvider
+from dirge_py.types.errors import ConfigError, NoProvider
 
 KEY = {"OPENAI_API_KEY": "sk-1"}
 TWO = """

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dirge_py.config.project import ProjectConfig, read_project_config
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 
 GOOD = b"""\
 [[permission.rule]]

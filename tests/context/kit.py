@@ -8,7 +8,7 @@ from dirge_py.context.compaction import Job, Level
 from dirge_py.context.counter import TokenCounter
 from dirge_py.context.shape import Shape
 from dirge_py.context.view import ContextView, Request, ViewSettings
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     TextBlock,

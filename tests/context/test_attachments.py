@@ -4,8 +4,8 @@ import stat
 import pytest
 
 from dirge_py.context.attachments import Attacher, mentions
-from dirge_py.errors import FileError
-from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
+from dirge_py.types.errors import FileError
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

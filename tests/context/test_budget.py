@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.context.budget import ResultBudget
-from dirge_py.messages import (
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
     Message,
@@ -15,7 +16,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     user_text,
 )
-from dirge_py.processes.outputs import OutputStore
 from dirge_py.wiring.context_view import relay_to
 from tests.context.kit import said
 from tests.security.sizes import size

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.context.checkpoints import Checkpoints, schedule
 from dirge_py.context.view import ContextView
-from dirge_py.messages import Message
+from dirge_py.types.messages import Message
 from tests.context.kit import GOOD, Summaries, at, single_prompt_run, step, view
 
 WINDOW = 30_000

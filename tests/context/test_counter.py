@@ -2,7 +2,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.context.counter import TokenCounter, estimate_text, estimate_tokens
-from dirge_py.messages import (
+from dirge_py.types.llm import ToolSpec
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     DocumentBlock,
@@ -14,7 +15,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.streams import ToolSpec
 from tests.security.sizes import size
 
 

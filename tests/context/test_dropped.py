@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dirge_py.context.shape import shape_of
 from dirge_py.context.view import ContextView, Request
-from dirge_py.messages import Message
 from dirge_py.testing import assert_balanced
+from dirge_py.types.messages import Message
 from tests.context.kit import GOOD, Summaries, chat, single_prompt_run, view
 
 

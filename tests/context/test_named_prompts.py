@@ -16,7 +16,7 @@ from dirge_py.context.named_prompts import (
     prompt_files,
     prompts_in_bytes,
 )
-from dirge_py.errors import ConfigError, UsageError
+from dirge_py.types.errors import ConfigError, UsageError
 
 TOOLS = ("bash", "edit", "write")
 PLAN = b"""\

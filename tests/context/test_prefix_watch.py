@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.context.prefix_watch import PrefixWatch
-from dirge_py.messages import user_text
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
     LlmContext,
     ResponseSchema,
     StreamDone,
@@ -19,6 +18,7 @@ from dirge_py.streams import (
     StreamOptions,
     ToolSpec,
 )
+from dirge_py.types.messages import user_text
 
 
 def tool(name: str, description: str = "") -> ToolSpec:

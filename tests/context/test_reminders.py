@@ -1,5 +1,5 @@
 from dirge_py.context.reminders import ReminderRule, reminded
-from dirge_py.messages import UserMessage, user_text
+from dirge_py.types.messages import UserMessage, user_text
 
 RULES = [
     ReminderRule(text="keep the changelog", every_turns=5),

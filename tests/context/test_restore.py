@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dirge_py.context.restore import files_of, restored
-from dirge_py.messages import Message, TextBlock, ToolResultMessage, user_text
+from dirge_py.types.messages import Message, TextBlock, ToolResultMessage, user_text
 from tests.context.kit import Summaries, at, single_prompt_run, step, view
 
 

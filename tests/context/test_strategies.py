@@ -10,13 +10,7 @@ from dirge_py.context.counter import TokenCounter
 from dirge_py.context.shape import Shape, shown
 from dirge_py.context.strategies import clear_results, shortened, window
 from dirge_py.context.view import Request
-from dirge_py.messages import (
-    Message,
-    SystemMessage,
-    TextBlock,
-    ToolResultMessage,
-    user_text,
-)
+from dirge_py.types.messages import Message, SystemMessage, TextBlock, ToolResultMessage, user_text
 from tests.context.kit import Summaries, at, chat, job, said, single_prompt_run, step, view
 
 

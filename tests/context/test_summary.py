@@ -3,7 +3,7 @@
 from dirge_py.context.compaction import Job
 from dirge_py.context.shape import Shape, user_words
 from dirge_py.context.summary import Summariser, accepted, budget_tokens, prompt_for
-from dirge_py.messages import AssistantMessage, TextBlock, user_text
+from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from tests.context.kit import GOOD, Summaries, job, said, single_prompt_run, step
 
 HEADINGS = [

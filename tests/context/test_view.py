@@ -12,7 +12,7 @@ from dirge_py.agent_loop.heal import heal
 from dirge_py.context.compaction import effective_window, level_of
 from dirge_py.context.counter import high_counter
 from dirge_py.context.view import ContextView, Request, ViewSettings
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     SystemMessage,

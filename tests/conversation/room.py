@@ -8,10 +8,10 @@ from typing import Any
 
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
-from dirge_py.messages import UserMessage
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
-from dirge_py.streams import LlmContext
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from dirge_py.errors import ConfigError, UsageError
-from dirge_py.events import ToolExecutionStart
-from dirge_py.outcomes import Done, MaxTurns
 from dirge_py.parts import ChildSpec
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import PermissionAnswer
 from dirge_py.testing import assert_balanced
+from dirge_py.types.errors import ConfigError, UsageError
+from dirge_py.types.events import ToolExecutionStart
+from dirge_py.types.outcomes import Done, MaxTurns
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room, when
 
 

@@ -3,8 +3,8 @@
 import json
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import ContextCompacted
 from dirge_py.testing import EventRecorder
+from dirge_py.types.events import ContextCompacted
 from tests.context.kit import GOOD
 from tests.conversation.room import Room
 

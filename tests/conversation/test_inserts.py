@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dirge_py.errors import DirgeError
-from dirge_py.events import LoopEvent, ToolExecutionStart
-from dirge_py.messages import UserMessage, user_text
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, ToolExecutionStart
+from dirge_py.types.messages import UserMessage, user_text
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room, when
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import EditArgs
-from dirge_py.agent_loop.hooks import Bundle, CallDecision, Defer
-from dirge_py.calls import ToolCall
-from dirge_py.messages import ToolCallBlock, ToolResultMessage
-from dirge_py.outcomes import AwaitingConfirmation, Done
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.hooks import Bundle, CallDecision, Defer
+from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
+from dirge_py.types.questions import PermissionAnswer
+from dirge_py.types.tools import ToolCall
 from tests.conversation.room import Room
 
 DENIED = '[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "deny"\n'

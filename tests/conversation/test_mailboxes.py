@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.calls import text_result
 from dirge_py.conversation import Conversation
-from dirge_py.events import (
+from dirge_py.mailboxes import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
+from dirge_py.types.events import (
     AgentEnd,
     LoopEvent,
     MessageEnd,
@@ -20,11 +22,9 @@ from dirge_py.events import (
     ToolExecutionUpdate,
     TurnStart,
 )
-from dirge_py.mailboxes import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
-from dirge_py.messages import AssistantMessage
-from dirge_py.outcomes import Cancelled, Done
-from dirge_py.providers.scripted import Reply
-from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
+from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.outcomes import Cancelled, Done
+from dirge_py.types.tools import text_result
 from tests.conversation.room import Room
 from tests.security.sizes import size
 

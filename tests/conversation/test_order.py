@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Bundle
-from dirge_py.events import LoopEvent, MessageEnd, MessageUpdate
-from dirge_py.messages import Usage, UserMessage
 from dirge_py.providers.scripted import Reply
-from dirge_py.streams import LlmContext
+from dirge_py.types.events import LoopEvent, MessageEnd, MessageUpdate
+from dirge_py.types.hooks import HOOK_NAMES, Bundle
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import Usage, UserMessage
 from tests.conversation.room import Room
 
 BEFORE_THE_MODEL = ["transform_context", "convert_to_llm", "get_api_key", "model"]

@@ -1,9 +1,9 @@
 """A call that waits for a decision while the person goes on without one."""
 
-from dirge_py.messages import ToolResultMessage, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Done
-from dirge_py.questions import PermissionAnswer
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from dirge_py.types.messages import ToolResultMessage, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 
 

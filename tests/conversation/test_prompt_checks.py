@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError
-from dirge_py.events import AgentEnd, AgentStart, SystemNotice, ToolExecutionStart
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import Cancelled, Done, Failed, HookTerminated
 from dirge_py.testing import EventRecorder
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import AgentEnd, AgentStart, SystemNotice, ToolExecutionStart
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import Cancelled, Done, Failed, HookTerminated
 from tests.conversation.room import Room, when
 
 Check = Callable[[UserMessage], Awaitable[str | None]]

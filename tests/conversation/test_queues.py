@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dirge_py.events import AgentEnd, LoopEvent, MessageUpdate, ToolExecutionStart
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import Cancelled, Done, Failed
+from dirge_py.types.events import AgentEnd, LoopEvent, MessageUpdate, ToolExecutionStart
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import Cancelled, Done, Failed
 from tests.conversation.room import Room, users, when
 
 

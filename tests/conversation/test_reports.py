@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo, TurnUpdate
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError
-from dirge_py.events import CompactionStarted, ContextCompacted, ContextReplaced, UsageReported
-from dirge_py.messages import AssistantMessage, Message, TextBlock, Usage, user_text
-from dirge_py.outcomes import Done, Failed
 from dirge_py.parts import ChildSpec
-from dirge_py.streams import StreamDone, TextDelta
 from dirge_py.testing import EventRecorder
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import (
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    UsageReported,
+)
+from dirge_py.types.hooks import Bundle, Context, TurnInfo, TurnUpdate
+from dirge_py.types.llm import StreamDone, TextDelta
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, Usage, user_text
+from dirge_py.types.outcomes import Done, Failed
 from tests.conversation.room import Room
 
 COMPACTED = ContextCompacted(

@@ -2,12 +2,12 @@
 
 import pytest
 
-from dirge_py.agent_loop.hooks import CallDecision
-from dirge_py.events import SystemNotice
-from dirge_py.messages import ToolResultMessage, Usage
-from dirge_py.outcomes import AwaitingConfirmation, Done
-from dirge_py.questions import PermissionAnswer
 from dirge_py.testing import assert_balanced
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import CallDecision
+from dirge_py.types.messages import ToolResultMessage, Usage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.session.cut import cut_behind
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.errors import DirgeError
-from dirge_py.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate, ToolExecutionStart
-from dirge_py.messages import Message, ToolResultMessage, Usage
-from dirge_py.outcomes import Cancelled, Done, Failed, LimitExceeded
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate, ToolExecutionStart
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import Message, ToolResultMessage, Usage
+from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded
 from tests.conversation.room import Room, when
 
 

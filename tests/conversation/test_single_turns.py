@@ -2,14 +2,14 @@
 
 import pytest
 
-from dirge_py.agent_loop.hooks import Bundle, CallDecision, TurnInfo, TurnUpdate
-from dirge_py.events import PermissionAnswered
-from dirge_py.messages import Usage
-from dirge_py.outcomes import AwaitingConfirmation, Done, MaxTurns, NeedsMoreTurns
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer
-from dirge_py.streams import StreamDone, TextDelta
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from dirge_py.types.events import PermissionAnswered
+from dirge_py.types.hooks import Bundle, CallDecision, TurnInfo, TurnUpdate
+from dirge_py.types.llm import StreamDone, TextDelta
+from dirge_py.types.messages import Usage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, MaxTurns, NeedsMoreTurns
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 
 USAGE = Usage(input=100, output=10)

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd
-from dirge_py.messages import AssistantMessage, TextBlock, user_text
-from dirge_py.outcomes import Done
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
+from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
+from dirge_py.types.outcomes import Done
 from dirge_py.wiring.sessions import changes_since
 
 NOON = 1_795_000_000.0

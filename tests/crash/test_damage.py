@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd
-from dirge_py.messages import (
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record, decode, encode
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import Limits
+from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     TextBlock,
@@ -18,12 +23,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.journal import read_journal
-from dirge_py.session.record import Record, decode, encode
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.strict import faults
 from tests.security.sizes import count, size
 

@@ -2,8 +2,12 @@ import random
 from pathlib import Path
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.journal import read_journal
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import Limits
+from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
@@ -11,11 +15,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.journal import read_journal
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.strict import faults
 from tests.crash.power import Disk
 from tests.security.sizes import count, size

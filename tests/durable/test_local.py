@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
 from dirge_py.durable.base import (
     UNBOUNDED,
     ActivityOptions,
@@ -25,8 +23,10 @@ from dirge_py.durable.base import (
 from dirge_py.durable.local import LocalDurable
 from dirge_py.durable.seams import durable_interceptor, durable_stream
 from dirge_py.durable.signals import MOST_BYTES, SignalBox
-from dirge_py.errors import ActivityFailed, ProviderError, ToolFailed, UsageError
-from dirge_py.streams import (
+from dirge_py.testing import FakeClock
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ActivityFailed, ProviderError, ToolFailed, UsageError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -34,7 +34,7 @@ from dirge_py.streams import (
     StreamOptions,
     TextDelta,
 )
-from dirge_py.testing import FakeClock
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
 
 RETRIES = ActivityOptions(retry=RetryPolicy(initial_s=1, backoff=2.0, max_attempts=3))
 CALL = ToolCall(id="c1", name="read", arguments={})

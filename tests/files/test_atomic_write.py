@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.files.atomic import atomic_write, replace
 from dirge_py.files.staging import Place, new_file
+from dirge_py.types.errors import FileError
 from tests.files.requirement import as_nobody, lacking, require_root_tools, small_disk
 
 
@@ -135,7 +135,7 @@ def test_a_size_limit_leaves_the_old_content(tmp_path: Path):
 
 AS_NOBODY = """
 import sys
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 from dirge_py.files.atomic import atomic_write
 try:
     atomic_write(sys.argv[1], b"new")

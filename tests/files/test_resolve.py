@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.errors import FileError
 from dirge_py.files.resolve import absolute, is_beneath, resolve
+from dirge_py.types.errors import FileError
 from tests.security.sizes import size
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.files.rollback import Entry, Journal
 from dirge_py.files.workspace import Target, Workspace
+from dirge_py.types.errors import FileError
 from tests.apart import run_forked
 from tests.files.requirement import small_disk
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.files.copy_folder import CopyFolder, place_for_copies, remove_leftovers
 from dirge_py.files.removal import remove_tree
 from dirge_py.files.tree_hash import TreeHash
 from dirge_py.files.working_copy import WorkingCopy
+from dirge_py.types.errors import FileError
 from tests.files.requirement import as_nobody, require_root_tools, small_disk
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.files import workspace as workspace_module
 from dirge_py.files.beneath import FILE, open_beneath, open_folder_handle, walk_beneath
 from dirge_py.files.workspace import Located, Workspace
+from dirge_py.types.errors import FileError
 from tests.files.requirement import lacking
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.errors import ProviderError
 from dirge_py.headless.print_mode import print_all
 from dirge_py.headless.printer import Printer, PrintOptions
 from dirge_py.headless.result import ending_of
-from dirge_py.outcomes import (
+from dirge_py.slash.registry import discover
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -27,7 +28,6 @@ from dirge_py.outcomes import (
     Outcome,
     Refused,
 )
-from dirge_py.slash.registry import discover
 from dirge_py.wiring.options import SessionChoice
 from tests.apart import Piped
 from tests.conversation.room import Room

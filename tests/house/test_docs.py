@@ -31,19 +31,19 @@ from dirge_py.cli import (
 from dirge_py.cli import config as config_cli
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError, DirgeError, ErrorKind
-from dirge_py.events import LoopEvent
 from dirge_py.headless import result
 from dirge_py.headless.json_lines import FOR_SCREENS
 from dirge_py.headless.stdin import read_line
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, Outcome
 from dirge_py.permission.decision import Policy
 from dirge_py.permission.defaults import _TABLE
 from dirge_py.permission.rules import Mode
 from dirge_py.providers import registry as providers
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.tools import registry as tools
+from dirge_py.types.errors import ConfigError, DirgeError, ErrorKind
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, MaxTurns, Outcome
 from dirge_py.ui import commands
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.keymap import DEFAULTS

@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dirge_py.agent_loop.hooks import Bundle, CallDecision, StopRun, TurnUpdate
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ModelRetry
-from dirge_py.events import (
+from dirge_py.providers.scripted import Reply, Script
+from dirge_py.runs import Run
+from dirge_py.session.history import Loaded, replay
+from dirge_py.session.journal import read_journal
+from dirge_py.types.errors import ModelRetry
+from dirge_py.types.events import (
     AgentEnd,
     CompactionStarted,
     ContextCompacted,
@@ -24,20 +27,17 @@ from dirge_py.events import (
     SystemNotice,
     UsageReported,
 )
-from dirge_py.messages import Usage, user_text
-from dirge_py.outcomes import (
+from dirge_py.types.hooks import Bundle, CallDecision, StopRun, TurnUpdate
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.messages import Usage, user_text
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Done,
     HookTerminated,
     NeedsMoreTurns,
     Outcome,
 )
-from dirge_py.providers.scripted import Reply, Script
-from dirge_py.questions import PermissionAnswer
-from dirge_py.runs import Run
-from dirge_py.session.history import Loaded, replay
-from dirge_py.session.journal import read_journal
-from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.questions import PermissionAnswer
 from dirge_py.wiring import model_calls
 from dirge_py.wiring.context_view import ContextHooks
 from dirge_py.wiring.options import SessionChoice

@@ -5,12 +5,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.hooks import Answer, Defer, EditArgs
-from dirge_py.errors import ProviderError
-from dirge_py.messages import Usage
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer
-from dirge_py.streams import CompactionDone, StreamDone, TextDelta, ToolCallDelta
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.hooks import Answer, Defer, EditArgs
+from dirge_py.types.llm import CompactionDone, StreamDone, TextDelta, ToolCallDelta
+from dirge_py.types.messages import Usage
+from dirge_py.types.questions import PermissionAnswer
 
 WINDOW = 60_000
 TRIPWIRE = "TRIPWIRE"

@@ -12,10 +12,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 
 from dirge_py.config.schema import Config
-from dirge_py.events import MessageEnd, RetryNotice, ToolExecutionEnd
-from dirge_py.messages import AssistantMessage, ToolResultMessage, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation
 from dirge_py.testing import assert_balanced, assert_event_grammar
+from dirge_py.types.events import MessageEnd, RetryNotice, ToolExecutionEnd
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation
 from tests.agent_loop.strict import faults
 from tests.invariants.stage import Seen, Stage
 from tests.invariants.stories import Story, stories

@@ -18,8 +18,8 @@ from dirge_py.line.plain import PlainLines
 from dirge_py.line.repl import Repl
 from dirge_py.line.start import LineStart
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import Asker
 from dirge_py.talk.busy import Way
+from dirge_py.types.questions import Asker
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.calls import FileChange, Preview
 from dirge_py.lib.clean import clean
 from dirge_py.line.asked import Asked
-from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import FileChange, Preview
 
 COMMAND = AskedClaim(
     op="execute", resource="git push", effect="ask", policy="mode", reason="it leaves the machine"

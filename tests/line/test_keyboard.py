@@ -261,7 +261,7 @@ class Door:
     theme = ""
 
     def __init__(self) -> None:
-        from dirge_py.questions import ActingFile, TrustOffer
+        from dirge_py.types.questions import ActingFile, TrustOffer
 
         file = ActingFile(
             path=".dirge/config.toml", kind="settings", size=12, sha256="0123456789abcdef"

@@ -1,10 +1,10 @@
 """A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
 
-from dirge_py.calls import text_result
-from dirge_py.events import PermissionAnswered, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.line.paper import Paper
 from dirge_py.line.phases import PhaseLines
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.events import PermissionAnswered, ToolExecutionEnd, ToolExecutionStart
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.tools import text_result
 from tests.conversation.room import Room
 from tests.line.teletype import Teletype, play
 from tests.ui.test_plan_on_screen import plans

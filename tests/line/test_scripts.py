@@ -2,7 +2,7 @@
 
 import pytest
 
-from dirge_py.messages import UserMessage
+from dirge_py.types.messages import UserMessage
 from tests.conversation.room import Room
 from tests.line.teletype import Teletype, play
 

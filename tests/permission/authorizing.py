@@ -4,18 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.hooks import BeforeToolCallResult, CallDecision, Context, TurnInfo
-from dirge_py.calls import LoopTool, ToolCall
-from dirge_py.events import LoopEvent
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.questions import PermissionAnswer, PermissionRequest
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import BeforeToolCallResult, CallDecision, Context, TurnInfo
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import LoopTool, ToolCall
 from dirge_py.wiring.authorize import Authorizer
 
 from .conftest import Project

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.claims import Claim, Command, Operation
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, Rule, parse_rule
+from dirge_py.types.tools import Claim, Command, Operation
 from tests.repository import new_repository
 
 QUIET_GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.claims import Claim, Command
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.facts import PathFact, Place
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.room_gate import RoomGate
 from dirge_py.permission.rules import Anchors, PolicySet, Rule, forbids, permits
+from dirge_py.types.tools import Claim, Command
 
 HERE = Anchors(folders=("/home/u/p",), home="/home/u")
 THERE = Anchors(folders=("/home/u/p",), home="/home/u", copies=(("/tmp/c/p", "/home/u/p"),))

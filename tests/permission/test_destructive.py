@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet
+from dirge_py.types.tools import Claim
 
 from .conftest import Project, allow
 

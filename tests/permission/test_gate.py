@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.claims import Claim, Command, Operation
-from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.rules import PolicySet
+from dirge_py.types.errors import UsageError
+from dirge_py.types.tools import Claim, Command, Operation
 from tests.security.sizes import size
 
 from .conftest import Project, allow

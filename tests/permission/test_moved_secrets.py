@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.questions import PermissionAnswer
 
 from .authorizing import NO, YES, Desk
 from .conftest import Project, allow, deny

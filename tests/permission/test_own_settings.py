@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.claims import Claim, Command
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode
+from dirge_py.types.tools import Claim, Command
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import open_gate
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dirge_py.permission.history import DecisionLog
-from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 
 from .authorizing import NO, YES, Desk
 from .conftest import Project, ask, deny

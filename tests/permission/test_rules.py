@@ -1,10 +1,10 @@
 import pytest
 
-from dirge_py.errors import ConfigError, UsageError
 from dirge_py.permission.claude import from_claude
 from dirge_py.permission.decide import exact_rule
 from dirge_py.permission.facts import PathFact, Place
 from dirge_py.permission.rules import Anchors, parse_rule, permits
+from dirge_py.types.errors import ConfigError, UsageError
 
 from .conftest import Project, allow, deny
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.claims import Command
 from dirge_py.permission.run_files import MAX_FILES, changed_files, files_run
+from dirge_py.types.tools import Command
 
 from .conftest import Project
 

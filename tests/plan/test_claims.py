@@ -2,11 +2,11 @@
 
 import pytest
 
-from dirge_py.events import SystemNotice
-from dirge_py.outcomes import Done, NotVerified
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.strays import Strays
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.outcomes import Done, NotVerified
+from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import CHECK, Workroom, kept, verdict
 
 NO_CYCLES = "[plan]\nmax_review_cycles = 0\n"

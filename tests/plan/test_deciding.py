@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.headless.front import PrintFront
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.plan.desk import Accept, Drop, Later
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import PlanState, load_state, standing
-from dirge_py.questions import PermissionAnswer, Question, QuestionAnswer
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.slash.plan import FrontDesk
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
+from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 from tests.slash.hand import COMMANDS, typed
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import LoopEvent, MessageEnd
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import Done
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import load_state
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.questions import PermissionAnswer
-from dirge_py.streams import LlmContext
 from dirge_py.testing import assert_balanced
+from dirge_py.types.events import LoopEvent, MessageEnd
+from dirge_py.types.llm import LlmContext
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import users
 from tests.plan.workroom import CHECK, PLAN, Workroom, kept, verdict
 

@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import DirgeError
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified
 from dirge_py.plan.desk import Accept, Drop, Later, PlanAgain
 from dirge_py.plan.runner import go_on
-from dirge_py.plan_events import ForkEvent
-from dirge_py.questions import PermissionAnswer
-from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified
+from dirge_py.types.plan_events import ForkEvent
+from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 
 ROUND = [

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError
-from dirge_py.messages import Usage, UserMessage
-from dirge_py.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
 from dirge_py.parts import PlanTerms
 from dirge_py.plan.allowance import Allowance
 from dirge_py.plan.desk import PlanAgain, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import go_on, start
-from dirge_py.plan_events import PlanPhase
 from dirge_py.providers.scripted import Gate, Reply
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.messages import Usage, UserMessage
+from dirge_py.types.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
+from dirge_py.types.plan_events import PlanPhase
+from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
 
 Stop = Callable[[], Awaitable[None]]

@@ -2,16 +2,16 @@
 
 import pytest
 
-from dirge_py.errors import ProviderError
-from dirge_py.events import PermissionAnswered, ToolExecutionEnd
-from dirge_py.messages import Usage
-from dirge_py.outcomes import Done, Failed, LimitExceeded, MaxTurns, NotVerified
 from dirge_py.plan.phases import EXPLORE_TOOLS, REVIEW_TOOLS
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import PlanState
-from dirge_py.plan_events import ForkEvent
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import PermissionAnswered, ToolExecutionEnd
+from dirge_py.types.messages import Usage
+from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns, NotVerified
+from dirge_py.types.plan_events import ForkEvent
+from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 
 NO_CYCLES = "[plan]\nmax_review_cycles = 0\n"

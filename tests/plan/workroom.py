@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import LoopEvent
 from dirge_py.plan.desk import Accept, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start
 from dirge_py.plan.state import NAME, PlanState, load_state
-from dirge_py.plan_events import EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 from tests.conversation.room import Room
 
 CHECK = "sh check.sh"

@@ -9,19 +9,19 @@ from typing import Any
 from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.conversation import Conversation
-from dirge_py.events import SystemNotice
 from dirge_py.files.workspace import Workspace
 from dirge_py.headless.front import PrintFront
-from dirge_py.messages import ToolResultMessage
 from dirge_py.parts import Parts, RunSettings
 from dirge_py.plugin_host.finding import find_files
 from dirge_py.plugin_host.host import PluginHost
-from dirge_py.questions import PermissionAnswer
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import names
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 
 

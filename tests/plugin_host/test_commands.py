@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.headless.front import PrintFront
 from dirge_py.plugin_host.host import PluginHost
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.hooks import Bundle
 from tests.plugin_host.desk import Desk, run_with
 
 CONVERSATION: Any = SimpleNamespace(

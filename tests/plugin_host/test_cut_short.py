@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.calls import text_result
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import text_result
 from tests.agent_loop.kit import Tool, ran
 from tests.plugin_host.desk import SHORT_S, Desk, run_with
 

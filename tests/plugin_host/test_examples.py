@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.events import PermissionAnswered, ToolExecutionUpdate
-from dirge_py.outcomes import Done
+from dirge_py.types.events import PermissionAnswered, ToolExecutionUpdate
+from dirge_py.types.outcomes import Done
 from tests.conversation.room import Room
 from tests.house.source import ROOT
 from tests.plugin_host.shop import opened

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from dirge_py.context.system_prompt import Section, build
-from dirge_py.errors import UsageError
 from dirge_py.files.workspace import Workspace
 from dirge_py.plugin_host.host import PluginHost
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.errors import UsageError
 from tests.agent_loop.kit import Tool
 from tests.plugin_host.desk import Desk, run_with
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop.hooks import AfterToolCallResult, Answer, Bundle, Context, TurnUpdate
-from dirge_py.errors import DirgeError
-from dirge_py.messages import TextBlock, UserMessage
-from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated
 from dirge_py.plugin_host.points import POINTS
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.hooks import AfterToolCallResult, Answer, Bundle, Context, TurnUpdate
+from dirge_py.types.messages import TextBlock, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
 from tests.agent_loop.kit import Tool
 from tests.plugin_host.desk import SHORT_S, Desk, run_with
 
@@ -346,7 +346,7 @@ def test_every_point_can_be_stood_at(desk: Desk, point: str):
 
 
 async def test_an_event_told_from_a_thread_arrives_on_the_loop(desk: Desk):
-    from dirge_py.events import SystemNotice
+    from dirge_py.types.events import SystemNotice
 
     home = threading.get_ident()
     heard: list[int] = []

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.hooks import HOOK_NAMES, Answer, Context, Defer, EditArgs, TurnUpdate
-from dirge_py.messages import ToolResultMessage
-from dirge_py.outcomes import AwaitingConfirmation, Done, HookTerminated
 from dirge_py.plugin_host.points import EVENT_POINTS
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.hooks import HOOK_NAMES, Answer, Context, Defer, EditArgs, TurnUpdate
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
 from tests.agent_loop.kit import Tool
 from tests.plugin_host.desk import Desk, run_with
 

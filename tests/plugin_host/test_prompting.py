@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dirge_py.context.system_prompt import Section, build
-from dirge_py.messages import UserMessage, user_text
+from dirge_py.types.messages import UserMessage, user_text
 from tests.plugin_host.desk import SHORT_S, Desk
 
 SECTIONS = [

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import pytest
 
-from dirge_py.calls import LoopTool
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.tools import Claim, LoopTool
 from tests.plugin_host.desk import Desk, run_with
 
 

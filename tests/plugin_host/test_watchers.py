@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dirge_py.events import MessageUpdate
-from dirge_py.outcomes import Done
 from dirge_py.plugin_host.observing import MOST_WAITING
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import MessageUpdate
+from dirge_py.types.outcomes import Done
 from tests.plugin_host.desk import SHORT_S, Desk, run_with
 
 

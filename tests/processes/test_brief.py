@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.brief import run_briefly
 from dirge_py.processes.programs import find_inside, find_program, program_of_person
+from dirge_py.types.errors import ProcessError
 
 
 def write_program(path: Path, text: str = "#!/bin/sh\necho pwned\n") -> Path:

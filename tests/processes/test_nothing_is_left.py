@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.excerpt import excerpt
 from dirge_py.processes.pty_command import PtyCommand
 from dirge_py.processes.pty_text import TerminalText
 from dirge_py.processes.runner import Runner
+from dirge_py.types.errors import ProcessError
 
 _BASH = {"PATH": os.environ["PATH"], "SHELL": "/bin/bash", "TERM": "xterm-256color"}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import ProcessError
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.runner import Runner
@@ -18,6 +17,7 @@ from dirge_py.processes.sandbox import seatbelt
 from dirge_py.processes.sandbox.program_folders import closed_folders, program_problem, search_path
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.processes.sandbox.room import SandboxRoom
+from dirge_py.types.errors import ProcessError
 from tests.conftest import NEEDS
 from tests.files.requirement import as_nobody
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProcessError
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError
 
 
 async def text_of(runner: Runner, command: str | list[str], cwd: Path, **options: object) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProcessError
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.running import Finished
 from dirge_py.processes.sandbox.choose import find_sandbox
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError
 from tests.files.requirement import lacking
 
 KINDS = ["bubblewrap", "landlock"]

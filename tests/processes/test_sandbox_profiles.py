@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.launch import LaunchSpec, Permit
 from dirge_py.processes.sandbox import choose
@@ -16,6 +15,7 @@ from dirge_py.processes.sandbox.places import Places, effect_on, physical, place
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
 from dirge_py.processes.sandbox.seatbelt import profile as seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
+from dirge_py.types.errors import ConfigError
 from dirge_py.wiring.sandbox import open_sandbox, room_of
 from tests.files.requirement import lacking
 

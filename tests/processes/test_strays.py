@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
 from tests.processes.test_nothing_is_left import pids_in, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper")

@@ -3,12 +3,11 @@
 from contextlib import aclosing
 from typing import Any
 
-from dirge_py.abort import AbortSignal
-from dirge_py.messages import Message, user_text
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamEvent,
@@ -18,6 +17,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolSpec,
 )
+from dirge_py.types.messages import Message, user_text
 from tests.providers.server import FakeService
 
 KEY = "sk-very-secret-key"

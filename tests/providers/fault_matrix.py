@@ -8,17 +8,17 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.messages import AssistantMessage, Message
-from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamEvent, StreamFn, StreamOptions
 from dirge_py.testing import assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, Message
+from dirge_py.types.outcomes import Done, Failed
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.providers.asking import KINDS
 from tests.providers.faults import CALL, FAULTS, PATIENCE_S, TEXT, Fault

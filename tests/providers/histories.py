@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
+from dirge_py.providers.gemini_signatures import Piece, sealed
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     CompactionBlock,
@@ -20,7 +21,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.providers.gemini_signatures import Piece, sealed
 
 PICTURE = "pic"
 """The one asset that is there."""

@@ -5,7 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
+from dirge_py.providers.anthropic_request import messages_request
+from dirge_py.providers.catalog import ModelCard, lookup
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamOptions,
+    StreamStart,
+    SystemText,
+    ThinkingBudgets,
+    ThinkingEnd,
+    ThinkingLevel,
+    ToolCallEnd,
+)
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     DocumentBlock,
@@ -18,20 +32,6 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
     user_text,
-)
-from dirge_py.providers.anthropic_request import messages_request
-from dirge_py.providers.catalog import ModelCard, lookup
-from dirge_py.streams import (
-    LlmContext,
-    NamedTool,
-    ResponseSchema,
-    StreamOptions,
-    StreamStart,
-    SystemText,
-    ThinkingBudgets,
-    ThinkingEnd,
-    ThinkingLevel,
-    ToolCallEnd,
 )
 from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
-from dirge_py.messages import AssistantMessage, CustomMessage, Message, user_text
 from dirge_py.providers.answers import Answer, TransportFailed
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.registry import provider
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,
@@ -25,6 +24,7 @@ from dirge_py.streams import (
     StreamFn,
     StreamOptions,
 )
+from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, user_text
 from tests.providers.asking import KINDS, READ
 from tests.providers.histories import ANY_HISTORY, PICTURE
 from tests.providers.strict import problems

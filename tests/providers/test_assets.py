@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock, UserMessage
 from dirge_py.providers.catalog import ModelCard
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserMessage
 from tests.providers.asking import KINDS, Client
 from tests.providers.server import Say
 

@@ -4,8 +4,8 @@ from importlib.resources import files
 import pytest
 
 from dirge_py.config.services import SERVICES
-from dirge_py.messages import Usage
 from dirge_py.providers.catalog import ModelCard, cost_usd, kept_an_hour, lookup
+from dirge_py.types.messages import Usage
 
 WORDS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 CARD = ModelCard(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache_write=3.75)

@@ -4,12 +4,26 @@ import json
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Chosen, Origin
-from dirge_py.messages import (
+from dirge_py.providers.cache_key import cache_key
+from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.memory import Memory
+from dirge_py.providers.openai_request import chat_request
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamOptions,
+    SystemText,
+    ThinkingEnd,
+)
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ThinkingBlock,
@@ -17,20 +31,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     Usage,
     user_text,
-)
-from dirge_py.providers.cache_key import cache_key
-from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.openai_request import chat_request
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.streams import (
-    LlmContext,
-    NamedTool,
-    ResponseSchema,
-    StreamOptions,
-    SystemText,
-    ThinkingEnd,
 )
 from dirge_py.wiring.models import ModelDirectory
 from tests.providers.asking import READ, done_of, text_of, thinking_of

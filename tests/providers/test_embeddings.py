@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.errors import ConfigError, ProviderError
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.embedding_wires import EMBEDDING_WIRES
 from dirge_py.providers.embeddings import (
@@ -18,6 +17,7 @@ from dirge_py.providers.embeddings import (
     EmbeddingUsage,
     embedder,
 )
+from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.wiring.embedding import patiently
 from tests.providers.asking import KEY
 from tests.providers.server import Hang, Raw

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import retrying_stream_fn
 from dirge_py.agent_loop.complete import complete
-from dirge_py.errors import OUT_OF_REACH_KINDS, ErrorKind, ProviderError
-from dirge_py.messages import Usage, user_text
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.fallback import Fallback, StandIn
-from dirge_py.streams import (
+from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import OUT_OF_REACH_KINDS, ErrorKind, ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     ResponseSchema,
     StreamDone,
@@ -24,7 +24,7 @@ from dirge_py.streams import (
     TextDelta,
     ToolCallDelta,
 )
-from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.messages import Usage, user_text
 from tests.providers.asking import Client
 from tests.providers.server import FakeService, Raw, Say
 

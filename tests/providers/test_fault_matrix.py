@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import RETRYABLE_KINDS
+from dirge_py.types.errors import RETRYABLE_KINDS
 from tests.providers.asking import KINDS
 from tests.providers.fault_matrix import Outcome, all_tried
 from tests.providers.faults import FAULTS, Fault

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dirge_py.errors import ProviderError
 from dirge_py.providers.registry import provider
-from dirge_py.streams import StreamDone, StreamError
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import StreamDone, StreamError
 from tests.providers.asking import (
     JSON_LINES,
     KEY,

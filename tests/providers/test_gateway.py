@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.messages import AssistantMessage
-from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
+from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.outcomes import Done, Failed
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import KINDS
 from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server

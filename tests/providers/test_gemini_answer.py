@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, Usage, user_text
 from dirge_py.providers.gemini_answer import ContentAnswer
-from dirge_py.streams import StreamError, StreamStart, ToolCallEnd
+from dirge_py.types.llm import StreamError, StreamStart, ToolCallEnd
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
 from tests.providers.asking import calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say
 from tests.security.sizes import size

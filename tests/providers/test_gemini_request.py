@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from dirge_py.messages import (
+from dirge_py.providers.catalog import ModelCard
+from dirge_py.types.llm import NamedTool, ResponseSchema, ThinkingBudgets, ToolSpec
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     DocumentBlock,
@@ -17,8 +19,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.providers.catalog import ModelCard
-from dirge_py.streams import NamedTool, ResponseSchema, ThinkingBudgets, ToolSpec
 from tests.providers.asking import KEY
 from tests.providers.server import Say
 from tests.providers.strict import problems

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.agent_loop.assemble import Assembler
-from dirge_py.messages import (
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.gemini_signatures import SKIP, Piece, sealed, unsealed
+from dirge_py.providers.registry import provider
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ThinkingBlock,
@@ -16,9 +19,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     user_text,
 )
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.gemini_signatures import SKIP, Piece, sealed, unsealed
-from dirge_py.providers.registry import provider
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import KINDS, Client
 from tests.providers.server import Say

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.messages import AssistantMessage
-from dirge_py.outcomes import Done
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
 from dirge_py.testing import assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
+from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import (
     JSON_LINES,
@@ -86,12 +86,12 @@ async def _heard(client, what):
 _READS_AND_DROPS = """
 import asyncio, json, resource, sys
 from pathlib import Path
-from dirge_py.abort import AbortSignal
-from dirge_py.messages import user_text
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamOptions, TextDelta, ThinkingDelta
+from dirge_py.types.llm import LlmContext, StreamOptions, TextDelta, ThinkingDelta
 
 async def read(http, kind, url):
     made = provider(kind).make(

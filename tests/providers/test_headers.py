@@ -1,7 +1,7 @@
 import pytest
 
-from dirge_py.errors import ProviderError
 from dirge_py.providers.headers import bearer, request_headers
+from dirge_py.types.errors import ProviderError
 
 
 def test_later_layers_win_however_they_are_written():

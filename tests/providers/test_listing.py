@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.errors import ProviderError
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.listing import list_models, model_ids
+from dirge_py.types.errors import ProviderError
 from tests.providers.server import FakeService, Raw
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")

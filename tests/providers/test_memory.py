@@ -1,9 +1,9 @@
-from dirge_py.abort import AbortSignal
-from dirge_py.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.memory import Memory
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamOptions
+from dirge_py.types.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
 from tests.providers.asking import KEY, READ
 from tests.providers.server import Say
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.messages import AssistantMessage, ThinkingBlock, user_text
-from dirge_py.outcomes import Done
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
-from dirge_py.streams import LlmContext, StreamFn, StreamOptions
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock, user_text
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import KINDS
 from tests.providers.peers import ARGUMENTS, mock_server

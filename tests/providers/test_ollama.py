@@ -8,26 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
-from dirge_py.messages import (
-    AssistantMessage,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    UserMessage,
-    user_text,
-)
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.catalog import ModelCard
 from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.ollama_failures import explained
 from dirge_py.providers.registry import provider
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,
@@ -37,6 +26,17 @@ from dirge_py.streams import (
     TextDelta,
     ThinkingEnd,
     ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
 )
 from tests.providers.asking import READ, Client, calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say

@@ -2,7 +2,11 @@ import json
 
 import pytest
 
-from dirge_py.messages import (
+from dirge_py.providers.catalog import lookup
+from dirge_py.providers.memory import Memory
+from dirge_py.providers.openai_request import chat_request
+from dirge_py.types.llm import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
+from dirge_py.types.messages import (
     AssistantMessage,
     DocumentBlock,
     ImageBlock,
@@ -15,10 +19,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.providers.catalog import lookup
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.openai_request import chat_request
-from dirge_py.streams import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
 from tests.providers.asking import KEY, READ, calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say
 

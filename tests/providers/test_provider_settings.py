@@ -1,10 +1,10 @@
 import pytest
 
-from dirge_py.errors import ConfigError
 from dirge_py.providers.base import Provider, ProviderSettings, check_base_url, model_id
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import names, provider
-from dirge_py.streams import StreamOptions
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import StreamOptions
 
 
 @pytest.mark.parametrize(

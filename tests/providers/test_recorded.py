@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.messages import AssistantMessage, ThinkingBlock
-from dirge_py.outcomes import Done
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
+from dirge_py.types.messages import AssistantMessage, ThinkingBlock
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import KINDS
 

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ConfigError
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recorded_body import BodyFilter
 from dirge_py.providers.recording import Recording, recorded
 from dirge_py.providers.recording_reader import RecordedExchange
 from dirge_py.secrets.redactor import Redactor
-from dirge_py.streams import StreamEvent, TextDelta
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import StreamEvent, TextDelta
 from tests.providers.asking import KEY, KINDS, Client, short, text_of
 from tests.providers.recordings import over
 from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut

@@ -15,17 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.services import SERVICES, Service
-from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.messages import user_text
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.recording import Recording, recorded
 from dirge_py.providers.registry import provider
 from dirge_py.providers.replay import ReplayClient, Tape
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -37,6 +36,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import user_text
 from tests.providers.asking import KINDS, Client, short
 from tests.providers.recordings import over
 from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut

@@ -6,18 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
-    AssistantMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    Usage,
-    user_text,
-)
 from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.responses_seal import unsealed
 from dirge_py.providers.translator import ServiceError
-from dirge_py.streams import (
+from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
     StreamError,
@@ -26,6 +18,14 @@ from dirge_py.streams import (
     ThinkingDelta,
     ThinkingEnd,
     ToolCallEnd,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    user_text,
 )
 from tests.providers.asking import Client, calls_of, done_of, text_of, thinking_of
 from tests.providers.server import Raw, Say

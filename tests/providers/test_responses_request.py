@@ -4,8 +4,17 @@ import json
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.messages import (
+from dirge_py.providers.adapter import Call
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.catalog import lookup
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.memory import Memory
+from dirge_py.providers.registry import provider
+from dirge_py.providers.responses_request import Refused, responses_request
+from dirge_py.providers.responses_seal import sealed, unsealed
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamOptions
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     DocumentBlock,
@@ -17,15 +26,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.providers.adapter import Call
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.catalog import lookup
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.registry import provider
-from dirge_py.providers.responses_request import Refused, responses_request
-from dirge_py.providers.responses_seal import sealed, unsealed
-from dirge_py.streams import LlmContext, NamedTool, ResponseSchema, StreamOptions
 from tests.providers.asking import KEY, READ, Client, text_of
 from tests.providers.server import Raw, Say
 from tests.providers.strict import problems

@@ -3,11 +3,10 @@ import json
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 from dirge_py.providers.scripted import Reply, Script, load_script
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import (
     LlmContext,
     StreamDone,
     StreamError,
@@ -19,6 +18,7 @@ from dirge_py.streams import (
     ToolCallDelta,
     ToolCallEnd,
 )
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 
 PROMPT = LlmContext(system_prompt="", messages=(user_text("hello"),))
 

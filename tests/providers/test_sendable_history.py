@@ -1,7 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
+from dirge_py.providers.history import NO_RESULT, own, sendable
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -13,7 +14,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.providers.history import NO_RESULT, own, sendable
 from tests.security.sizes import size
 
 CALL_IDS = st.sampled_from(["a", "b", "c|odd id", ""])

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.messages import (
+from dirge_py.providers.anthropic_answer import MessagesAnswer
+from dirge_py.providers.anthropic_request import messages_request
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.catalog import ModelCard
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.registry import provider
+from dirge_py.session.codec import decode_message, encode_message
+from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn, StreamOptions
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     TextBlock,
@@ -20,15 +28,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.providers.anthropic_answer import MessagesAnswer
-from dirge_py.providers.anthropic_request import messages_request
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.catalog import ModelCard
-from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
-from dirge_py.session.codec import decode_message, encode_message
-from dirge_py.streams import CompactionDone, LlmContext, StreamFn, StreamOptions
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
 from tests.providers.asking import Client, done_of
 from tests.providers.server import FakeService, Raw, Say

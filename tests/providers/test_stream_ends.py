@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.base import Timeouts
 from dirge_py.providers.gemini_answer import ContentAnswer
@@ -22,7 +21,8 @@ from dirge_py.providers.ollama_answer import OllamaAnswer
 from dirge_py.providers.openai_answer import ChatAnswer
 from dirge_py.providers.responses_answer import ResponsesAnswer
 from dirge_py.providers.sse import SseDecoder
-from dirge_py.streams import StreamError, TextDelta
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import StreamError, TextDelta
 from tests.providers.asking import JSON_LINES, done_of, text_of
 from tests.providers.server import Hang, Raw, Say
 from tests.providers.wires import wire_of

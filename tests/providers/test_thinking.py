@@ -3,7 +3,7 @@ from typing import get_args
 import pytest
 
 from dirge_py.providers.thinking import budget, effort
-from dirge_py.streams import ThinkingBudgets, ThinkingLevel
+from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 
 LEVELS = get_args(ThinkingLevel)
 NONE = ThinkingBudgets()

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from dirge_py.agent_loop.assemble import Assembler
-from dirge_py.messages import CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from dirge_py.streams import StreamDone, StreamError
+from dirge_py.types.llm import StreamDone, StreamError
+from dirge_py.types.messages import CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from tests.providers.asking import KINDS, Client
 from tests.providers.server import Raw, cut
 from tests.providers.transcripts import Transcript, transcripts

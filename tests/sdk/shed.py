@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from dirge_py import tool
-from dirge_py.messages import Message, ToolResultMessage
 from dirge_py.tools.base import Tool
+from dirge_py.types.messages import Message, ToolResultMessage
 
 ran: list[str] = []
 

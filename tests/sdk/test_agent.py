@@ -13,12 +13,15 @@ import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
 from dirge_py.agent_loop import AbortSignal, Bundle, StreamOptions, TurnInfo
 from dirge_py.agent_loop.guards.limits import Limits
-from dirge_py.calls import LoopToolResult, Proceed, ToolCall, text_result
-from dirge_py.errors import ConfigError, DirgeError, NoProvider
-from dirge_py.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
 from dirge_py.guardrails.verdict import Pass, Trip, Verdict
-from dirge_py.messages import TextBlock, ToolResultMessage, Usage
-from dirge_py.outcomes import (
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
+from dirge_py.tools.base import ToolContext
+from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
+from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
+from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
+from dirge_py.types.messages import TextBlock, ToolResultMessage, Usage
+from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -29,11 +32,8 @@ from dirge_py.outcomes import (
     Outcome,
     Refused,
 )
-from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer, PermissionRequest
-from dirge_py.streams import LlmContext, StreamDone, StreamEvent, TextDelta
-from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
-from dirge_py.tools.base import ToolContext
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
 from tests.sdk import shed
 from tests.sdk.shed import TOOLS, echo, results
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from dirge_py.guardrails.verdict import Pass, Trip, Verdict
-from dirge_py.messages import AssistantMessage, ToolResultMessage
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.agent import Agent
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.tools.function_tool import tool
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage
 
 SECRET = "hunter2"
 

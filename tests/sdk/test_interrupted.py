@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from dirge_py import Agent, Continue
-from dirge_py.outcomes import Done, NeedsMoreTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.store import Store
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.outcomes import Done, NeedsMoreTurns
 from tests.sdk import shed
 from tests.sdk.shed import TOOLS, results
 from tests.session.cut import cut_behind

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from dirge_py import Agent, Continue, Done, Failed, FinalResponse, LoopError, NeedsMoreTurns, Text
-from dirge_py.errors import ConfigError
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ConfigError
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 

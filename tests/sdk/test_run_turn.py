@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from dirge_py import Agent, Continue, Resume, Text
-from dirge_py.errors import DirgeError, SessionBusy, SessionError
-from dirge_py.events import ToolExecutionStart
-from dirge_py.messages import Usage
-from dirge_py.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.store import Store
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.errors import DirgeError, SessionBusy, SessionError
+from dirge_py.types.events import ToolExecutionStart
+from dirge_py.types.messages import Usage
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
 from tests.apart import run_forked
 from tests.sdk import worker
 from tests.sdk.shed import TOOLS, results

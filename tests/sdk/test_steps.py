@@ -8,10 +8,10 @@ import pytest
 
 from dirge_py import Agent, Compacted, FinalResponse, Stopped, ToolsExecuted, tool
 from dirge_py.agent_loop import Bundle, TurnInfo
-from dirge_py.events import ContextCompacted
-from dirge_py.messages import user_text
-from dirge_py.outcomes import Cancelled, MaxTurns
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.events import ContextCompacted
+from dirge_py.types.messages import user_text
+from dirge_py.types.outcomes import Cancelled, MaxTurns
 from tests.sdk.shed import TOOLS, results
 
 
@@ -193,8 +193,8 @@ async def test_steps_that_nobody_holds_any_more_stop_the_run(
 
 
 async def test_the_last_results_stand_when_tools_end_the_run(model: ScriptedModel) -> None:
-    from dirge_py.calls import LoopToolResult
-    from dirge_py.messages import TextBlock
+    from dirge_py.types.messages import TextBlock
+    from dirge_py.types.tools import LoopToolResult
 
     @tool(op="read")
     async def finish() -> LoopToolResult:

@@ -3,8 +3,8 @@ import stat
 
 import pytest
 
-from dirge_py.errors import ConfigError
 from dirge_py.secrets.keys import Key, read_key, resolve_key, write_key
+from dirge_py.types.errors import ConfigError
 
 
 def test_the_settings_win_over_the_environment_and_that_over_the_file(tmp_path):

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
+from dirge_py.types.abort import AbortSignal
 from tests.files.requirement import as_nobody
 from tests.security.sizes import ASKED, count, size
 
@@ -25,7 +25,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 # In a process of its own, whose largest size the kernel tells.
 RUN_BASH = """
 import asyncio, json, resource, sys
-from dirge_py.abort import AbortSignal
+from dirge_py.types.abort import AbortSignal
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.claims import Operation
 from dirge_py.config.load import load
-from dirge_py.errors import ConfigError
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
 from dirge_py.permission.words import NotPlain, screen
 from dirge_py.processes.launch import LaunchSpec
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.tools import Operation
 from dirge_py.wiring.explain import Explainer
 from dirge_py.wiring.options import BuildOptions
 from dirge_py.wiring.rules import open_gate
@@ -337,7 +337,7 @@ async def test_what_is_shown_is_what_is_run(project: Project) -> None:
 
 CRASHERS = """
 import sys
-from dirge_py.claims import Claim, Command
+from dirge_py.types.tools import Claim, Command
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import PolicySet

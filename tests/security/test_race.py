@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.files.workspace import CallFiles, Target, Workspace
+from dirge_py.types.errors import FileError
 from tests.security.sizes import count, size
 
 WRITES = size(400, 100_000)

@@ -13,10 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.strip import Strip
 
-from dirge_py.calls import FileChange, Preview, text_result
-from dirge_py.events import AgentStart, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
-from dirge_py.questions import (
+from dirge_py.slash.base import Choice
+from dirge_py.types.events import (
+    AgentStart,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
+from dirge_py.types.questions import (
     ActingFile,
     AskedClaim,
     PermissionRequest,
@@ -24,7 +29,7 @@ from dirge_py.questions import (
     QuestionOption,
     TrustOffer,
 )
-from dirge_py.slash.base import Choice
+from dirge_py.types.tools import FileChange, Preview, text_result
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.panels.asked import paint_request
 from dirge_py.ui.panels.options import Asked

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.reach import PORTS, Reach, look_up
 from dirge_py.web.service import Web
 from tests.security.sizes import count, size

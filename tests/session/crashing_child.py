@@ -8,9 +8,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from dirge_py.calls import ToolCall, text_result
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
@@ -18,9 +19,8 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import ToolCall, text_result
 
 
 def say(line):

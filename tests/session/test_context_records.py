@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-from dirge_py.errors import SessionError
-from dirge_py.events import AgentEnd, AgentStart, ContextReplaced, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.history import replay
+from dirge_py.session.record import json_text
+from dirge_py.session.recorder import Recorder
+from dirge_py.types.errors import SessionError
+from dirge_py.types.events import AgentEnd, AgentStart, ContextReplaced, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     TextBlock,
@@ -17,10 +20,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import AwaitingConfirmation, Done
-from dirge_py.session.history import replay
-from dirge_py.session.record import json_text
-from dirge_py.session.recorder import Recorder
+from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from tests.session.test_transcript import answer, asks, chain, deferred, started
 
 ONE = Usage(input=10, output=5)
@@ -269,8 +269,8 @@ def test_a66_events_can_be_read_while_another_process_writes(store, tmp_path):
     writer = f"""
 import sys
 from pathlib import Path
-from dirge_py.events import MessageEnd
-from dirge_py.messages import user_text
+from dirge_py.types.events import MessageEnd
+from dirge_py.types.messages import user_text
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 recorder = Recorder(Store(Path({str(tmp_path / "state")!r}), Path(sys.argv[1])).open_or_create("s"))

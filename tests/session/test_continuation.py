@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.errors import SessionError
-from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 from dirge_py.session.continuation import (
     check_call,
     check_continuation,
@@ -22,6 +20,8 @@ from dirge_py.session.continuation import (
     title_of_call,
 )
 from dirge_py.session.transcript import undecided
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 from tests.session.test_transcript import answer, chain, deferred, started
 
 USAGE = Usage(input=10, output=5, cache_read=2)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from dirge_py.messages import AssistantMessage, TextBlock, ToolResultMessage, user_text
 from dirge_py.session.codec import encode_message
 from dirge_py.session.history import replay
 from dirge_py.session.interruption import Interruption
+from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, user_text
 from tests.session.test_transcript import answer, asks, chain, deferred, started
 
 RUN = ("run_start", {"run_id": "r"})

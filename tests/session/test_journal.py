@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from dirge_py.errors import SessionBusy, SessionError
-from dirge_py.messages import TextBlock, UserMessage
 from dirge_py.session.codec import encode_message
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.record import Record, encode
+from dirge_py.types.errors import SessionBusy, SessionError
+from dirge_py.types.messages import TextBlock, UserMessage
 
 
 @pytest.fixture

@@ -7,8 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.errors import SessionError
-from dirge_py.messages import (
+from dirge_py.session.codec import encode_message
+from dirge_py.session.journal import Journal, read_journal
+from dirge_py.session.recorder import Recorder
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
@@ -16,9 +19,6 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.session.codec import encode_message
-from dirge_py.session.journal import Journal, read_journal
-from dirge_py.session.recorder import Recorder
 from tests.agent_loop.strict import faults
 from tests.security.sizes import size
 

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.errors import SessionBusy
-from dirge_py.messages import ToolResultMessage, user_text
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionBusy
+from dirge_py.types.messages import ToolResultMessage, user_text
 from tests.agent_loop.strict import faults
 from tests.apart import Piped
 from tests.security.sizes import size

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
+from dirge_py.session.codec import decode_message, encode_message
+from dirge_py.session.record import json_text
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -21,8 +23,6 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.session.codec import decode_message, encode_message
-from dirge_py.session.record import json_text
 
 texts = st.text(st.characters(codec=None))
 plain = st.recursive(

@@ -2,9 +2,9 @@ import resource
 
 import pytest
 
-from dirge_py.calls import ToolCall, text_result
-from dirge_py.claims import Claim
-from dirge_py.events import (
+from dirge_py.session.journal import read_journal
+from dirge_py.session.recorder import Recorder, may_change_something
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     MessageEnd,
@@ -15,7 +15,7 @@ from dirge_py.events import (
     TurnStart,
     UsageReported,
 )
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     TextBlock,
@@ -25,9 +25,8 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import AwaitingConfirmation, Done, LimitExceeded
-from dirge_py.session.journal import read_journal
-from dirge_py.session.recorder import Recorder, may_change_something
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, LimitExceeded
+from dirge_py.types.tools import Claim, ToolCall, text_result
 
 
 class Claiming:

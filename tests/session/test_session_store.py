@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.errors import SessionBusy, SessionError
-from dirge_py.events import AgentEnd, MessageEnd
-from dirge_py.messages import AssistantMessage, TextBlock, UserMessage, user_text
-from dirge_py.outcomes import Done
 from dirge_py.session.journal import read_journal
 from dirge_py.session.names import check_session_id, new_session_id, project_id, project_root
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionBusy, SessionError
+from dirge_py.types.events import AgentEnd, MessageEnd
+from dirge_py.types.messages import AssistantMessage, TextBlock, UserMessage, user_text
+from dirge_py.types.outcomes import Done
 
 
 def say(store, session_id, *texts):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from dirge_py.messages import Usage
 from dirge_py.session.record import Record
 from dirge_py.session.spending import Spending
+from dirge_py.types.messages import Usage
 
 ONE, TWO = {"input": 10, "output": 5}, {"input": 7}
 

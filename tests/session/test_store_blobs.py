@@ -6,17 +6,17 @@ import stat
 
 import pytest
 
-from dirge_py.errors import SessionError
-from dirge_py.events import ContextReplaced, MessageEnd
-from dirge_py.messages import (
+from dirge_py.session.journal import Journal, read_journal
+from dirge_py.session.recorder import Recorder
+from dirge_py.types.errors import SessionError
+from dirge_py.types.events import ContextReplaced, MessageEnd
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
     ToolResultMessage,
     user_text,
 )
-from dirge_py.session.journal import Journal, read_journal
-from dirge_py.session.recorder import Recorder
 
 LONG = "a line – é😀\n" * 3000
 

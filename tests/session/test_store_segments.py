@@ -5,9 +5,13 @@ import json
 import pytest
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.errors import SessionError
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.journal import Journal, read_journal
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import Limits
+from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ToolCallBlock,
@@ -15,11 +19,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.journal import Journal, read_journal
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import Limits
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.strict import faults
 
 

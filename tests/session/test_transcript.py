@@ -2,8 +2,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dirge_py.errors import SessionError
-from dirge_py.messages import (
+from dirge_py.session.codec import encode_message, encode_usage
+from dirge_py.session.history import replay
+from dirge_py.session.record import Record
+from dirge_py.session.transcript import Healing, read_transcript
+from dirge_py.session.tree import branch, records_to_fork
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     TextBlock,
@@ -12,11 +17,6 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.session.codec import encode_message, encode_usage
-from dirge_py.session.history import replay
-from dirge_py.session.record import Record
-from dirge_py.session.transcript import Healing, read_transcript
-from dirge_py.session.tree import branch, records_to_fork
 
 
 def chain(*typed):

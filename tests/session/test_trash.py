@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from dirge_py.errors import SessionBusy, SessionError
 from dirge_py.session.trash import Trash
+from dirge_py.types.errors import SessionBusy, SessionError
 from tests.session.index.kit import exchange, record
 
 DAY_S = 24 * 60 * 60

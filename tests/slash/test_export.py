@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.errors import DirgeError, FileError, UsageError
 from dirge_py.headless.front import PrintFront
-from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.slash.registry import discover
+from dirge_py.types.errors import DirgeError, FileError, UsageError
+from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 
 COMMANDS = discover(slash)
 SAID = [user_text("Fix the parser, please"), AssistantMessage(content=(TextBlock("Done."),))]

@@ -9,8 +9,8 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.conversation import Conversation
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import NeedsScreen
+from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room
 from tests.slash.hand import Screen, typed, typed_into
 from tests.timeline.kept import desk

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from dirge_py import __version__
-from dirge_py.errors import DirgeError, UsageError
-from dirge_py.events import UsageReported
-from dirge_py.messages import Usage
 from dirge_py.parts import ChildSpec
 from dirge_py.session.record import Record
 from dirge_py.slash.account import SUMMARY, requests_of
 from dirge_py.slash.release_notes import newest
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.events import UsageReported
+from dirge_py.types.messages import Usage
 from tests.conversation.room import Room
 from tests.slash.hand import typed
 

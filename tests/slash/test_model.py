@@ -10,8 +10,8 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError, NoProvider, ProviderError
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 from tests.conversation.room import NO_SNAPSHOTS, Person

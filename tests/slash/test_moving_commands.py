@@ -7,13 +7,13 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.headless.front import PrintFront
-from dirge_py.questions import Question, QuestionAnswer
 from dirge_py.session.points import Node, SessionTree
 from dirge_py.slash.base import Choice, NeedsScreen
 from dirge_py.slash.registry import discover
 from dirge_py.slash.tree import drawn
+from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.questions import Question, QuestionAnswer
 from tests.conversation.room import Room
 from tests.timeline.kept import desk
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import UsageError
-from dirge_py.questions import PermissionAnswer
 from dirge_py.slash.permission import allow, why
+from dirge_py.types.errors import UsageError
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 
 

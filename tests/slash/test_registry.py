@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.registry import Registry, as_prompt, discover
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 
 
 class Ran:

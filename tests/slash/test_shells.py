@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.errors import DirgeError, UsageError
 from dirge_py.headless.front import PrintFront
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
 from dirge_py.slash.registry import discover
+from dirge_py.types.errors import DirgeError, UsageError
 
 COMMANDS = discover(slash)
 

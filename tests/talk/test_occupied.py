@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import AgentStart
-from dirge_py.outcomes import Cancelled
 from dirge_py.providers.scripted import Reply
+from dirge_py.types.events import AgentStart
+from dirge_py.types.outcomes import Cancelled
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room, when
 from tests.talk.worker import PROMPT, Front, Worker

@@ -3,9 +3,9 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.contributions import Command
 from dirge_py.slash.registry import Registry
 from dirge_py.talk.talk import Talk
+from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

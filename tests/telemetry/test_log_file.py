@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.telemetry.log_file import LogFile
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     MessageEnd,
@@ -16,10 +17,9 @@ from dirge_py.events import (
     TurnEnd,
     TurnStart,
 )
-from dirge_py.messages import AssistantMessage, TextBlock
-from dirge_py.outcomes import Done
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.telemetry.log_file import LogFile
+from dirge_py.types.messages import AssistantMessage, TextBlock
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import text_result
 
 ANSWER = AssistantMessage(content=(TextBlock("hello"),), model="work/m")
 

@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, MessageStart, TurnEnd, TurnStart
-from dirge_py.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, user_text
-from dirge_py.outcomes import Done
 from dirge_py.testing import FakeClock, assert_balanced, assert_event_grammar
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, TurnEnd, TurnStart
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, user_text
+from dirge_py.types.outcomes import Done
 
 ASKS = AssistantMessage(content=(ToolCallBlock(id="a", name="x", arguments={}),))
 ANSWER = ToolResultMessage(tool_call_id="a", tool_name="x", content=())

@@ -1,8 +1,8 @@
 import asyncio
 
-from dirge_py.abort import AbortSignal
-from dirge_py.streams import LlmContext, StreamError, StreamOptions, TextDelta
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamError, StreamOptions, TextDelta
 
 
 async def stream(model, options=None, signal=None):

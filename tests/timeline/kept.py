@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.hooks import LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.conversation import Conversation
 from dirge_py.parts import RunSettings
 from dirge_py.session.snapshots.repository import Repository
 from dirge_py.session.snapshots.taking import Terms
 from dirge_py.timeline import Timeline
+from dirge_py.types.hooks import LoopConfig
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.snapshots import make
 from tests.conversation.room import Room

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import DirgeError
 from dirge_py.session.snapshots.base import Restored
 from dirge_py.session.snapshots.repository import Repository
+from dirge_py.types.errors import DirgeError
 from tests.conversation.room import Room
 from tests.timeline.kept import LARGE, Desk, desk
 

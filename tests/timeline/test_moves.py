@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError, SessionError
-from dirge_py.events import ContextCompacted, HistoryMoved
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
-from dirge_py.questions import PermissionAnswer
 from dirge_py.session.journal import read_journal
 from dirge_py.testing import assert_balanced
+from dirge_py.types.errors import DirgeError, SessionError
+from dirge_py.types.events import ContextCompacted, HistoryMoved
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
+from dirge_py.types.questions import PermissionAnswer
 from tests.context.kit import GOOD
 from tests.conversation.room import Room, when
 

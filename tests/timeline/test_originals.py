@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import SystemNotice
-from dirge_py.messages import ToolResultMessage
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.repository import new_repository
 

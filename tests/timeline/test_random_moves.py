@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.errors import DirgeError
 from dirge_py.session.points import MOVE
 from dirge_py.testing import assert_balanced
+from dirge_py.types.errors import DirgeError
 from tests.conversation.room import Room
 from tests.timeline.kept import Desk, desk
 

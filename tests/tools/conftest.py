@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopTool, LoopToolResult, Preview
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import LoopTool, LoopToolResult, Preview
 
 
 class Bench:

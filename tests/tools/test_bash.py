@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult
-from dirge_py.claims import Claim, Command
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Claim, Command, LoopToolResult
 
 
 class Shell:

@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import LoopToolResult
-from dirge_py.errors import ProcessError, ToolFailed
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
@@ -19,6 +16,9 @@ from dirge_py.processes.shells import Shells
 from dirge_py.processes.watch import Watching
 from dirge_py.tools import bash, bash_output, kill_shell
 from dirge_py.tools.base import Services, ToolContext
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProcessError, ToolFailed
+from dirge_py.types.tools import LoopToolResult
 from tests.headless.product import Product, product
 from tests.headless.test_outcomes import is_alive
 from tests.providers.server import Say

@@ -7,11 +7,6 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import ToolCall
-from dirge_py.claims import Claim, Command
-from dirge_py.errors import FileError
-from dirge_py.messages import ToolCallBlock
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
@@ -19,6 +14,10 @@ from dirge_py.session.continuation import title_of_call
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import FileError
+from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.tools import Claim, Command, ToolCall
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, deny
 

@@ -1,9 +1,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.errors import FileError
 from dirge_py.tools.editing.document import Document, Replacement
 from dirge_py.tools.editing.plan import OneEdit, plan_edits
+from dirge_py.types.errors import FileError
 from tests.security.sizes import size
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.calls import InvalidArguments
+from dirge_py.types.tools import InvalidArguments
 
 
 async def test_several_edits_are_made_in_order_with_one_diff(bench):

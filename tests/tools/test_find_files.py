@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.claims import Claim
 from dirge_py.tools.base import Services
 from dirge_py.tools.find_files import FindFiles
 from dirge_py.tools.searching.matching_lines import find_ripgrep
 from dirge_py.tools.searching.outline import outline_of
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.tools import Claim
 
 
 @pytest.fixture(params=["ripgrep", "python"])

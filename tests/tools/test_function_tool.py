@@ -11,18 +11,25 @@ import pytest
 from pydantic import BaseModel
 
 from dirge_py.agent_loop.guards.availability import availability
-from dirge_py.agent_loop.hooks import LoopConfig
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
-from dirge_py.calls import LoopTool, LoopToolResult, Proceed, ToolCall, text_result
-from dirge_py.claims import Claim, Command
-from dirge_py.errors import ModelRetry, ToolFailed
-from dirge_py.events import LoopEvent, ToolExecutionUpdate
 from dirge_py.files.workspace import Workspace
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.function_tool import FunctionTool, tool
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.events import LoopEvent, ToolExecutionUpdate
+from dirge_py.types.hooks import LoopConfig
+from dirge_py.types.tools import (
+    Claim,
+    Command,
+    LoopTool,
+    LoopToolResult,
+    Proceed,
+    ToolCall,
+    text_result,
+)
 from tests.agent_loop.kit import Ran, ran
 
 Boxed = Callable[..., Toolbox]

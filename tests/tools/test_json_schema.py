@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from dirge_py.calls import ArgumentProblem, InvalidArguments
 from dirge_py.tools.json_schema import validate_schema
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 SCHEMA = {
     "type": "object",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.tools import Claim
 from tests.memory.test_files import kept_in
 from tests.tools.conftest import Bench
 

@@ -3,8 +3,7 @@ import stat
 
 import pytest
 
-from dirge_py.calls import InvalidArguments
-from dirge_py.claims import Claim
+from dirge_py.types.tools import Claim, InvalidArguments
 
 
 async def patch(bench, *lines):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.questions import PermissionAnswer
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project
 

@@ -3,14 +3,13 @@ import contextlib
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import InvalidArguments
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
-from dirge_py.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.tools.base import Services
 from dirge_py.tools.question import TOOL
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
+from dirge_py.types.tools import Claim, InvalidArguments
 
 
 class Person:

@@ -3,10 +3,10 @@ import time
 import pytest
 
 from dirge_py.files.assets import AssetStore
-from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.tools.base import Services
 from dirge_py.tools.read import Read
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 

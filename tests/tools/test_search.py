@@ -9,9 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError
 from dirge_py.files.globs import path_matcher
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import PolicySet, parse_rule
@@ -25,6 +22,9 @@ from dirge_py.tools.searching.dialect import portable
 from dirge_py.tools.searching.matching_lines import LineSearch, find_ripgrep, matching_lines
 from dirge_py.tools.searching.matching_names import matching_names
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import FileError
+from dirge_py.types.tools import Claim
 from tests.files.requirement import lacking
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 from dirge_py.tools.todo import TOOL
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Claim
 from tests.security.sizes import size
 
 

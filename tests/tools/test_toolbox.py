@@ -8,13 +8,12 @@ from typing import ClassVar, Literal
 import pytest
 from pydantic import BaseModel
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import InvalidArguments
-from dirge_py.claims import Claim
-from dirge_py.errors import FileError, ModelRetry, UsageError
 from dirge_py.tools import registry
 from dirge_py.tools.base import Services, Tool, ToolArgs
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import FileError, ModelRetry, UsageError
+from dirge_py.types.tools import Claim, InvalidArguments
 
 NOT_TOOLS = {"__init__", "base", "function_tool", "json_schema", "registry", "schema", "toolbox"}
 

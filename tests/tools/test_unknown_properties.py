@@ -13,9 +13,7 @@ from typing_extensions import TypedDict
 
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.prepare import prepare_call
-from dirge_py.calls import ToolCall
 from dirge_py.files.workspace import Workspace
-from dirge_py.messages import ToolCallBlock
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
@@ -24,6 +22,8 @@ from dirge_py.tools.function_tool import tool
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.tools import ToolCall
 from tests.agent_loop.arguments.kit import asking
 from tests.agent_loop.kit import ran
 from tests.security.sizes import size

@@ -1,12 +1,11 @@
 from pathlib import Path
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import Preview
-from dirge_py.claims import Claim
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.tools.websearch import TOOL
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.tools import Claim, Preview
 from dirge_py.web.backends import BACKENDS
 from dirge_py.web.reach import Reach
 from dirge_py.web.search import Search

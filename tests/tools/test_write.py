@@ -1,4 +1,4 @@
-from dirge_py.claims import Claim
+from dirge_py.types.tools import Claim
 
 
 async def test_d23_missing_folders_are_made_and_the_size_is_told(bench):

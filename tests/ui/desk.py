@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError
-from dirge_py.messages import UserMessage
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.talk.busy import Way
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
 from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.permission import PermissionDialog

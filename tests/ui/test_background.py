@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.types.events import (
     AgentStart,
     PermissionAnswered,
     PermissionAsked,
     ToolExecutionStart,
     ToolExecutionUpdate,
 )
+from dirge_py.types.tools import text_result
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.panels.status import Standing, status_line
 from dirge_py.ui.transcript.chronicle import Chronicle

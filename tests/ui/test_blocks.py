@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
@@ -22,7 +21,7 @@ from dirge_py.events import (
     TurnStart,
     UsageReported,
 )
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     ImageBlock,
     TextBlock,
@@ -32,8 +31,9 @@ from dirge_py.messages import (
     UserMessage,
     user_text,
 )
-from dirge_py.outcomes import Cancelled, Done
-from dirge_py.plan_events import PlanPhase
+from dirge_py.types.outcomes import Cancelled, Done
+from dirge_py.types.plan_events import PlanPhase
+from dirge_py.types.tools import text_result
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.transcript.chronicle import Chronicle
 from dirge_py.ui.transcript.image_header import image_size

@@ -7,9 +7,9 @@ import pytest
 from textual.widgets import Input
 
 from dirge_py.conversation import Conversation
-from dirge_py.errors import ConfigError, NoProvider, SessionError
 from dirge_py.permission.decision import explain
-from dirge_py.questions import Asker
+from dirge_py.types.errors import ConfigError, NoProvider, SessionError
+from dirge_py.types.questions import Asker
 from dirge_py.ui.start import Looks, TuiStart
 from dirge_py.wiring.options import SessionChoice
 from dirge_py.wiring.setup import ProviderSetup

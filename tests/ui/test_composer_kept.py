@@ -9,7 +9,7 @@ import pytest
 
 from dirge_py.conversation import Conversation
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import Asker
+from dirge_py.types.questions import Asker
 from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Say

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from dirge_py.permission.rules import Mode
-from dirge_py.questions import AnswersForms, Question, QuestionAnswer, QuestionOption
+from dirge_py.types.questions import AnswersForms, Question, QuestionAnswer, QuestionOption
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 from tests.ui.test_permission import request

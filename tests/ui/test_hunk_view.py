@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 
-from dirge_py.calls import FileChange, Preview
-from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import FileChange, Preview
 from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
 from dirge_py.ui.panels.selection import Selection

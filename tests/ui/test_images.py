@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.messages import ImageBlock
+from dirge_py.types.messages import ImageBlock
 from dirge_py.ui.prompt.clipboard_image import read_clipboard
 from dirge_py.ui.prompt.pastes import Pastes
 from dirge_py.ui.prompt.pictures import Pictures, as_mention

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dirge_py.questions import PermissionAnswer
+from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.session.cut import cut_behind
 from tests.ui.desk import Desk, desk

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.contributions import KeyBinding
+from dirge_py.types.extensions import KeyBinding
 from dirge_py.ui.key_names import plain, spell
 from dirge_py.ui.keymap import DEFAULTS, TOGETHER, Keymap, listen_together
 

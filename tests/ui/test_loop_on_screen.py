@@ -2,8 +2,8 @@
 
 import asyncio
 
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.providers.scripted import Reply
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     CompactionStarted,
@@ -15,9 +15,9 @@ from dirge_py.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.messages import AssistantMessage, TextBlock, user_text
-from dirge_py.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
-from dirge_py.providers.scripted import Reply
+from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
+from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
+from dirge_py.types.tools import text_result
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.transcript.chronicle import Chronicle
 from tests.conversation.room import Room

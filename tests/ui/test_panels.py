@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from dirge_py.contributions import PluginReport
-from dirge_py.errors import ProcessError
-from dirge_py.events import ContextCompacted
 from dirge_py.processes.detached import start_detached
 from dirge_py.processes.shell import ShellState
 from dirge_py.providers.scripted import Reply
+from dirge_py.types.errors import ProcessError
+from dirge_py.types.events import ContextCompacted
+from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import MOST_FILES, Activity, Todo
 from dirge_py.ui.changed_files import ChangedFile, changed_files
 from dirge_py.ui.follow import MOST_AT_ONCE, Following, editor_words

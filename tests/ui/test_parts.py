@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.contributions import Command
 from dirge_py.slash.registry import Registry
+from dirge_py.types.extensions import Command
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.panels.status import Standing, place_of, status_line
 from dirge_py.ui.prompt.completion import propose

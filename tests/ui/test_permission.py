@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from textual import events
 
-from dirge_py.calls import Preview
-from dirge_py.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import Preview
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.panels.asked import paint_request
 from tests.conversation.room import Room

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from dirge_py.calls import Preview
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import PermissionAnswer, Reach
+from dirge_py.types.questions import PermissionAnswer, Reach
+from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.hint import fitted, paint_hint
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk

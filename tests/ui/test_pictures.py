@@ -11,13 +11,13 @@ import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
-from dirge_py.calls import Preview
-from dirge_py.errors import ProviderError
-from dirge_py.messages import Usage
 from dirge_py.permission.rules import Mode
-from dirge_py.plan_events import PlanPhase
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import AskedClaim, PermissionRequest
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.messages import Usage
+from dirge_py.types.plan_events import PlanPhase
+from dirge_py.types.questions import AskedClaim, PermissionRequest
+from dirge_py.types.tools import Preview
 from dirge_py.ui import opening
 from dirge_py.ui.start import Looks
 from dirge_py.ui.transcript import tool_block

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     LoopEvent,
@@ -16,9 +15,10 @@ from dirge_py.events import (
     ToolExecutionEnd,
     ToolExecutionStart,
 )
-from dirge_py.messages import Usage, user_text
-from dirge_py.outcomes import Done
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PhaseName, PlanPhase
+from dirge_py.types.messages import Usage, user_text
+from dirge_py.types.outcomes import Done
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PhaseName, PlanPhase
+from dirge_py.types.tools import text_result
 from dirge_py.ui.transcript.phases import PlanEvent
 from dirge_py.ui.transcript.plain import whole_text
 from tests.ui.test_blocks import Told, answer, says

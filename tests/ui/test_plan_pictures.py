@@ -9,9 +9,9 @@ import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
-from dirge_py.events import LoopEvent, ToolExecutionStart
-from dirge_py.messages import Usage
-from dirge_py.questions import Question, QuestionOption
+from dirge_py.types.events import LoopEvent, ToolExecutionStart
+from dirge_py.types.messages import Usage
+from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui import opening
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room

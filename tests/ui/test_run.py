@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from dirge_py.events import AgentEnd
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import AgentEnd
 from dirge_py.ui.clipboard import last_copy_file
 from dirge_py.ui.start import Looks
 from tests.conversation.room import Room, when

@@ -9,7 +9,7 @@ import pytest
 from rich.style import Style
 from textual import events
 
-from dirge_py.messages import UserMessage
+from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.emulator import KEPT_LINES, Emulator
 from dirge_py.ui.panels.terminal_keys import bytes_of, paste_of
 from tests.conversation.room import Room

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from dirge_py.messages import UserMessage
+from dirge_py.types.messages import UserMessage
 from tests.conversation.room import Room
 from tests.ui.desk import HELD, Desk, desk
 

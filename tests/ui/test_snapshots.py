@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from dirge_py.calls import Preview, text_result
-from dirge_py.events import ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.providers.scripted import Reply
-from dirge_py.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
+from dirge_py.types.events import ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.types.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
+from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui.transcript import tool_block
 from tests.conversation.room import Room
 from tests.ui.desk import Desk

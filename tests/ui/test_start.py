@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from textual.strip import Strip
 
-from dirge_py.events import MessageEnd
-from dirge_py.messages import AssistantMessage, TextBlock, user_text
+from dirge_py.types.events import MessageEnd
+from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.prose import ProseBlock
 from tests.conversation.room import Room

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from textual.events import AppBlur, AppFocus
 
 from dirge_py.context.compaction import level_of
-from dirge_py.events import CompactionStarted, ContextCompacted, RetryNotice
-from dirge_py.messages import Usage
 from dirge_py.providers.scripted import Reply
+from dirge_py.types.events import CompactionStarted, ContextCompacted, RetryNotice
+from dirge_py.types.messages import Usage
 from dirge_py.ui.bounds import Bounds
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.notify import Notifier, notification, passed_through

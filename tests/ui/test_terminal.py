@@ -208,7 +208,7 @@ FIRST_FRAME = """
 import sys
 from dataclasses import replace
 from dirge_py.cli.screen import start_of
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
 from dirge_py.ui.run import run_tui
 
 def look():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.contributions import Theme
-from dirge_py.errors import ConfigError
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.extensions import Theme
 from dirge_py.ui.ink import complete_colors, load_theme, roles, theme_names, theme_or_default
 from dirge_py.ui.theme_files import read_theme
 from tests.conversation.room import Room

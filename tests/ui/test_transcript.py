@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dirge_py.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
-from dirge_py.messages import AssistantMessage, TextBlock
-from dirge_py.outcomes import Failed
+from dirge_py.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
+from dirge_py.types.messages import AssistantMessage, TextBlock
+from dirge_py.types.outcomes import Failed
 from dirge_py.ui.ink import ink_for, load_theme, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.chronicle import Chronicle

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dirge_py.questions import ActingFile, AnswersTrust, TrustOffer
+from dirge_py.types.questions import ActingFile, AnswersTrust, TrustOffer
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from dirge_py.questions import AnswersForms, AnswersTrust, Question, QuestionAnswer, QuestionOption
+from dirge_py.types.questions import (
+    AnswersForms,
+    AnswersTrust,
+    Question,
+    QuestionAnswer,
+    QuestionOption,
+)
 from dirge_py.ui.panels.answer_guard import PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
 from tests.conversation.room import Room

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dirge_py.events import MessageUpdate
 from dirge_py.slash.base import Choice
+from dirge_py.types.events import MessageUpdate
 from dirge_py.ui.terminal_input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.flow import Piece

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.fetch import Fetched, fetch
 from dirge_py.web.page import as_page
 from dirge_py.web.reach import Reach

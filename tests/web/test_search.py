@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.backends import BACKENDS
 from dirge_py.web.reach import Reach
 from dirge_py.web.search import Hit, Search

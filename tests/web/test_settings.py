@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.errors import ConfigError, ToolFailed
+from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.web.backends import BACKENDS
 from dirge_py.web.service import Web
 from dirge_py.wiring.web import open_web

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.outgoing import Outgoing
 from dirge_py.web.reach import Reach, is_own
 from dirge_py.web.transport import Transport

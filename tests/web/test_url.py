@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.errors import ToolFailed
+from dirge_py.types.errors import ToolFailed
 from dirge_py.web.url import Target, parse_reference, parse_url
 
 ODD = st.text(

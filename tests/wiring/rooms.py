@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dirge_py.conversation import Conversation
-from dirge_py.messages import ToolResultMessage
 from dirge_py.parts import ChildSpec
+from dirge_py.types.messages import ToolResultMessage
 from tests.conversation.room import Room
 
 LOOK = ChildSpec(history="empty", room="read_only")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop.hooks import CallDecision, Defer
-from dirge_py.calls import LoopToolResult, ToolCall, text_result
-from dirge_py.messages import ToolResultMessage
 from dirge_py.permission.history import DecisionLog
 from dirge_py.permission.judging import JudgeInput, Verdict
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.hooks import CallDecision, Defer
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
 from tests.conversation.room import Room
 from tests.permission.authorizing import YES, Desk
 from tests.permission.conftest import Project

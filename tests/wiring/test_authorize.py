@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.hooks import CallDecision, Defer
-from dirge_py.calls import ToolCall
 from dirge_py.config.edit import save_rules
-from dirge_py.errors import ConfigError
-from dirge_py.events import PermissionAnswered, PermissionAsked, SystemNotice
 from dirge_py.permission.judging import JudgeInput, Verdict, judging_with
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.program_folders import USUAL_PATH, search_path
-from dirge_py.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
+from dirge_py.types.hooks import CallDecision, Defer
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest
+from dirge_py.types.tools import ToolCall
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, ask, deny
 

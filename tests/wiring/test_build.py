@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.config.load import load
 from dirge_py.context.system_prompt import append, prepend
-from dirge_py.errors import DirgeError, NoProvider, UsageError
 from dirge_py.headless.asker import PolicyAsker
-from dirge_py.streams import LlmContext, StreamEvent, StreamOptions
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError, NoProvider, UsageError
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 

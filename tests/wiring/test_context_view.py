@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop.guards.overflow import overflow
-from dirge_py.agent_loop.hooks import Context, LoopConfig
 from dirge_py.agent_loop.merge import compose
-from dirge_py.calls import text_result
 from dirge_py.config.schema import Config
 from dirge_py.context.reminders import ReminderRule
 from dirge_py.context.view import ViewSettings
-from dirge_py.errors import FileError, ProviderError
-from dirge_py.events import CompactionStarted, ContextCompacted, ContextReplaced
 from dirge_py.files.workspace import Workspace
-from dirge_py.messages import Message, SystemMessage, Usage, user_text
-from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.types.errors import FileError, ProviderError
+from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced
+from dirge_py.types.hooks import Context, LoopConfig
+from dirge_py.types.messages import Message, SystemMessage, Usage, user_text
+from dirge_py.types.outcomes import Done, Failed
+from dirge_py.types.tools import text_result
 from dirge_py.wiring.context_view import (
     ContextHooks,
     ContextParts,

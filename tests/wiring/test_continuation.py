@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import SessionError
-from dirge_py.outcomes import AwaitingConfirmation
-from dirge_py.questions import PermissionAnswer
 from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
+from dirge_py.types.outcomes import AwaitingConfirmation
+from dirge_py.types.questions import PermissionAnswer
 from dirge_py.wiring.continuation import continuations
 from tests.conversation.room import Room
 

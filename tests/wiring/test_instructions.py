@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py.conversation import Conversation
-from dirge_py.events import SystemNotice
-from dirge_py.messages import UserMessage
 from dirge_py.testing import EventRecorder
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import UserMessage
 from tests.context.kit import GOOD
 from tests.conversation.conftest import room
 from tests.conversation.room import Room

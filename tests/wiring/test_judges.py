@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.errors import ConfigError, ProviderError
-from dirge_py.events import SystemNotice, UsageReported
-from dirge_py.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.streams import StreamDone
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.events import SystemNotice, UsageReported
+from dirge_py.types.llm import StreamDone
+from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.wiring.judges import Judges, role_choice, unusable_roles
 from dirge_py.wiring.plan import plan_terms
 

@@ -8,10 +8,7 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation import Conversation
-from dirge_py.errors import DirgeError, FileError
-from dirge_py.events import MessageEnd
 from dirge_py.files.workspace import Workspace
-from dirge_py.messages import user_text
 from dirge_py.permission.rules import Mode
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import read_journal
@@ -19,6 +16,9 @@ from dirge_py.session.record import Record
 from dirge_py.session.tree import records_to_fork
 from dirge_py.session.unsent import MOST_DRAFT_CHARS, as_stored, stored_queue
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
+from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.events import MessageEnd
+from dirge_py.types.messages import user_text
 from dirge_py.wiring.build import build
 from dirge_py.wiring.options import BuildOptions, SessionChoice
 from dirge_py.wiring.restoring import queued_again, restore

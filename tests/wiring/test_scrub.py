@@ -2,9 +2,9 @@
 
 from typing import Any, cast
 
-from dirge_py.agent_loop.hooks import AfterToolCallResult
-from dirge_py.calls import text_result
-from dirge_py.messages import TextBlock
+from dirge_py.types.hooks import AfterToolCallResult
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import text_result
 from dirge_py.wiring.scrub import scrub
 
 

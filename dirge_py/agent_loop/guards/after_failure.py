@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
 
 QUOTE_CHARS = 200
 

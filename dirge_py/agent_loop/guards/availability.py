@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from dirge_py.agent_loop.hooks import Answer, Bundle, Context, TurnInfo
-from dirge_py.calls import LoopTool, ToolCall
+from dirge_py.types.hooks import Answer, Bundle, Context, TurnInfo
+from dirge_py.types.tools import LoopTool, ToolCall
 
 
 def availability() -> Bundle:

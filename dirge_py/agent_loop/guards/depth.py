@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dirge_py.agent_loop.guards.gate import excerpt, nudge
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.messages import Message, UserMessage
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 MIN_THRESHOLD = 2
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo, TurnUpdate
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.events import EscalationActivated
-from dirge_py.messages import ToolResultMessage
-from dirge_py.streams import ThinkingLevel
+from dirge_py.types.events import EscalationActivated
+from dirge_py.types.hooks import Bundle, TurnInfo, TurnUpdate
+from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.messages import ToolResultMessage
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 SYNTAX_ERROR = "Syntax error in "
 """How a result begins that tells of a syntax error without naming the file in its details."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dirge_py.agent_loop.guards.gate import excerpt, nudge
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.messages import Message, ToolResultMessage
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message, ToolResultMessage
 
 QUOTES = 5
 QUOTE_CHARS = 160

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo, TurnUpdate
-from dirge_py.events import SystemNotice
-from dirge_py.messages import Message, user_text
-from dirge_py.outcomes import Done
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import Bundle, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.messages import Message, user_text
+from dirge_py.types.outcomes import Done
 
 Ask: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
 """What to send the agent on with; empty when it may rest."""

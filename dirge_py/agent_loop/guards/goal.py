@@ -6,8 +6,8 @@ from dirge_py.agent_loop.guards.gate import Judge, gate, nudge
 from dirge_py.agent_loop.guards.transcript import transcript_of
 from dirge_py.agent_loop.guards.verdict import parse_goal
 from dirge_py.agent_loop.guards.verification import Verification
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.messages import Message
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message
 
 _SYSTEM = """\
 You decide whether the goal of a coding agent's run is met. You see the goal and what happened in \

@@ -7,10 +7,10 @@ from dirge_py.agent_loop.guards.gate import Judge, gate, nudge
 from dirge_py.agent_loop.guards.transcript import rules_of, transcript_of
 from dirge_py.agent_loop.guards.verdict import MUST_FIX, Finding, Verdict, parse_verdict
 from dirge_py.agent_loop.guards.verification import Verification
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import ToolCall
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, ToolResultMessage
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message, ToolResultMessage
+from dirge_py.types.tools import ToolCall
 
 Mode = Literal["advisory", "blocking"]
 BOUNDS: dict[Mode, int] = {"advisory": 1, "blocking": 3}

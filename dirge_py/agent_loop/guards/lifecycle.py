@@ -5,15 +5,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import ClassVar, TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.agent_loop.hooks import Answer, Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.whole_answers import at_whole_answer
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.events import LoopEvent, Sink, SystemNotice
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage
-from dirge_py.outcomes import HookTerminated
-from dirge_py.streams import LlmContext, StreamDone, StreamEvent, StreamFn, StreamOptions, closing
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent, Sink, SystemNotice
+from dirge_py.types.hooks import Answer, Bundle, StopRun, TurnInfo
+from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, StreamFn, StreamOptions, closing
+from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.outcomes import HookTerminated
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 _logger = logging.getLogger(__name__)
 

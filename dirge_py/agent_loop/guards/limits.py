@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.calls import ToolCall
-from dirge_py.events import SystemNotice
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Usage
-from dirge_py.outcomes import Cancelled, Failed, LimitExceeded, LimitName, MaxTurns, Outcome
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.types.messages import AssistantMessage, Usage
+from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, LimitName, MaxTurns, Outcome
+from dirge_py.types.tools import ToolCall
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
 """US dollars for this usage of this model (`alias/id`); None when the price is unknown."""

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo, TurnUpdate
-from dirge_py.messages import AssistantMessage
-from dirge_py.outcomes import Failed
+from dirge_py.types.hooks import Bundle, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.messages import AssistantMessage
+from dirge_py.types.outcomes import Failed
 
 Shrink: TypeAlias = Callable[[], Awaitable[bool]]
 """Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""

@@ -1,9 +1,9 @@
 """Sends a run on when an answer broke off after it had begun, or was cut at its length limit."""
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo, TurnUpdate
-from dirge_py.errors import RETRYABLE_KINDS
-from dirge_py.events import RetryNotice, SystemNotice
-from dirge_py.messages import AssistantMessage, user_text
+from dirge_py.types.errors import RETRYABLE_KINDS
+from dirge_py.types.events import RetryNotice, SystemNotice
+from dirge_py.types.hooks import Bundle, TurnInfo, TurnUpdate
+from dirge_py.types.messages import AssistantMessage, user_text
 
 CUT_OFF = (
     "[Your answer was cut off by a broken connection. What you wrote before that is above; tool "

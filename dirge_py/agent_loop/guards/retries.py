@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from dirge_py.agent_loop.hooks import AfterToolCallResult, Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.messages import TextBlock
+from dirge_py.types.hooks import AfterToolCallResult, Bundle, TurnInfo
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 
 def retries(most: int) -> Bundle:

@@ -1,8 +1,8 @@
 """Tells that the service folded old history itself (`messages.CompactionBlock`)."""
 
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.events import ContextCompacted
-from dirge_py.messages import CompactionBlock, Usage
+from dirge_py.types.events import ContextCompacted
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import CompactionBlock, Usage
 
 
 def server_compaction() -> Bundle:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dirge_py.calls import LoopToolResult
-from dirge_py.messages import TextBlock
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.tools import LoopToolResult
 
 _LONGEST_SHOWN = 400
 _LONGEST_NORMALISED = 64 * 1024

@@ -1,10 +1,10 @@
 """Ends a run after one turn, so that whoever drives it may go on elsewhere."""
 
-from dirge_py.agent_loop.hooks import Bundle, StopRun, TurnInfo
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.events import SystemNotice
-from dirge_py.messages import AssistantMessage, Message, Usage
-from dirge_py.outcomes import MaxTurns, NeedsMoreTurns
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.outcomes import MaxTurns, NeedsMoreTurns
 
 
 def single_turn(

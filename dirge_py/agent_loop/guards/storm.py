@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dirge_py.agent_loop.guards.signature import result_digest, short_signature, signature
-from dirge_py.agent_loop.hooks import Answer, Bundle, StopRun, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.messages import Message, UserMessage
-from dirge_py.outcomes import Done
+from dirge_py.types.hooks import Answer, Bundle, StopRun, TurnInfo
+from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 """Tools that are asked again and again by design; others say so with a true `polls`."""

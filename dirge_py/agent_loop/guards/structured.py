@@ -7,18 +7,15 @@ is checked here, and the model is asked again with what is wrong, a few times at
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop.answer_schema import TOOL, AnswerSchema, SubmitResult, compact
 from dirge_py.agent_loop.given_answers import ASKED, GivenAnswers, is_failed, last_text
 from dirge_py.agent_loop.guards.gate import excerpt, nudge
-from dirge_py.agent_loop.hooks import Answer, Bundle, Context, StopRun, TurnInfo
 from dirge_py.agent_loop.prepare import CLOSED
-from dirge_py.calls import ToolCall
-from dirge_py.errors import ProviderError
-from dirge_py.events import Sink, SystemNotice
-from dirge_py.messages import Message
-from dirge_py.outcomes import AgentResult, Done, Failed, Outcome
-from dirge_py.streams import (
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import Sink, SystemNotice
+from dirge_py.types.hooks import Answer, Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.llm import (
     LlmContext,
     ResponseSchema,
     StreamError,
@@ -30,6 +27,9 @@ from dirge_py.streams import (
     SystemText,
     closing,
 )
+from dirge_py.types.messages import Message
+from dirge_py.types.outcomes import AgentResult, Done, Failed, Outcome
+from dirge_py.types.tools import ToolCall
 
 MOST_ASKED_AGAIN = 3
 KIND = "schema"

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.messages import Message
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message
 
 SHOWN_ITEMS = 5
 ITEM_CHARS = 120

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dirge_py.agent_loop.guards.gate import excerpt
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 
 RULES_CHARS = 16_000
 TRANSCRIPT_CHARS = 12_000

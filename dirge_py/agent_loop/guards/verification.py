@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import Literal
 
 from dirge_py.agent_loop.guards.depth import claimed_paths
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.calls import LoopToolResult, ToolCall
-from dirge_py.claims import Command
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge
 from dirge_py.agent_loop.guards.verification import Verification
-from dirge_py.agent_loop.hooks import Bundle, TurnInfo
-from dirge_py.messages import Message
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message
 
 SHOWN_FILES = 5
 COMMAND_CHARS = 120

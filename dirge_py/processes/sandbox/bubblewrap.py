@@ -6,7 +6,6 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox import relay
@@ -17,6 +16,7 @@ from dirge_py.processes.sandbox.proxy import HostProxy
 from dirge_py.processes.sandbox.rlimits import as_shell
 from dirge_py.processes.sandbox.room import SandboxRoom
 from dirge_py.processes.sandbox.seccomp import filter_program
+from dirge_py.types.errors import ProcessError
 
 PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Never looked for on PATH. The first is what the profiles of AppArmor name."""

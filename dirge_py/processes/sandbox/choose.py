@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.launch import Launcher, LaunchSpec
@@ -16,6 +15,7 @@ from dirge_py.processes.sandbox.landlock import Landlock
 from dirge_py.processes.sandbox.places import physical
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
 from dirge_py.processes.sandbox.seatbelt import Seatbelt
+from dirge_py.types.errors import ProcessError
 
 _PROBE_LIMIT_S = 5.0
 _TRUE = ("/bin/true", "/usr/bin/true", "/run/current-system/sw/bin/true")

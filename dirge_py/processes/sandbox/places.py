@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.processes.launch import LaunchSpec
 from dirge_py.processes.sandbox.paths import in_order, upwards
@@ -17,6 +16,7 @@ from dirge_py.processes.sandbox.repository import (
 )
 from dirge_py.processes.sandbox.room import SandboxRoom, Unfit
 from dirge_py.processes.sandbox.toolchains import CREDENTIALS, GIT_SETTINGS, toolchains
+from dirge_py.types.errors import ProcessError
 
 Effect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
 """Hide: empty folder of its own. Show: read-only. Write. Pin: write in it, but it is not moved.

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import LaunchSpec, Restrict
 from dirge_py.processes.sandbox.program_folders import closed_folders
 from dirge_py.processes.sandbox.room import Mechanism, SandboxRoom
+from dirge_py.types.errors import ProcessError
 
 if TYPE_CHECKING:
     from shutil import rmtree

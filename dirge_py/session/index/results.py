@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
 from dirge_py.session.index.sources import Marks
 from dirge_py.session.index.tally import Tally
 from dirge_py.session.index.words import unmarked
 from dirge_py.session.listing import SessionSummary
+from dirge_py.types.messages import Usage
 
 PER_SESSION = 3
 """How many places of one session a search shows."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dirge_py.messages import Usage, UserMessage
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import title_of
 from dirge_py.session.record import Record, json_text
 from dirge_py.session.spending import Spending
+from dirge_py.types.messages import Usage, UserMessage
 
 _LONGEST_WORDS = 200_000
 _LONGEST_CALL = 1_000

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from dirge_py.errors import UsageError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import UsageError
 
 MARK, UNMARK = "\x02", "\x03"
 """Around a match in a snippet from SQLite; no stored text holds them."""

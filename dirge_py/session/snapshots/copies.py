@@ -12,9 +12,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.errors import FileError
 from dirge_py.files.identity import sha256_of
 from dirge_py.files.resolve import reason_of
+from dirge_py.types.errors import FileError
 
 MAX_BYTES = 500_000_000
 """What the copies of one project may take; the oldest go first."""

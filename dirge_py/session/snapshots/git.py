@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dirge_py.errors import ProcessError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
+from dirge_py.types.errors import ProcessError
 
 ATTRIBUTES = "* -text -eol -crlf -filter -ident -working-tree-encoding !diff -merge !export-subst\n"
 """For `info/attributes`, which beats the project's `.gitattributes`: bytes stay as they are."""

@@ -4,12 +4,12 @@ import contextlib
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.session.snapshots.base import TreeChange
 from dirge_py.session.snapshots.git import Git, GitFailed
 from dirge_py.session.snapshots.ignoring import ignored_by
 from dirge_py.session.snapshots.store_folder import StoreFolder
 from dirge_py.session.snapshots.trees import TREE, Contents, Entry, changes_in, entries_of
+from dirge_py.types.errors import SessionError
 
 _READ_S = 60.0
 _MOST_DAMAGED = 50

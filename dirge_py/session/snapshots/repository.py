@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.names import project_id, project_root
 from dirge_py.session.snapshots.base import Restored, Snapshot, TreeChange
@@ -28,6 +27,7 @@ from dirge_py.session.snapshots.restoring import DAMAGED, Wanted, look_at, put_b
 from dirge_py.session.snapshots.seat import Seat, sessions_in_use, take_seat
 from dirge_py.session.snapshots.store_folder import StoreFolder
 from dirge_py.session.snapshots.taking import Taking, Terms, TooLarge
+from dirge_py.types.errors import SessionError
 
 T = TypeVar("T")
 

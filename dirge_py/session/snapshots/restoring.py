@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
-from dirge_py.errors import FileError
 from dirge_py.files.atomic import replace
 from dirge_py.files.beneath import FILE, FOLDER, open_beneath, open_folder_handle
 from dirge_py.files.folders import make_folders
@@ -23,6 +22,7 @@ from dirge_py.session.snapshots.base import Restored
 from dirge_py.session.snapshots.candidates import MAX_KEPT_BYTES, Stamp, stamp_of
 from dirge_py.session.snapshots.ignoring import is_never_held
 from dirge_py.session.snapshots.trees import Contents, Entry, blob_id
+from dirge_py.types.errors import FileError
 
 DAMAGED = "its content of then is damaged"
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.session.snapshots.git import ATTRIBUTES, Git
+from dirge_py.types.errors import SessionError
 
 SCRATCH = "read"
 FRESH = "new"

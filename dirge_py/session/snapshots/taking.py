@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import Snapshot
 from dirge_py.session.snapshots.candidates import (
@@ -27,6 +26,7 @@ from dirge_py.session.snapshots.git import Git, GitFailed
 from dirge_py.session.snapshots.ignoring import ProjectGit, ignore_options
 from dirge_py.session.snapshots.pack import OutOfTime, write_pack
 from dirge_py.session.snapshots.seat import Seat
+from dirge_py.types.errors import SessionError
 
 PACKED_FROM = 200
 """With so many new files, they are written as one pack."""

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from dirge_py.messages import Origin, TextBlock, ThinkingBlock, Usage
 from dirge_py.session.transfer.foreign import (
     PICTURE,
     Foreign,
@@ -22,6 +21,7 @@ from dirge_py.session.transfer.foreign import (
     seconds,
     text_in,
 )
+from dirge_py.types.messages import Origin, TextBlock, ThinkingBlock, Usage
 
 Line = Mapping[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, Usage
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import Loaded
 from dirge_py.session.record import Record, json_text
+from dirge_py.types.messages import Message, Usage
 
 VERSION = 1
 

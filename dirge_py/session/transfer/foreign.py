@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
     Message,

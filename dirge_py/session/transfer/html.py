@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from html import escape
 
-from dirge_py.messages import Message, ToolResultMessage
 from dirge_py.session.transfer.document import Document
 from dirge_py.session.transfer.said import facts, heading, parts, speaker
+from dirge_py.types.messages import Message, ToolResultMessage
 
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from dirge_py.messages import Message, ToolResultMessage, UserMessage
 from dirge_py.session.transfer.document import Document
 from dirge_py.session.transfer.said import facts, heading, parts, speaker
+from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
 
 
 def as_markdown(document: Document) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_TRIES = 1000

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
-from dirge_py.messages import (
+from dirge_py.session.record import json_text
+from dirge_py.session.transfer.document import Document
+from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     DocumentBlock,
@@ -18,8 +20,6 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.session.record import json_text
-from dirge_py.session.transfer.document import Document
 
 
 def heading(document: Document) -> str:

@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from dirge_py.errors import SessionError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import UserMessage
 from dirge_py.session.codec import encode_message
 from dirge_py.session.history import title_of
 from dirge_py.session.journal import Journal, read_journal
@@ -19,6 +17,8 @@ from dirge_py.session.store import Store
 from dirge_py.session.transfer.claude import looks_like_claude, read_claude
 from dirge_py.session.transfer.codex import looks_like_codex, read_codex
 from dirge_py.session.transfer.foreign import Foreign, Imported, Program, lines_of
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import UserMessage
 
 _MOST_BYTES = 512 * 1024 * 1024
 _RUN = "import"

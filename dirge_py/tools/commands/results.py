@@ -4,10 +4,10 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from dirge_py.calls import LoopToolResult, ToolOutcome, text_result
 from dirge_py.processes.excerpt import excerpt
 from dirge_py.processes.running import Finished
 from dirge_py.processes.shell import NewOutput, ShellState
+from dirge_py.types.tools import LoopToolResult, ToolOutcome, text_result
 
 _SILENT = "(no output)"
 _LEAST_TOLD_S = 1.0

@@ -5,8 +5,8 @@ import codecs
 import re
 from collections.abc import Iterable
 
-from dirge_py.errors import FileError
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import FileError
 
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from dirge_py.errors import FileError
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.editing.document import Document
 from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.nearest import numbered
+from dirge_py.types.errors import FileError
 
 MAX_LINES = 60
 _CONTEXT = 3

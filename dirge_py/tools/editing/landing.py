@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.calls import FileChange, LoopToolResult, Preview, text_result
-from dirge_py.errors import ToolFailed
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles, Target
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.secrets.patterns import REDACTED
 from dirge_py.tools.base import ToolContext
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
+from dirge_py.types.errors import ToolFailed
+from dirge_py.types.tools import FileChange, LoopToolResult, Preview, text_result
 
 _CHANGED = "The user changed this edit before accepting it; what follows is what was done."
 _PARTLY = "The user did not accept all of it; what follows is what was done."

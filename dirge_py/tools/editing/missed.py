@@ -1,6 +1,6 @@
 """The error of an edit that finds no place, apart from what looks for one: that is loaded late."""
 
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 
 
 class Missed(FileError):

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dirge_py.errors import DirgeError, FileError, ToolFailed
 from dirge_py.files.identity import FileContent
 from dirge_py.files.resolve import absolute, resolve
 from dirge_py.files.workspace import CallFiles
@@ -16,6 +15,7 @@ from dirge_py.tools.editing.landing import Planned
 from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.operations import Operation
 from dirge_py.tools.editing.plan import plan_edits
+from dirge_py.types.errors import DirgeError, FileError, ToolFailed
 
 _SNIFFED = 8192
 

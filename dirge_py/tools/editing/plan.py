@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from dirge_py.errors import FileError
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.editing.diff import Diff, diff_of_replacements, diff_of_texts
 from dirge_py.tools.editing.document import Document, plain
@@ -16,6 +15,7 @@ from dirge_py.tools.editing.matching import (
 )
 from dirge_py.tools.editing.missed import Missed
 from dirge_py.tools.editing.nearest import nearest_line, numbered
+from dirge_py.types.errors import FileError
 
 MAX_LINES_NAMED = 20
 MAX_LINES_SHOWN = 12

@@ -10,7 +10,7 @@ combining marks to a word, Python `²` and `½`.
 import re
 from collections.abc import Iterator
 
-from dirge_py.errors import FileError
+from dirge_py.types.errors import FileError
 
 _TOKEN = re.compile(
     r"\\(?s:.)"

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import FileError, ToolFailed
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.launch import shell_arguments
 from dirge_py.processes.outputs import OutputStore
@@ -20,6 +18,8 @@ from dirge_py.processes.running import Finished
 from dirge_py.tools.base import in_thread
 from dirge_py.tools.searching import line_matcher
 from dirge_py.tools.searching.dialect import guarded
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import FileError, ToolFailed
 
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dirge_py.abort import AbortSignal
 from dirge_py.processes.runner import Runner
 from dirge_py.tools.searching.matching_lines import LineSearch, matching_lines
 from dirge_py.tools.searching.places import printable
+from dirge_py.types.abort import AbortSignal
 
 
 async def matching_names(

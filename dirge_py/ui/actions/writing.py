@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.errors import DirgeError
+from dirge_py.types.errors import DirgeError
 from dirge_py.ui.editor import edit_in_editor
 
 if TYPE_CHECKING:

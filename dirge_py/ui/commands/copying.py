@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 from dirge_py.ui.clipboard import last_copy_file
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.extensions import Command
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.key_names import spell
 from dirge_py.ui.keymap import Key

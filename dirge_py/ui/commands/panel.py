@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import FrontEnd, NeedsScreen
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.surroundings import WIDE, Side, Surroundings
 

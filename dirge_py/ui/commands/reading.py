@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
-from dirge_py.errors import UsageError
 from dirge_py.slash.base import FrontEnd
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Command
 from dirge_py.ui.actions.thinking import show_thinking
 from dirge_py.ui.front import TuiFront
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.contributions import Command
 from dirge_py.slash.base import Choice, FrontEnd
+from dirge_py.types.extensions import Command
 from dirge_py.ui.front import TuiFront
 from dirge_py.ui.ink import theme_names
 from dirge_py.ui.theme_files import own_names

@@ -7,7 +7,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.clean import visible
 from dirge_py.lib.spelled import visible_name
-from dirge_py.questions import AskedClaim, PermissionRequest, Reach
+from dirge_py.types.questions import AskedClaim, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.changes import paint_files
 from dirge_py.ui.panels.selection import FileSelection

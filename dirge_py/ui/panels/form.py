@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widgets import Input
 
 from dirge_py.lib.clean import clean
-from dirge_py.questions import Question, QuestionAnswer
+from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.answer_guard import Outcome, Role

@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.strip import Strip
 
-from dirge_py.errors import DirgeError
 from dirge_py.lib.clean import visible
+from dirge_py.types.errors import DirgeError
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.panels.answer_guard import Role

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dirge_py.calls import FileChange
 from dirge_py.lib.spelled import visible_name
-from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.tools import FileChange
 from dirge_py.ui.panels.selection import Selection
 
 Option = Literal["once", "session", "always", "deny"]

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 from textual.widgets import Input
 
-from dirge_py.questions import PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels import permission_menu as below

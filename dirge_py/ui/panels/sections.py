@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from dirge_py.contributions import PluginReport
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import Todo
 from dirge_py.ui.git_standing import GitStanding
 from dirge_py.ui.ink import Ink

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dirge_py.calls import FileChange
 from dirge_py.lib.hunks import Change, take_apart
+from dirge_py.types.tools import FileChange
 
 
 class FileSelection:

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.strip import Strip
 
 from dirge_py.lib.spelled import visible_name
-from dirge_py.questions import ActingFile, TrustOffer
+from dirge_py.types.questions import ActingFile, TrustOffer
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.answer_guard import Role

@@ -7,11 +7,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from dirge_py.errors import ProcessError
 from dirge_py.files.assets import asset_type
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.brief import run_briefly
 from dirge_py.processes.programs import find_program
+from dirge_py.types.errors import ProcessError
 
 MOST_BYTES = 20 * 1024 * 1024
 """Bytes taken of a picture."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.messages import AssistantMessage, Message, UserMessage
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation import Conversation

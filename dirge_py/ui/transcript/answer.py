@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from dirge_py.events import MessageUpdate
-from dirge_py.messages import AssistantMessage, TextBlock
-from dirge_py.messages import ThinkingBlock as Thought
+from dirge_py.types.events import MessageUpdate
+from dirge_py.types.messages import AssistantMessage, TextBlock
+from dirge_py.types.messages import ThinkingBlock as Thought
 from dirge_py.ui.transcript.blocks import Block, ThinkingBlock
 from dirge_py.ui.transcript.flow import Flow
 from dirge_py.ui.transcript.prose import ProseBlock

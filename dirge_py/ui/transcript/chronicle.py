@@ -6,7 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from dirge_py.events import (
+from dirge_py.slash.base import Tone
+from dirge_py.talk.endings import words_for, words_for_silence
+from dirge_py.talk.ran import read_words
+from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     CompactionStarted,
@@ -27,7 +30,7 @@ from dirge_py.events import (
     ToolExecutionUpdate,
     TurnStart,
 )
-from dirge_py.messages import (
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     TextBlock,
@@ -36,10 +39,7 @@ from dirge_py.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
-from dirge_py.slash.base import Tone
-from dirge_py.talk.endings import words_for, words_for_silence
-from dirge_py.talk.ran import read_words
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
 from dirge_py.ui.transcript.diff import DiffLayout

@@ -7,7 +7,8 @@ from typing import get_args
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from dirge_py.events import (
+from dirge_py.lib.clean import clean
+from dirge_py.types.events import (
     LoopEvent,
     MessageUpdate,
     PermissionAnswered,
@@ -15,8 +16,7 @@ from dirge_py.events import (
     RetryNotice,
     ToolExecutionStart,
 )
-from dirge_py.lib.clean import clean
-from dirge_py.plan_events import EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase, guess_lines
 from dirge_py.ui.transcript.lines import Span, clip, strip, wrap

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.clean import clean
-from dirge_py.messages import DocumentBlock, ImageBlock, TextBlock
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.ui.transcript.image_header import ENOUGH, image_size
 
 _INTRODUCED = re.compile(r"Attached (?:image|document) (.+):\Z", re.DOTALL)

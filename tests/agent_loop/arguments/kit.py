@@ -6,11 +6,10 @@ from typing import Any
 
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.prepare import prepare_call
-from dirge_py.calls import ToolCall
-from dirge_py.claims import Claim, Operation
-from dirge_py.messages import ToolCallBlock
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.json_schema import validate_schema
+from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.tools import Claim, Operation, ToolCall
 from tests.agent_loop.kit import Tool
 
 STRING = {"type": "string"}

@@ -2,7 +2,6 @@ import asyncio
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import (
     AfterToolCallResult,
     Answer,
@@ -12,16 +11,17 @@ from dirge_py.agent_loop import (
     compose,
     run_agent_loop,
 )
-from dirge_py.calls import text_result
-from dirge_py.events import (
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.testing import EventRecorder, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import (
     MessageEnd,
     ToolExecutionEnd,
     ToolExecutionStart,
     ToolExecutionUpdate,
 )
-from dirge_py.messages import TextBlock, ToolResultMessage, user_text
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.testing import EventRecorder, assert_balanced
+from dirge_py.types.messages import TextBlock, ToolResultMessage, user_text
+from dirge_py.types.tools import text_result
 from dirge_py.wiring.scrub import scrub
 from tests.agent_loop.arguments.kit import CHECKED, INTEGER, asking, shaped
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.argument_errors import cut_json, explain, pointer, value_at
-from dirge_py.calls import ArgumentProblem
+from dirge_py.types.tools import ArgumentProblem
 from tests.agent_loop.arguments.kit import INTEGER, STRICT, STRING, prepared, shaped
 from tests.agent_loop.kit import Tool
 from tests.security.sizes import size

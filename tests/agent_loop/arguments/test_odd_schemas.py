@@ -8,7 +8,7 @@ from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.argument_errors import explain
 from dirge_py.agent_loop.flatten import nested, told_schema
 from dirge_py.agent_loop.repair import repair
-from dirge_py.calls import ArgumentProblem, InvalidArguments
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 from tests.agent_loop.arguments.kit import asking, prepared
 from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
 from dirge_py.agent_loop.repair import repair
-from dirge_py.calls import text_result
-from dirge_py.events import RepairStats, ToolExecutionStart
 from dirge_py.files.workspace import Workspace
-from dirge_py.messages import TextBlock
-from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Hints, Services
 from dirge_py.tools.registry import discover
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import RepairStats, ToolExecutionStart
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import text_result
 from tests.agent_loop.arguments.kit import (
     CHECKED,
     INTEGER,

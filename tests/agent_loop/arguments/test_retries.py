@@ -1,8 +1,8 @@
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.agent_loop.guards.retries import retries
-from dirge_py.calls import text_result
-from dirge_py.errors import ModelRetry, ToolFailed
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.tools import text_result
 from tests.agent_loop.kit import Tool, ran
 
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.scavenge import MOST_BYTES, find_calls, without_quotations
-from dirge_py.events import MessageEnd, RepairStats
-from dirge_py.messages import ToolCallBlock
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.events import MessageEnd, RepairStats
+from dirge_py.types.messages import ToolCallBlock
 from tests.agent_loop.arguments.kit import INTEGER, STRICT, Claiming, by_schema, shaped
 from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size

@@ -2,13 +2,13 @@
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Answer, Bundle, Context, TurnInfo, compose
 from dirge_py.agent_loop.guards.after_failure import resume_after_failure
 from dirge_py.agent_loop.guards.failures import failures
-from dirge_py.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
-from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.guards.workshop import guarded, nudges, result
 from tests.agent_loop.kit import ran
 

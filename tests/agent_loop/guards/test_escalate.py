@@ -9,14 +9,14 @@ from dirge_py.agent_loop import LoopConfig, TurnUpdate, compose
 from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
 from dirge_py.agent_loop.guards.limits import Limits, limits
 from dirge_py.agent_loop.guards.recover import recover
-from dirge_py.agent_loop.hooks import Bundle
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.errors import ModelRetry
-from dirge_py.events import EscalationActivated, LoopEvent, MessageStart, UsageReported
-from dirge_py.messages import AssistantMessage, ToolCallBlock, Usage
-from dirge_py.outcomes import Done, Failed
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.types.errors import ModelRetry
+from dirge_py.types.events import EscalationActivated, LoopEvent, MessageStart, UsageReported
+from dirge_py.types.hooks import Bundle
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage
+from dirge_py.types.outcomes import Done, Failed
+from dirge_py.types.tools import LoopToolResult, text_result
 from tests.agent_loop.kit import Ran, Tool, ran
 
 MAIN, BIG = "main/small", "strong/big"

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Bundle, Context, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.guards.after_failure import resume_after_failure
 from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge, unless
@@ -14,11 +13,12 @@ from dirge_py.agent_loop.guards.limits import Limits, limits
 from dirge_py.agent_loop.guards.todo import todo
 from dirge_py.agent_loop.guards.verification import Verification, tracking
 from dirge_py.agent_loop.guards.verifier import verifier
-from dirge_py.events import SystemNotice, TurnEnd
-from dirge_py.messages import UserMessage
-from dirge_py.outcomes import Cancelled, Done, MaxTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import SystemNotice, TurnEnd
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.outcomes import Cancelled, Done, MaxTurns
 from tests.agent_loop.guards.test_judge import Panel
 from tests.agent_loop.guards.workshop import guarded, nudges, says
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from dirge_py.agent_loop.guards.depth import DepthTracker, depth
 from dirge_py.agent_loop.guards.failures import failures
 from dirge_py.agent_loop.guards.gate import unless
-from dirge_py.errors import ProviderError
-from dirge_py.messages import AssistantMessage, UserMessage
-from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.messages import AssistantMessage, UserMessage
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.guards.test_gates import WORDS, every_gate
 from tests.agent_loop.guards.test_judge import Panel
 from tests.agent_loop.guards.workshop import guarded

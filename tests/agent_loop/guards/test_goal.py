@@ -4,9 +4,9 @@ import pytest
 
 from dirge_py.agent_loop.guards.goal import goal
 from dirge_py.agent_loop.guards.verification import Verification, tracking
-from dirge_py.errors import ProviderError
-from dirge_py.outcomes import Done
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.guards.test_judge import Panel, working
 from tests.agent_loop.guards.workshop import guarded, nudges
 

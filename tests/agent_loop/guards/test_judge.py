@@ -18,17 +18,17 @@ from dirge_py.agent_loop.guards.transcript import (
     transcript_of,
 )
 from dirge_py.agent_loop.guards.verification import Verification, tracking
-from dirge_py.errors import ProviderError
-from dirge_py.events import SystemNotice
-from dirge_py.messages import (
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     TextBlock,
     ToolCallBlock,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.testing import ScriptedModel
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.guards.workshop import guarded, nudges, result, tools
 from tests.agent_loop.kit import ran
 

@@ -18,14 +18,14 @@ from dirge_py.agent_loop.guards.lifecycle import (
 )
 from dirge_py.agent_loop.retry import retrying_stream_fn
 from dirge_py.agent_loop.whole_answers import at_whole_answer
-from dirge_py.calls import text_result
-from dirge_py.errors import ProviderError
-from dirge_py.events import SystemNotice, TurnEnd, UsageReported
-from dirge_py.messages import AssistantMessage, TextBlock, Usage
-from dirge_py.outcomes import Done, Failed, HookTerminated
 from dirge_py.providers.scripted import Reply
-from dirge_py.streams import StreamDone, StreamError, StreamStart, TextDelta
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import SystemNotice, TurnEnd, UsageReported
+from dirge_py.types.llm import StreamDone, StreamError, StreamStart, TextDelta
+from dirge_py.types.messages import AssistantMessage, TextBlock, Usage
+from dirge_py.types.outcomes import Done, Failed, HookTerminated
+from dirge_py.types.tools import text_result
 from tests.agent_loop.kit import Tool, ran
 
 POINTS = (

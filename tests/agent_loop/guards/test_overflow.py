@@ -7,11 +7,11 @@ from dirge_py.agent_loop import compose
 from dirge_py.agent_loop.guards.limits import Limits, limits
 from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.guards.recover import recover
-from dirge_py.agent_loop.hooks import Bundle, Context, TurnInfo
-from dirge_py.events import SystemNotice, UsageReported
-from dirge_py.messages import user_text
-from dirge_py.outcomes import Done, Failed
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import SystemNotice, UsageReported
+from dirge_py.types.hooks import Bundle, Context, TurnInfo
+from dirge_py.types.messages import user_text
+from dirge_py.types.outcomes import Done, Failed
 from tests.agent_loop.kit import Ran, Tool, ran
 
 TOO_LONG = "prompt is too long: 210000 tokens > 200000"

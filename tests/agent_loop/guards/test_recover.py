@@ -7,12 +7,12 @@ import pytest
 from dirge_py.agent_loop import compose, retrying_stream_fn
 from dirge_py.agent_loop.guards.limits import Limits, limits
 from dirge_py.agent_loop.guards.recover import CUT_OFF, TOO_LONG, recover
-from dirge_py.errors import ErrorKind, ProviderError
-from dirge_py.events import RetryNotice, SystemNotice, TurnEnd
-from dirge_py.messages import ThinkingBlock, ToolCallBlock
-from dirge_py.outcomes import Done, Failed, MaxTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.errors import ErrorKind, ProviderError
+from dirge_py.types.events import RetryNotice, SystemNotice, TurnEnd
+from dirge_py.types.messages import ThinkingBlock, ToolCallBlock
+from dirge_py.types.outcomes import Done, Failed, MaxTurns
 from tests.agent_loop.kit import Ran, Tool, ran
 
 

@@ -11,11 +11,11 @@ from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
 from dirge_py.agent_loop.guards.limits import Limits, limits
 from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.guards.recover import recover
-from dirge_py.errors import ErrorKind, ProviderError
-from dirge_py.events import EscalationActivated, RetryNotice
-from dirge_py.outcomes import Done, Failed, LimitExceeded, MaxTurns
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.errors import ErrorKind, ProviderError
+from dirge_py.types.events import EscalationActivated, RetryNotice
+from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.security.sizes import size
 

@@ -4,11 +4,11 @@ import pytest
 
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.agent_loop.guards.server_compaction import server_compaction
-from dirge_py.events import ContextCompacted
-from dirge_py.messages import Usage
 from dirge_py.providers.scripted import Reply
-from dirge_py.streams import CompactionDone, StreamDone, TextDelta
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import ContextCompacted
+from dirge_py.types.llm import CompactionDone, StreamDone, TextDelta
+from dirge_py.types.messages import Usage
 from tests.agent_loop.kit import ran
 
 

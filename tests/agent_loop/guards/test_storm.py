@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.abort import AbortSignal
 from dirge_py.agent_loop import Answer, Context, LoopConfig, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.calls import ToolCall, text_result
-from dirge_py.claims import Claim, Command
-from dirge_py.messages import AssistantMessage, ToolResultMessage
-from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import Claim, Command, ToolCall, text_result
 from tests.agent_loop.kit import Tool, boom, ran
 from tests.security.sizes import size
 

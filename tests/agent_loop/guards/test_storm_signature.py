@@ -11,8 +11,8 @@ from dirge_py.agent_loop.guards.signature import (
     short_signature,
     signature,
 )
-from dirge_py.calls import LoopToolResult, text_result
-from dirge_py.messages import ImageBlock
+from dirge_py.types.messages import ImageBlock
+from dirge_py.types.tools import LoopToolResult, text_result
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -1,10 +1,10 @@
 """Open todo items send a run back, three times at most."""
 
 from dirge_py.agent_loop.guards.todo import todo
-from dirge_py.events import SystemNotice
-from dirge_py.outcomes import Done
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.outcomes import Done
 from tests.agent_loop.guards.workshop import guarded, nudges
 
 

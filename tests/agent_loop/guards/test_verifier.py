@@ -11,8 +11,8 @@ from dirge_py.agent_loop.guards.verification import (
     tracking,
 )
 from dirge_py.agent_loop.guards.verifier import verifier
-from dirge_py.calls import ToolCall
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.tools import ToolCall
 from tests.agent_loop.guards.workshop import bash, call, edit, guarded, nudges, patch, read
 from tests.security.sizes import size
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dirge_py.agent_loop import Bundle, compose
-from dirge_py.calls import LoopToolResult, ToolCall, text_result
-from dirge_py.claims import Claim, Command
-from dirge_py.messages import Message, ToolResultMessage, UserMessage, user_text
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.messages import Message, ToolResultMessage, UserMessage, user_text
+from dirge_py.types.tools import Claim, Command, LoopToolResult, ToolCall, text_result
 from tests.agent_loop.kit import Ran, Tool, ran
 
 

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dirge_py.events import AgentEnd, AgentStart, MessageEnd, UsageReported
-from dirge_py.messages import (
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd, UsageReported
+from dirge_py.types.messages import (
     AssistantMessage,
     Message,
     TextBlock,
@@ -13,9 +15,7 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.outcomes import Done
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
+from dirge_py.types.outcomes import Done
 
 USAGE = Usage(input=100, output=20, cache_read=40)
 

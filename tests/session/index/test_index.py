@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.errors import UsageError
-from dirge_py.messages import Usage
 from dirge_py.session.index import content, database
 from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.index.tally import Tally
 from dirge_py.session.journal import read_journal
 from dirge_py.session.spending import Spending
 from dirge_py.session.store import Store
+from dirge_py.types.errors import UsageError
+from dirge_py.types.messages import Usage
 from tests.security.sizes import count, size
 from tests.session.conftest import Clock
 from tests.session.index.kit import exchange, record, tool_use

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import FileError
 from dirge_py.session.snapshots.copies import LIST, KeptCopies
+from dirge_py.types.errors import FileError
 
 from .conftest import LIMIT
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from dirge_py.errors import SessionError
+from dirge_py.types.errors import SessionError
 from tests.security.sizes import size
 from tests.session.snapshots.conftest import restore_all
 

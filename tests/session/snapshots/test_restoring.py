@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.errors import SessionError
+from dirge_py.types.errors import SessionError
 from tests.files.requirement import as_nobody
 from tests.session.snapshots.conftest import restore_all
 

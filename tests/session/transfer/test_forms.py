@@ -6,7 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.messages import (
+from dirge_py.session.codec import decode_message
+from dirge_py.session.transfer.document import Document, document_of
+from dirge_py.session.transfer.forms import FORMS, written
+from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
     ImageBlock,
@@ -17,9 +20,6 @@ from dirge_py.messages import (
     Usage,
     user_text,
 )
-from dirge_py.session.codec import decode_message
-from dirge_py.session.transfer.document import Document, document_of
-from dirge_py.session.transfer.forms import FORMS, written
 from tests.security.sizes import size
 from tests.session.index.kit import exchange, record, tool_use
 

@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.errors import SessionError
-from dirge_py.messages import (
+from dirge_py.secrets.redactor import Redactor
+from dirge_py.session.index.index import SessionIndex
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.store import Store
+from dirge_py.session.transfer.claude import read_claude
+from dirge_py.session.transfer.codex import read_codex
+from dirge_py.session.transfer.takeover import read_foreign, take_over
+from dirge_py.types.errors import SessionError
+from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
     ThinkingBlock,
@@ -15,13 +22,6 @@ from dirge_py.messages import (
     Usage,
     UserMessage,
 )
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.session.index.index import SessionIndex
-from dirge_py.session.recorder import Recorder
-from dirge_py.session.store import Store
-from dirge_py.session.transfer.claude import read_claude
-from dirge_py.session.transfer.codex import read_codex
-from dirge_py.session.transfer.takeover import read_foreign, take_over
 from tests.security.sizes import size
 from tests.session.transfer import samples
 from tests.session.transfer.samples import CLAUDE, CODEX, claude_line, claude_said, lines

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
-from dirge_py.abort import AbortSignal
-from dirge_py.errors import ProviderError
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, StopReason, Usage
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.messages import AssistantMessage, Message, StopReason, Usage
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 

@@ -10,8 +10,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias, TypeVar
 
-from dirge_py.abort import AbortSignal
-from dirge_py.calls import (
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import Sink
+from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
+from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.tools import (
     Interceptor,
     LoopTool,
     LoopToolResult,
@@ -19,11 +24,6 @@ from dirge_py.calls import (
     ToolExecutionMode,
     ToolValidator,
 )
-from dirge_py.events import Sink
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
-from dirge_py.outcomes import Outcome
-from dirge_py.streams import ThinkingBudgets, ThinkingLevel
 
 T = TypeVar("T")
 

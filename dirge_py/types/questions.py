@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from dirge_py.calls import FileChange, Preview
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.tools import FileChange, Preview
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

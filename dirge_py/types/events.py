@@ -15,12 +15,12 @@ last on every path out.
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from dirge_py.calls import LoopToolResult
 from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import AssistantMessage, Message, ToolResultMessage, Usage
-from dirge_py.outcomes import Outcome
-from dirge_py.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.tools import LoopToolResult
 
 Phase = Literal[
     "text_start",

@@ -5,7 +5,7 @@ from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Message, Usage
+from dirge_py.types.messages import Message, Usage
 
 LimitName = Literal[
     "input_tokens", "output_tokens", "tokens", "cost", "requests", "tool_calls", "time"

@@ -4,10 +4,10 @@ from dataclasses import field
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import Usage
+from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
-    from dirge_py.events import LoopEvent
+    from dirge_py.types.events import LoopEvent
 
 PhaseName: TypeAlias = Literal["explore", "plan", "implement", "review"]
 

@@ -1,16 +1,74 @@
-"""Tools as the loop sees them: a call, its result, and what can run it."""
+"""Tools as the loop sees them: a call, its result, and what can run it.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+What a tool call would do: the only thing the permission engine judges.
+
+Whether a call would change something, as far as its tool says.
+"""
+
+import os.path
+import shlex
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from dirge_py.abort import AbortSignal
-from dirge_py.claims import Claim
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.messages import ResultBlock, TextBlock, joined_text
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import ResultBlock, TextBlock, joined_text
+
+Operation = Literal[
+    "read",
+    "edit",
+    "execute",
+    "network",
+    "mcp",
+    "memory",
+    "skill",
+    "agent",
+    "meta",
+    "plugin",
+    "other",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A shell command as it would be given to bash, and the absolute folder it would start in."""
+
+    text: str
+    cwd: str
+
+
+Resource: TypeAlias = str | Command
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One operation on one resource.
+
+    `read` and `edit`: an absolute path, links not yet followed. `execute`: a `Command`.
+    `network`: a host name. The rest: a name that a rule can match. An `edit` that `removes` leaves
+    nothing at its path: the file is deleted, or gets another name.
+    """
+
+    op: Operation
+    resource: Resource
+    removes: bool = False
+
+
+def command_in_folder(command: str, folder: str, cwd: str) -> str:
+    """The command line that does in `cwd` what `command` does when it is started in `folder`.
+
+    Both are absolute. A command that is started elsewhere is judged, shown and kept by this text,
+    so whoever follows a `cd` follows it, too.
+    """
+    if folder in (cwd, os.path.normpath(cwd)):
+        return command
+    inside = os.path.relpath(folder, cwd)
+    shown = folder if inside.startswith("..") else inside
+    return f"cd {shlex.quote(shown if shown[0] not in '-~' else f'./{shown}')} && {command}"
+
 
 ToolExecutionMode = Literal["parallel", "sequential"]
-
 ToolOutcome = Literal[
     "ok",
     "error",
@@ -23,7 +81,6 @@ ToolOutcome = Literal[
     "aborted",
 ]
 """`details["outcome"]` of every result; whoever counts failures reads this and nothing else."""
-
 CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 
@@ -157,7 +214,6 @@ class ToolCall:
 
 ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
 """Returns the arguments to use, or raises ValueError (better: InvalidArguments) for the model."""
-
 Proceed: TypeAlias = Callable[[], Awaitable[LoopToolResult]]
 Interceptor: TypeAlias = Callable[[ToolCall, Proceed], Awaitable[LoopToolResult]]
 """Code around one tool call; `proceed` takes no arguments, so it cannot change the call."""
@@ -170,3 +226,26 @@ def text_result(
     return LoopToolResult(
         content=(TextBlock(text),), details={"outcome": outcome, **details}, is_error=is_error
     )
+
+
+_HARMLESS = frozenset(("read", "meta"))
+
+
+def changes_something(tool: LoopTool, arguments: Mapping[str, Any]) -> bool:
+    """Whether it claims more than to read. A tool that cannot say is taken to change things."""
+    try:
+        return any(claim.op not in _HARMLESS for claim in tool.claims(arguments))
+    except Exception:
+        return True
+
+
+def claims_only(
+    tool: LoopTool, arguments: Mapping[str, Any], operations: Collection[Operation]
+) -> bool:
+    """Whether it claims nothing but these operations. A tool marked as read-only only reads."""
+    if getattr(getattr(tool, "hints", None), "read_only", None) is True:
+        return True
+    try:
+        return all(claim.op in operations for claim in tool.claims(arguments))
+    except Exception:
+        return False
