@@ -3,12 +3,14 @@
 The names below are loaded on first use.
 """
 
+from dirge_py.lib.version import __version__
+
 # Read as true by type checkers; importing `typing` for it would cost a start more than the rest.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from dirge_py.guardrails.verdict import Pass, Trip, Warn
-    from dirge_py.mailboxes import Detached
+    from dirge_py.conversation.broadcaster import Detached
+    from dirge_py.extensions.guardrails.verdict import Pass, Trip, Warn
     from dirge_py.plan.runner import PlanResult
     from dirge_py.sdk.agent import Agent
     from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
@@ -31,13 +33,11 @@ if TYPE_CHECKING:
         Refused,
     )
 
-__version__ = "0.1.0"
-
 _HOMES = {
-    "errors": ("DirgeError", "LoopError", "ModelRetry", "ToolFailed"),
-    "guardrails.verdict": ("Pass", "Trip", "Warn"),
-    "mailboxes": ("Detached",),
-    "outcomes": (
+    "dirge_py.types.errors": ("DirgeError", "LoopError", "ModelRetry", "ToolFailed"),
+    "dirge_py.extensions.guardrails.verdict": ("Pass", "Trip", "Warn"),
+    "dirge_py.conversation.broadcaster": ("Detached",),
+    "dirge_py.types.outcomes": (
         "AgentResult",
         "AwaitingConfirmation",
         "Cancelled",
@@ -51,12 +51,19 @@ _HOMES = {
         "Outcome",
         "Refused",
     ),
-    "plan.runner": ("PlanResult",),
-    "sdk.agent": ("Agent",),
-    "sdk.inputs": ("Blocks", "Continue", "Resume", "Text"),
-    "sdk.steps": ("Compacted", "FinalResponse", "Step", "Steps", "Stopped", "ToolsExecuted"),
-    "tools.base": ("Hints", "ToolContext"),
-    "tools.function_tool": ("tool",),
+    "dirge_py.plan.runner": ("PlanResult",),
+    "dirge_py.sdk.agent": ("Agent",),
+    "dirge_py.sdk.inputs": ("Blocks", "Continue", "Resume", "Text"),
+    "dirge_py.sdk.steps": (
+        "Compacted",
+        "FinalResponse",
+        "Step",
+        "Steps",
+        "Stopped",
+        "ToolsExecuted",
+    ),
+    "dirge_py.tools.base": ("Hints", "ToolContext"),
+    "dirge_py.tools.function_tool": ("tool",),
 }
 _home_of = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -104,6 +111,6 @@ def __getattr__(name: str) -> object:
     if name in _home_of:
         from importlib import import_module  # noqa: PLC0415 - a start that needs none loads none
 
-        value: object = getattr(import_module(f"dirge_py.{_home_of[name]}"), name)
+        value: object = getattr(import_module(_home_of[name]), name)
         return value
     raise AttributeError(f"module 'dirge_py' has no attribute {name!r}")

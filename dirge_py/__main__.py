@@ -9,6 +9,6 @@ with suppress(FileNotFoundError):  # a working directory that is gone holds no m
     if not sys.flags.safe_path and sys.path[:1] in ([""], [os.getcwd()]):
         del sys.path[0]
 
-from dirge_py.entry import main
+from dirge_py.cli.entry import main
 
 main()

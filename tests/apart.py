@@ -27,7 +27,7 @@ from typing import IO, Any
 
 import pytest
 
-from dirge_py.entry import main
+from dirge_py.cli.entry import main
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dirge_py.agent_loop.convert import default_convert_to_llm
     from dirge_py.agent_loop.dispatch import execute_tool_calls
-    from dirge_py.agent_loop.guards.storm import StormBreaker
     from dirge_py.agent_loop.merge import compose
     from dirge_py.agent_loop.queues import (
         InputQueue,
@@ -91,7 +90,7 @@ _HOMES = {
     "dirge_py.agent_loop.merge": ("compose",),
     "dirge_py.agent_loop.convert": ("default_convert_to_llm",),
     "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
-    "dirge_py.agent_loop.guards.storm": ("StormBreaker",),
+    "dirge_py.guards.storm": ("StormBreaker",),
     "dirge_py.agent_loop.queues": (
         "InputQueue",
         "QueueMode",

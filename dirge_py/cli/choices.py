@@ -12,7 +12,7 @@ from dirge_py.types.errors import UsageError
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import Overrides
-    from dirge_py.wiring.options import BuildOptions, SessionChoice
+    from dirge_py.sdk.options import BuildOptions, SessionChoice
 
 MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
 assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
@@ -37,7 +37,7 @@ def key_from_stdin() -> str:
 
 def build_options(flags: Namespace) -> "BuildOptions":
     """The flags that are no settings. Raises UsageError."""
-    from dirge_py.wiring.options import BuildOptions
+    from dirge_py.sdk.options import BuildOptions
 
     return BuildOptions(
         session=_session_choice(flags),
@@ -97,7 +97,7 @@ def _mode(flags: Namespace) -> str | None:
 
 
 def _session_choice(flags: Namespace) -> "SessionChoice":
-    from dirge_py.wiring.options import SessionChoice
+    from dirge_py.sdk.options import SessionChoice
 
     fork = flags.fork_session
     if flags.no_session:

@@ -14,7 +14,7 @@ from dirge_py.cli.arguments import (
 from dirge_py.cli.completion_scripts import SCRIPTS, Flag, Place
 from dirge_py.cli.doctor import build_doctor_parser
 from dirge_py.cli.embed import build_embed_parser
-from dirge_py.cli.serve import build_serve_parser
+from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.cli.session_flags import VERBS as SESSION_VERBS
 from dirge_py.cli.session_flags import build_sessions_parsers
 from dirge_py.cli.signal import build_signal_parser

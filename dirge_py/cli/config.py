@@ -8,11 +8,11 @@ from dirge_py.config.commands import Report, config_check, config_init, config_p
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
+from dirge_py.context.prompt_source import SystemPrompt
+from dirge_py.providers.discovery import look_around
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.toolset import chosen_tools
 from dirge_py.types.errors import UsageError
-from dirge_py.wiring.discovery import look_around
-from dirge_py.wiring.options import BuildOptions
-from dirge_py.wiring.prompt import SystemPrompt
-from dirge_py.wiring.toolset import chosen_tools
 
 VERBS = {
     "init": "set up a provider: a few questions, and a test request",
@@ -56,8 +56,8 @@ def _has_terminal() -> bool:
 def _ask_for_provider(path: Path | None) -> int:
     """The questions of the set-up, as plain lines; returns the exit code."""
     from dirge_py.cli.plain_desk import PlainDesk, at_once, tell
-    from dirge_py.talk.setting_up import set_up
-    from dirge_py.wiring.setup import ProviderSetup
+    from dirge_py.frontend.setup_wizard import set_up
+    from dirge_py.providers.setup import ProviderSetup
 
     file = path or config_file()
     why = f"A provider for {file}. Ctrl+C leaves without a trace."

@@ -74,7 +74,7 @@ def embed(rest: Sequence[str]) -> int:
 def _texts(flags: Namespace) -> Sequence[str]:
     texts: Sequence[str] = flags.words
     if not texts:
-        from dirge_py.headless.stdin import read_prompt
+        from dirge_py.frontend.print.stdin import read_prompt
 
         text, notice = read_prompt(have_words=False)
         if notice:
@@ -93,8 +93,8 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     from dirge_py.config.load import load
     from dirge_py.config.sources import Overrides
     from dirge_py.providers.client import HttpClient
+    from dirge_py.providers.embedding_service import embedding_provider, named_provider, patiently
     from dirge_py.providers.embeddings import EmbeddingRequest
-    from dirge_py.wiring.embedding import embedding_provider, named_provider, patiently
 
     path = Path(flags.config) if flags.config else None
     alias, model = flags.provider, flags.model

@@ -6,8 +6,8 @@ from dirge_py.cli.checks import first_prompt
 from dirge_py.cli.choices import build_options, key_from_stdin, load_settings
 from dirge_py.cli.dumb import is_dumb
 from dirge_py.cli.openers import openers
-from dirge_py.line.run import run_line
-from dirge_py.line.start import LineSettings, LineStart
+from dirge_py.frontend.line.run import run_line
+from dirge_py.frontend.line.start import LineSettings, LineStart
 
 
 def line_mode(flags: Namespace) -> int:

@@ -22,7 +22,7 @@ from dirge_py.cli.trust import trust, trust_fits
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 if TYPE_CHECKING:
-    from dirge_py.demo.play import Demo
+    from dirge_py.cli.demo.play import Demo
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -105,7 +105,7 @@ def _dispatch(argv: list[str]) -> int:
         if embed_fits(rest):
             return embed(rest)
     if first == "serve":
-        from dirge_py.cli.serve import serve, serve_fits
+        from dirge_py.cli.serve.command import serve, serve_fits
 
         if serve_fits(rest):
             return serve(rest)
@@ -121,7 +121,7 @@ def _demo(rest: list[str]) -> int:
     has_plan = "--plan" in rest
     if not {"--print", "-p"} & set(rest):
         return _demo_on_screen(has_plan=has_plan)
-    from dirge_py.demo.play import play_printed
+    from dirge_py.cli.demo.play import play_printed
 
     return play_printed(_opened_demo(has_plan=has_plan))
 
@@ -171,10 +171,10 @@ def _interactive(flags: Namespace) -> int:
 
 def _opened_demo(*, has_plan: bool) -> "Demo":
     if has_plan:
-        from dirge_py.demo.plan_play import PlanDemo
+        from dirge_py.cli.demo.plan_play import PlanDemo
 
         return PlanDemo()
-    from dirge_py.demo.play import Demo
+    from dirge_py.cli.demo.play import Demo
 
     return Demo()
 
@@ -193,7 +193,7 @@ def _demo_on_screen(*, has_plan: bool) -> int:
 
 
 def _need_terminal() -> None:
-    from dirge_py.cli.serve import is_served
+    from dirge_py.cli.serve.command import is_served
 
     if is_served():
         return

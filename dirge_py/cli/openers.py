@@ -8,16 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.talk.busy import Way
-from dirge_py.talk.starting import OpenFirst, OpenOther
+from dirge_py.frontend.session_conflict import Way
+from dirge_py.frontend.starting import OpenFirst, OpenOther
 from dirge_py.types.questions import Asker
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import Found
-    from dirge_py.conversation import Conversation
-    from dirge_py.wiring.options import BuildOptions
-    from dirge_py.wiring.trust import ProjectDoor
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.permission.project_trust import ProjectDoor
+    from dirge_py.sdk.options import BuildOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class _Nearby:
 
     def added_to(self, config: "Config") -> "Config":
         """The settings, with the servers where they need one."""
-        from dirge_py.wiring.discovery import look_around
+        from dirge_py.providers.discovery import look_around
 
         config = look_around(config, self._found)
         self._found = config.origin.found
@@ -73,7 +73,7 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
 
     @cache
     def door(folder: Path) -> "ProjectDoor":
-        from dirge_py.wiring.trust import ProjectDoor
+        from dirge_py.permission.project_trust import ProjectDoor
 
         return ProjectDoor(folder)
 
@@ -81,10 +81,10 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         return door(Path.cwd())
 
     def opened(asker: Asker, wanted: "BuildOptions") -> "Conversation":
-        from dirge_py.wiring.build import build
-        from dirge_py.wiring.choice_notices import choice_notices
-        from dirge_py.wiring.key_files import key_file_notices
-        from dirge_py.wiring.trust import with_project
+        from dirge_py.config.key_files import key_file_notices
+        from dirge_py.permission.project_trust import with_project
+        from dirge_py.sdk.build import build
+        from dirge_py.sdk.choice_notices import choice_notices
 
         config, wanted = with_project(settings(), wanted, project().project)
         config = nearby.added_to(config)
@@ -96,7 +96,7 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         return build(config, asker, replace(wanted, notices=notices))
 
     def open_other(asker: Asker, session_id: str | None, way: Way = "write") -> "Conversation":
-        from dirge_py.wiring.options import SessionChoice
+        from dirge_py.sdk.options import SessionChoice
 
         choice = SessionChoice()
         if session_id and way == "view":

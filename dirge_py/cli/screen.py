@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from dirge_py.cli.openers import openers
 from dirge_py.config import paths
+from dirge_py.providers.offers import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.ui.start import Looks, TuiStart
-from dirge_py.wiring.offers import SetupService
 
 if TYPE_CHECKING:
+    from dirge_py.cli.demo.play import Demo
     from dirge_py.config.schema import Config
-    from dirge_py.demo.play import Demo
-    from dirge_py.wiring.options import BuildOptions
+    from dirge_py.sdk.options import BuildOptions
 
 
 def start_of(
@@ -31,7 +31,7 @@ def start_of(
     """An ordinary start. `load` reads the settings; every conversation reads them anew."""
 
     def prepare() -> Looks:
-        import_module("dirge_py.wiring.build")
+        import_module("dirge_py.sdk.build")
         config = load()
         opening.look(config)
         return looks_of(config)
@@ -39,12 +39,12 @@ def start_of(
     opening = openers(load, options)
 
     def setup() -> SetupService:
-        from dirge_py.wiring.setup import ProviderSetup
+        from dirge_py.providers.setup import ProviderSetup
 
         return ProviderSetup(config_file)
 
     def demo() -> TuiStart:
-        from dirge_py.demo.play import Demo
+        from dirge_py.cli.demo.play import Demo
 
         opened = Demo()
         return replace(start_of_demo(opened), close=opened.close)

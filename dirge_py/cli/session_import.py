@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from dirge_py import __version__
 from dirge_py.config.paths import state_dir
 from dirge_py.config.services import SERVICES
 from dirge_py.lib.clean import clean
 from dirge_py.lib.home_path import from_home
-from dirge_py.secrets.environment import secret_values
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.secret_environment import secret_values
+from dirge_py.lib.version import __version__
 from dirge_py.session.names import project_root
 from dirge_py.session.store import Store
 from dirge_py.session.transfer.takeover import read_foreign, take_over

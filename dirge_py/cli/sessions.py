@@ -6,13 +6,13 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from dirge_py import __version__
 from dirge_py.cli import session_care, session_texts
 from dirge_py.cli.arguments import parse_words
 from dirge_py.cli.session_flags import VERBS, build_parser
 from dirge_py.config.paths import state_dir
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.clean import clean
+from dirge_py.lib.version import __version__
 from dirge_py.session.history import replay
 from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.names import project_root

@@ -13,7 +13,7 @@ from dirge_py.lib.clean import visible
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
-    from dirge_py.wiring.trust import Project
+    from dirge_py.permission.project_trust import Project
 
 
 def build_trust_parser() -> Parser:
@@ -44,7 +44,7 @@ def trust(rest: Sequence[str]) -> int:
     flags = build_trust_parser().parse_args(list(rest))
     if flags.json and not flags.show:
         raise UsageError("--json needs --show.")
-    from dirge_py.wiring.trust import forget, look_at_project
+    from dirge_py.permission.project_trust import forget, look_at_project
 
     project = look_at_project(_folder(flags))
     if flags.show:
@@ -104,7 +104,7 @@ _STATES = {
 
 
 def _accept(project: "Project", digest: str) -> int:
-    from dirge_py.wiring.trust import accept
+    from dirge_py.permission.project_trust import accept
 
     if not project.files and not project.obstacle:
         return _refuse("there is nothing to trust.")
@@ -127,7 +127,7 @@ def _ask(project: "Project") -> int:
     sys.stdout.write(as_text(project))
     if project.state != "restricted" or project.obstacle or not project.files:
         return 0
-    from dirge_py.wiring.trust import accept
+    from dirge_py.permission.project_trust import accept
 
     sys.stdout.write("Plugins run with your rights. Trust these files as they are now? [y/N] ")
     sys.stdout.flush()

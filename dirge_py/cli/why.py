@@ -12,10 +12,10 @@ from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.lib.clean import clean_json, visible
 from dirge_py.permission.decision import Decision
+from dirge_py.sdk.explain import Explainer, open_explainer
+from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.registry import names
 from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.wiring.explain import Explainer, open_explainer
-from dirge_py.wiring.options import BuildOptions
 
 _NEAR = 0.75
 """How much alike two names are of which one may be the other mistyped, as difflib counts."""

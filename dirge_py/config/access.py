@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.base_url import base_url_problem, is_loopback, ollama_url
 from dirge_py.config.entries import entry_of
+from dirge_py.config.keys import read_key, resolve_key
 from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, SERVICE_OF, Service
 from dirge_py.lib.home_path import from_home
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.secrets.keys import read_key, resolve_key
 from dirge_py.types.errors import ConfigError, NoProvider
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import tomlkit
 from pydantic import ValidationError
 
+from dirge_py.config.keys import write_key
 from dirge_py.config.lines import key_lines
 from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error
 from dirge_py.config.schema import Config
 from dirge_py.files.atomic import atomic_write
-from dirge_py.secrets.keys import write_key
 from dirge_py.types.errors import ConfigError
 
 _OF_ITS_PLACE = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")

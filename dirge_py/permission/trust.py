@@ -1,6 +1,6 @@
 """What a project brings along that would act, and whether a person has said that it may.
 
-Pure: who reads the files, asks the person and keeps the answers is `wiring/trust.py`.
+Pure: who reads the files, asks the person and keeps the answers is `permission/project_trust.py`.
 """
 
 import hashlib

@@ -11,11 +11,11 @@ from dirge_py.types.hooks import Bundle
 from dirge_py.types.messages import Message, TextBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
-    from dirge_py.occupancy import Occupant
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.settings import Occupant
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.state import PlanState
-    from dirge_py.runs import Run
 
 _LOCKED = (
     "The mode is plan, in which nothing can be changed: the implementation will be denied what it "

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dirge_py.parts import PlanTerms
+from dirge_py.conversation.deps import PlanTerms
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
 from dirge_py.types.messages import Usage

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.types.errors import DirgeError
@@ -17,8 +17,8 @@ from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
-    from dirge_py.conversation import Conversation
-    from dirge_py.runs import Run
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.conversation.handle import Run
 
 
 class PhaseEnded(Exception):

@@ -16,11 +16,11 @@ from dirge_py.types.outcomes import Done, Outcome
 from dirge_py.types.plan_events import PlanPhase
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
-    from dirge_py.occupancy import Occupant
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.settings import Occupant
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
-    from dirge_py.runs import Run
 
 
 async def implement(

@@ -12,7 +12,7 @@ from dirge_py.types.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.strays import Strays
 

@@ -17,7 +17,7 @@ from dirge_py.types.hooks import Bundle
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.forked import PhaseFork
     from dirge_py.plan.state import PlanState
     from dirge_py.plan.untouched import Touched

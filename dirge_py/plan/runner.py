@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.parts import ChildSpec
 from dirge_py.plan import acceptance, phases
 from dirge_py.plan.allowance import Allowance
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, Edited, Later, PlanAgain, PlanDesk
@@ -35,7 +35,7 @@ from dirge_py.types.outcomes import (
 from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _DOING: dict[PhaseName, str] = {
     "explore": "the plan's exploration is going on",

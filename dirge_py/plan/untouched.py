@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from dirge_py.conversation.deps import TreeState
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.parts import TreeState
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Bundle, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
@@ -12,7 +12,7 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.snapshots.base import Snapshot
 
 _COMMANDS = "bash"

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dirge_py import __version__
 from dirge_py.lib.late import late
+from dirge_py.lib.version import __version__
 from dirge_py.types.errors import ConfigError
 
 if TYPE_CHECKING:

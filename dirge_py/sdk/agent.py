@@ -8,19 +8,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from dirge_py.agent_loop.guards.limits import Limits
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.config.load import load
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.durable.recording import Engine
+from dirge_py.conversation.handle import Run
+from dirge_py.guards.limits import Limits
+from dirge_py.permission.project_trust import look_at_project, with_project
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.runner import PlanResult
-from dirge_py.runs import Run
 from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, distinct, store_in
+from dirge_py.sdk.build import build
 from dirge_py.sdk.checks import Checks
 from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.output import Output, OutputSchema
 from dirge_py.sdk.plans import AcceptFunction, work_through
+from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.threads import Open, Threads
 from dirge_py.sdk.waiting import check_fits, read_resume, records_of
@@ -34,11 +39,6 @@ from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import Interceptor, LoopTool
-from dirge_py.wiring.build import build
-from dirge_py.wiring.durable import Engine
-from dirge_py.wiring.options import BuildOptions, SessionChoice
-from dirge_py.wiring.sessions import open_store
-from dirge_py.wiring.trust import look_at_project, with_project
 
 
 class Agent:

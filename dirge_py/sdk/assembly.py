@@ -10,46 +10,46 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from dirge_py import __version__
-from dirge_py.agent_loop.guards.limits import Limits, Spending, limits
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.config.services import SERVICES
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.broadcaster import Patience
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import Parts, Pictures, Relay, RunSettings
+from dirge_py.files.log.log_records import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.limits import Limits, Spending, limits
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.mailboxes import Patience
-from dirge_py.parts import Models, Parts, Pictures, Relay, RunSettings
+from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.secret_environment import secret_values
+from dirge_py.lib.version import __version__
+from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
+from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.asking import Asking, as_asker
 from dirge_py.sdk.checks import Checks, OwnGuardrails
 from dirge_py.sdk.guarding import OwnGuards
 from dirge_py.sdk.models import OwnModels, bare_config
 from dirge_py.sdk.waiting import Waiting
-from dirge_py.secrets.environment import secret_values
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.session.continuations import continuations
 from dirge_py.session.history import Loaded
+from dirge_py.session.originals import NOTHING_KEPT
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
-from dirge_py.telemetry.log_records import keep_off_the_screen
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.hooks import Bundle, LoopConfig
-from dirge_py.types.llm import StreamFn, ThinkingLevel
+from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
-from dirge_py.wiring.authorize import Authorizer
-from dirge_py.wiring.continuation import continuations
-from dirge_py.wiring.models import ModelDirectory
-from dirge_py.wiring.originals import NOTHING_KEPT
-from dirge_py.wiring.rules import settings_folders, state_folders
 
 Hooks = Bundle | Callable[[], Bundle]
 """A bundle, or what makes a fresh one for each run: guards count, so they are made anew."""

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
-from dirge_py.guardrails.verdict import Guardrail, Verdict
+from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.wiring.guardrails import Guardrails
 
 Place = Literal["input", "output", "tool_result"]
 Check: TypeAlias = Guardrail | Callable[[str], Verdict | Awaitable[Verdict]]

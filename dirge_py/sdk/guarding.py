@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 
 from dirge_py.agent_loop.complete import complete
-from dirge_py.agent_loop.guards.availability import availability
-from dirge_py.agent_loop.guards.limits import Spending
-from dirge_py.agent_loop.guards.overflow import overflow
-from dirge_py.agent_loop.guards.recover import recover
-from dirge_py.agent_loop.guards.retries import retries
-from dirge_py.agent_loop.guards.server_compaction import server_compaction
-from dirge_py.agent_loop.guards.storm import StormBreaker
-from dirge_py.parts import Models, Relay
+from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
+from dirge_py.conversation.deps import Relay
+from dirge_py.guards.availability import availability
+from dirge_py.guards.limits import Spending
+from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recover import recover
+from dirge_py.guards.retries import retries
+from dirge_py.guards.server_compaction import server_compaction
+from dirge_py.guards.storm import StormBreaker
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import UsageReported
 from dirge_py.types.hooks import Bundle
-from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
+from dirge_py.types.llm import LlmContext, Models, StreamFn, StreamOptions
 from dirge_py.types.messages import user_text
-from dirge_py.wiring.context_view import ContextHooks, ContextParts, summarise_with
 
 _RECOVERIES = 3
 _RETRIES = 3

@@ -7,10 +7,9 @@ from dirge_py.config.model_spec import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.sources import Chosen, Origin
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.parts import ModelChoice
 from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelCard, cost_usd, lookup
 from dirge_py.types.errors import ConfigError
-from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.llm import ModelOption, ThinkingLevel
 from dirge_py.types.messages import Usage
 
 
@@ -35,13 +34,13 @@ class OwnModels:
         level = next((level for level in THINKING_LEVELS if level == last), None)
         return (name, level) if name and level else (spec, None)
 
-    def choices(self) -> Sequence[ModelChoice]:
-        return [ModelChoice(spec=self.first, window_tokens=self.window_tokens(self.first))]
+    def choices(self) -> Sequence[ModelOption]:
+        return [ModelOption(spec=self.first, window_tokens=self.window_tokens(self.first))]
 
     def services(self) -> Sequence[str]:
         return ()
 
-    async def listed(self, alias: str) -> Sequence[ModelChoice]:
+    async def listed(self, alias: str) -> Sequence[ModelOption]:
         raise ConfigError(f"Whoever answers for {alias} has no list of models.")
 
     def window_tokens(self, model: str) -> int:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ValidationError
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema
+from dirge_py.sdk.structured import checked_schema
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome
-from dirge_py.wiring.structured import checked_schema
 
 OutputSchema: TypeAlias = type[BaseModel] | Mapping[str, Any]
 

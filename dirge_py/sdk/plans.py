@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from dirge_py.conversation import Conversation
-from dirge_py.parts import PlanTerms
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import PlanTerms
 from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start

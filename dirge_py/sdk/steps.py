@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.handle import Run
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.runs import Run
 from dirge_py.tools.base import Tool
 from dirge_py.types.events import ContextCompacted, LoopEvent
 from dirge_py.types.hooks import Bundle, Context, TurnInfo, TurnUpdate

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from dirge_py.agent_loop.queues import QueuedInput
-from dirge_py.conversation import Conversation
-from dirge_py.runs import Run
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.handle import Run
 
 Open = Callable[[str | None], Conversation]
 

@@ -5,7 +5,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.sdk.inputs import Resume
 from dirge_py.session.continuation import (
     Continuation,

@@ -4,7 +4,7 @@ import json
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.secrets.patterns import REDACTED
+from dirge_py.lib.secret_patterns import REDACTED
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 
 CallState = Literal["not_started", "reads", "unknown"]

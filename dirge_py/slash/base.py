@@ -10,7 +10,7 @@ from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.slash.registry import Registry
     from dirge_py.types.outcomes import Outcome
 

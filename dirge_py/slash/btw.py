@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.sdk.words import why_not_done
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import DirgeError, UsageError
@@ -12,7 +12,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _ASKED = (
     "A question on the side, about this conversation. Answer it briefly, from what was said and "

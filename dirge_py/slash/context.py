@@ -10,7 +10,7 @@ from dirge_py.types.extensions import Command
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.types.events import ContextCompacted
 
 _BAR_CELLS = 20

@@ -11,7 +11,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _Row: TypeAlias = tuple[str, ...]
 """The cells of a table, a name first."""

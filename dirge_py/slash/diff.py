@@ -13,7 +13,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _MOST_CHARS = 400_000
 _MOST_NAMED = 10

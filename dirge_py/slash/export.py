@@ -12,7 +12,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.messages import UserMessage
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.transfer.document import Document
     from dirge_py.session.transfer.forms import Form, written
     from dirge_py.session.transfer.newfile import file_name, write_new

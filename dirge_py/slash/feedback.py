@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py import __version__
 from dirge_py.lib.clean import clean
 from dirge_py.lib.late import late
+from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, settings_of
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Command
@@ -21,17 +21,17 @@ from dirge_py.types.messages import AssistantMessage
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings
     from dirge_py.config.paths import state_dir
-    from dirge_py.conversation import Conversation
-    from dirge_py.doctor.examine import examine
-    from dirge_py.doctor.findings import as_text
-    from dirge_py.secrets.redactor import Redactor
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.lib.redactor import Redactor
+    from dirge_py.sdk.doctor.examine import examine
+    from dirge_py.sdk.doctor.findings import as_text
     from dirge_py.session.transfer.newfile import write_new
 else:
-    as_text = late("dirge_py.doctor.findings", "as_text")
+    as_text = late("dirge_py.sdk.doctor.findings", "as_text")
     changed_settings = late("dirge_py.config.commands", "changed_settings")
-    examine = late("dirge_py.doctor.examine", "examine")
+    examine = late("dirge_py.sdk.doctor.examine", "examine")
     state_dir = late("dirge_py.config.paths", "state_dir")
-    Redactor = late("dirge_py.secrets.redactor", "Redactor")
+    Redactor = late("dirge_py.lib.redactor", "Redactor")
     write_new = late("dirge_py.session.transfer.newfile", "write_new")
 
 _TERMINAL = ("TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLORTERM", "LANG", "LC_ALL", "TMUX")

@@ -14,7 +14,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _ADD = "add it"
 _MOST_OFFERED = 50

@@ -7,7 +7,7 @@ from dirge_py.slash.base import FrontEnd
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 
 _WIDEST_LEFT = 22

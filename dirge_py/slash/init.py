@@ -7,7 +7,7 @@ from dirge_py.slash.base import FrontEnd
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 
 async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:

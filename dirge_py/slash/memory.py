@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, get_args
 
-from dirge_py.memory.base import MemoryProvider, MemoryUpdate, StoreChanged, StoreName
+from dirge_py.extensions.memory.base import MemoryProvider, MemoryUpdate, StoreChanged, StoreName
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _TITLES: dict[StoreName, str] = {"memory": "This project", "user": "You, in every project"}
 _USER_FLAG = "--user"

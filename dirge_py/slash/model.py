@@ -11,9 +11,8 @@ from dirge_py.types.extensions import Command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dirge_py.conversation import Conversation
-    from dirge_py.parts import ModelChoice
-    from dirge_py.types.llm import ThinkingLevel
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.types.llm import ModelOption, ThinkingLevel
 
 
 _AT_ONCE_S = 1.0
@@ -67,7 +66,7 @@ async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> 
     return await front.pick(f"Models of {alias}", choices, current=conversation.model)
 
 
-def _choice(choice: "ModelChoice") -> Choice:
+def _choice(choice: "ModelOption") -> Choice:
     detail = _detail(choice.window_tokens, choice.price)
     return Choice(id=choice.spec, label=choice.spec, detail=detail)
 
@@ -86,13 +85,13 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     front.show(f"Thinking {found}, from the next turn on: {_LEVELS[found]}.", tone="good")
 
 
-def _by_provider(choices: "Sequence[ModelChoice]") -> "Sequence[ModelChoice]":
+def _by_provider(choices: "Sequence[ModelOption]") -> "Sequence[ModelOption]":
     """The same, those of one provider together, that of the present model first."""
     aliases = list(dict.fromkeys(_alias(choice) for choice in choices))
     return sorted(choices, key=lambda choice: aliases.index(_alias(choice)))
 
 
-def _alias(choice: "ModelChoice") -> str:
+def _alias(choice: "ModelOption") -> str:
     return choice.spec.partition("/")[0]
 
 

@@ -10,10 +10,10 @@ from dirge_py.slash.base import FrontEnd
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.destinations import Destination, What
+    from dirge_py.session.rewind import Moved, Preview
     from dirge_py.session.snapshots.base import TreeChange
-    from dirge_py.timeline import Moved, Preview
 
 _MOST_FILES = 20
 _MOST_OFFERED = 30

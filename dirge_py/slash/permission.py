@@ -9,7 +9,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _MODES = {
     "standard": "reads and edits in the workspace; asks before commands that act",

@@ -32,7 +32,7 @@ from dirge_py.types.outcomes import (
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.runner import PlanResult, go_on, start
 else:

@@ -10,7 +10,7 @@ from dirge_py.types.extensions import Command, HookReport, PluginReport
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 

@@ -12,7 +12,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command, Plugins
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.slash.base import FrontEnd
 
 

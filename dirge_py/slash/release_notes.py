@@ -4,15 +4,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import dirge_py
+from dirge_py.lib import version
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
-_PACKAGE = Path(dirge_py.__file__).parent
+_PACKAGE = Path(version.__file__).parents[1]
 _PLACES = (_PACKAGE / "CHANGELOG.md", _PACKAGE.parent / "CHANGELOG.md")
 """In an installed package, and in a checkout."""
 
@@ -32,7 +32,7 @@ def newest(changelog: str) -> str:
         return changelog.strip()
     # An entry is one line here: how wide lines are is the screen's business.
     text = re.sub(r"\n {2,}(?![-*] )(?=\S)", " ", told[0].strip())
-    return f"dirge {dirge_py.__version__}\n\n{text}"
+    return f"dirge {version.__version__}\n\n{text}"
 
 
 COMMANDS = (

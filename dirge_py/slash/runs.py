@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dirge_py.interrupted import choices_from, decisions_for, questions_about
+from dirge_py.session.recovery import choices_from, decisions_for, questions_about
 from dirge_py.slash.base import FrontEnd, NeedsScreen
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.interruption import Choice
 
 

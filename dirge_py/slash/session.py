@@ -12,7 +12,7 @@ from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.config.paths import state_dir
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.store import Store
     from dirge_py.session.trash import Trash
 else:

@@ -10,7 +10,7 @@ from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.files.atomic import atomic_write
 else:
     changed_settings = late("dirge_py.config.commands", "changed_settings")

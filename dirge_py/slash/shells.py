@@ -8,7 +8,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.shell import ShellState
     from dirge_py.processes.shells import Shells
 

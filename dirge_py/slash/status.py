@@ -5,16 +5,16 @@ import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dirge_py import __version__
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import visible
 from dirge_py.lib.figures import dollars
+from dirge_py.lib.version import __version__
 from dirge_py.slash.base import FrontEnd, KnowsSettings
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _MOST_TOOLS = 40
 

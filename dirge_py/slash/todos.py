@@ -9,7 +9,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.types.messages import ToolResultMessage
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.tools.planning.todo_list import TodoList
 else:
     TodoList = late("dirge_py.tools.planning.todo_list", "TodoList")

@@ -9,7 +9,7 @@ from dirge_py.slash.moving import ask_for_yours, ask_what, move, shortened, when
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.session.points import SessionTree
 
 

@@ -41,14 +41,14 @@ from dirge_py.types.tools import (
 )
 
 if TYPE_CHECKING:
+    from dirge_py.extensions.memory.base import MemoryUpdate, StoreName
     from dirge_py.files.assets import AssetStore
-    from dirge_py.memory.base import MemoryUpdate, StoreName
     from dirge_py.processes.outputs import OutputStore
     from dirge_py.processes.runner import Runner
     from dirge_py.processes.shells import Shells
     from dirge_py.tools.planning.todo_list import TodoList
-    from dirge_py.web.late_service import LateWeb
-    from dirge_py.web.service import Web
+    from dirge_py.tools.web.late_service import LateWeb
+    from dirge_py.tools.web.service import Web
 
 
 def _spelled(path: str) -> str:

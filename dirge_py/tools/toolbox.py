@@ -215,12 +215,7 @@ def _as_result(error: DirgeError) -> LoopToolResult:
     if isinstance(error, ToolFailed):
         details = {"outcome": error.outcome, **error.details}
         return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
-    return text_result(with_hint(error), outcome="error", is_error=True)
-
-
-def with_hint(error: DirgeError) -> str:
-    """The error's message and hint in one line, for a model."""
-    return f"{error.message} {error.hint}".strip()
+    return text_result(error.in_one_line(), outcome="error", is_error=True)
 
 
 def _first_required(tool: BoundTool) -> str:

@@ -11,12 +11,12 @@ from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
-    from dirge_py.web.late_service import LateWeb
-    from dirge_py.web.page import Page
-    from dirge_py.web.service import Web
-    from dirge_py.web.untrusted import quoted
+    from dirge_py.tools.web.late_service import LateWeb
+    from dirge_py.tools.web.page import Page
+    from dirge_py.tools.web.service import Web
+    from dirge_py.tools.web.untrusted import quoted
 else:
-    quoted = late("dirge_py.web.untrusted", "quoted")
+    quoted = late("dirge_py.tools.web.untrusted", "quoted")
 
 
 class WebfetchArgs(ToolArgs):

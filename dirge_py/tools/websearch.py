@@ -11,10 +11,10 @@ from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 if TYPE_CHECKING:
-    from dirge_py.web.search import Hit, Search
-    from dirge_py.web.untrusted import quoted
+    from dirge_py.tools.web.search import Hit, Search
+    from dirge_py.tools.web.untrusted import quoted
 else:
-    quoted = late("dirge_py.web.untrusted", "quoted")
+    quoted = late("dirge_py.tools.web.untrusted", "quoted")
 
 
 class WebsearchArgs(ToolArgs):

@@ -50,6 +50,10 @@ class DirgeError(Exception):
     def __str__(self) -> str:
         return self.message
 
+    def in_one_line(self) -> str:
+        """The message and the hint, as a model reads them."""
+        return f"{self.message} {self.hint}".strip()
+
 
 class UsageError(DirgeError):
     """The command line cannot be carried out as written."""

@@ -7,7 +7,7 @@ with exactly one `StreamDone` or `StreamError`.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
@@ -207,3 +207,42 @@ async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIter
         close = getattr(events, "aclose", None)
         if close is not None:
             await close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOption:
+    """A model that could be switched to. `price` is for people.
+
+    Where nobody knows, `window_tokens` is 0 and `price` empty.
+    """
+
+    spec: str
+    window_tokens: int
+    price: str = ""
+
+
+class Models(Protocol):
+    """The models that are configured. Specs are `[alias/]id[:level]`; resolved ones `alias/id`."""
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        """The model and the thinking level it asks for. Raises ConfigError for an unknown alias."""
+
+    def choices(self) -> Sequence[ModelOption]: ...
+    def services(self) -> Sequence[str]:
+        """The aliases of those that can be asked for all their models."""
+
+    async def listed(self, alias: str) -> Sequence[ModelOption]:
+        """All models that the service of `alias` says it has, the known ones first.
+
+        Raises:
+            ConfigError: there is no such service, or it cannot be used.
+            ProviderError: it could not be reached, refused, or lists none.
+        """
+
+    def window_tokens(self, model: str) -> int: ...
+    def cost_usd(self, model: str, usage: Usage) -> float | None: ...
+    def holds_schema(self, model: str) -> bool:
+        """Whether the model's service holds an answer to a JSON Schema when asked."""
+
+    def sees_pictures(self, model: str) -> bool | None:
+        """Whether the model can look at pictures; None where nobody knows."""

@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.widgets import Input, Static, TextArea
 
+from dirge_py.frontend.controller import Talk
+from dirge_py.frontend.replay import told_besides
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
-from dirge_py.talk.talk import Talk
-from dirge_py.talk.told import told_besides
 from dirge_py.types.events import HistoryMoved, LoopEvent
 from dirge_py.ui.actions.table import Actions
 from dirge_py.ui.bridge import Bridge
@@ -45,7 +45,7 @@ from dirge_py.ui.terminal_app import TerminalApp
 from dirge_py.ui.transcript.view import Transcript
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.ui.transcript.chronicle import Chronicle
 
 

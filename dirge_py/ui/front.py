@@ -15,7 +15,7 @@ from dirge_py.ui.transcript.layout import Place
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.ui.app import DirgeApp
 
 

@@ -7,14 +7,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py import __version__, slash
+from dirge_py import slash
 from dirge_py.files.git_head import branch_of
+from dirge_py.frontend.replay import told_besides
+from dirge_py.frontend.session_conflict import question_about, way_from
+from dirge_py.frontend.starting import ProjectDoor
 from dirge_py.lib.late import late
+from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry, discover
-from dirge_py.talk.busy import question_about, way_from
-from dirge_py.talk.starting import ProjectDoor
-from dirge_py.talk.told import told_besides
 from dirge_py.types.errors import DirgeError, NoProvider, SessionBusy
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import AnswersTrust
@@ -28,14 +29,14 @@ from dirge_py.ui.transcript.greeting import GreetingBlock
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
-    from dirge_py.conversation import Conversation
-    from dirge_py.interrupted import choices_from, questions_about
-    from dirge_py.talk.setting_up import set_up
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.frontend.setup_wizard import set_up
+    from dirge_py.session.recovery import choices_from, questions_about
     from dirge_py.ui.app import DirgeApp
 else:
-    choices_from = late("dirge_py.interrupted", "choices_from")
-    questions_about = late("dirge_py.interrupted", "questions_about")
-    set_up = late("dirge_py.talk.setting_up", "set_up")
+    choices_from = late("dirge_py.session.recovery", "choices_from")
+    questions_about = late("dirge_py.session.recovery", "questions_about")
+    set_up = late("dirge_py.frontend.setup_wizard", "set_up")
 
 
 class Opening:

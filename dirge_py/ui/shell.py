@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from textual.widgets import Static
 
-from dirge_py.talk.ran import words_about
+from dirge_py.frontend.shell_message import words_about
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageEnd
 from dirge_py.types.messages import UserMessage
 from dirge_py.ui.panels.shell_box import ShellBox
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.running import Finished
     from dirge_py.ui.app import DirgeApp
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from dirge_py.talk.starting import OpenFirst, OpenOther, ProjectDoor
+from dirge_py.frontend.starting import OpenFirst, OpenOther, ProjectDoor
+from dirge_py.providers.offers import SetupService
 from dirge_py.ui.ink import DEFAULT_THEME
-from dirge_py.wiring.offers import SetupService
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -29,7 +29,7 @@ from dirge_py.ui.programs import Programs
 from dirge_py.ui.start import Looks
 
 if TYPE_CHECKING:
-    from dirge_py.runs import Run
+    from dirge_py.conversation.handle import Run
     from dirge_py.ui.app import DirgeApp
 
 WIDE = 152

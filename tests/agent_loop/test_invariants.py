@@ -18,14 +18,14 @@ from dirge_py.agent_loop import (
     compose,
     run_agent_loop,
 )
-from dirge_py.agent_loop.guards.after_failure import resume_after_failure
-from dirge_py.agent_loop.guards.depth import DepthTracker, depth
-from dirge_py.agent_loop.guards.failures import failures
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.recover import recover
-from dirge_py.agent_loop.guards.retries import retries
-from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.guards.after_failure import resume_after_failure
+from dirge_py.guards.depth import DepthTracker, depth
+from dirge_py.guards.failures import failures
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.recover import recover
+from dirge_py.guards.retries import retries
+from dirge_py.guards.storm import StormBreaker
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from dirge_py.types.abort import AbortSignal

@@ -1,8 +1,8 @@
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig, compose
-from dirge_py.agent_loop.guards.limits import TIMEOUT, Limits, Spending, limits, timed_out
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.guards.limits import TIMEOUT, Limits, Spending, limits, timed_out
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
 from dirge_py.types.events import SystemNotice, TurnEnd

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from dirge_py.cli.doctor import doctor, doctor_fits
 from dirge_py.config.schema import Config
-from dirge_py.doctor.asking import SAMPLES, read_answers
-from dirge_py.doctor.findings import as_text, exit_code, warn, well, wrong
-from dirge_py.doctor.programs import look_at_programs
-from dirge_py.doctor.terminal import look_at_answers, look_at_terminal
-from dirge_py.doctor.tmux import append_lines, look_at_tmux, missing_lines
+from dirge_py.sdk.doctor.asking import SAMPLES, read_answers
+from dirge_py.sdk.doctor.findings import as_text, exit_code, warn, well, wrong
+from dirge_py.sdk.doctor.programs import look_at_programs
+from dirge_py.sdk.doctor.terminal import look_at_answers, look_at_terminal
+from dirge_py.sdk.doctor.tmux import append_lines, look_at_tmux, missing_lines
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.key_checks import key_problems
 from tests.conversation.room import Room
@@ -79,7 +79,7 @@ def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: 
 STATE = """
 import os
 from pathlib import Path
-from dirge_py.doctor.place import look_at_folders
+from dirge_py.sdk.doctor.place import look_at_folders
 print(*[each.state for each in look_at_folders(Path("/"), os.environ)])
 """
 
@@ -133,7 +133,7 @@ def is_asleep(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
-HANGING = "from dirge_py.doctor.asking import ask_terminal; ask_terminal(0, 1, limit_s=60)"
+HANGING = "from dirge_py.sdk.doctor.asking import ask_terminal; ask_terminal(0, 1, limit_s=60)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

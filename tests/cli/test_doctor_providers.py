@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.doctor.findings import Finding
-from dirge_py.doctor.providers import LIMIT_S, look_at_providers
-from dirge_py.wiring.discovery import look_around
+from dirge_py.providers.discovery import look_around
+from dirge_py.sdk.doctor.findings import Finding
+from dirge_py.sdk.doctor.providers import LIMIT_S, look_at_providers
 from tests.headless.product import KEY, Product, Service, answering
 from tests.providers.server import FakeService, Hang, Raw
 

@@ -7,7 +7,7 @@ import pytest
 from dirge_py.cli.openers import openers
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.wiring.options import BuildOptions
+from dirge_py.sdk.options import BuildOptions
 from tests.conversation.room import CONFIG, Person
 from tests.providers.server import FakeService, Raw
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.headless.front import PrintFront
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dirge_py.cli.serve import serve, serve_fits
-from dirge_py.serve.gate import Gate
+from dirge_py.cli.serve.command import serve, serve_fits
+from dirge_py.cli.serve.gate import Gate
 from dirge_py.types.errors import UsageError
 from tests.files.requirement import lacking
 from tests.ui.on_a_pty import LIMIT_S, ROOT, is_alive, until

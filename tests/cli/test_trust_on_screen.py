@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.permission.project_trust import ProjectDoor
 from dirge_py.ui.panels.trust import TrustDialog
-from dirge_py.wiring.trust import ProjectDoor
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 

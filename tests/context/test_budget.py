@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.context.budget import ResultBudget
+from dirge_py.context.hooks import relay_to
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -16,7 +17,6 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
-from dirge_py.wiring.context_view import relay_to
 from tests.context.kit import said
 from tests.security.sizes import size
 

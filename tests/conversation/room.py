@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.config.load import load
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.sdk.build import build
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
-from dirge_py.wiring.build import build
-from dirge_py.wiring.options import BuildOptions, SessionChoice
 
 NO_SNAPSHOTS = "[session]\nsnapshots = false\n"
 """Each takes a git command; tests of going back say `[session]` themselves."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.permission.rules import Mode
 from dirge_py.testing import assert_balanced
 from dirge_py.types.errors import ConfigError, UsageError

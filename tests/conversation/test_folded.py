@@ -2,7 +2,7 @@
 
 import json
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.testing import EventRecorder
 from dirge_py.types.events import ContextCompacted
 from tests.context.kit import GOOD

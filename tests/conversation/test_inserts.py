@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, ToolExecutionStart
 from dirge_py.types.messages import UserMessage, user_text
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room, when
 
 RAN = user_text("The person ran `make` (exit 1):\nno rule", "shell")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.conversation import Conversation
-from dirge_py.mailboxes import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
+from dirge_py.conversation.broadcaster import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
 from dirge_py.types.events import (

@@ -114,7 +114,7 @@ async def test_what_a_failed_run_did_not_take_is_still_queued(room: Room) -> Non
 
 
 async def _sent_and_failed(room: Room, talk: object, gate: asyncio.Event) -> None:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
     assert isinstance(talk, Conversation)
     gate.set()

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from dirge_py.durable.signals import SignalBox
+from dirge_py.conversation.durable.signals import SignalBox
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.record import Record
 from dirge_py.session.scan import scan
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.conversation import Conversation
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.testing import EventRecorder
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (

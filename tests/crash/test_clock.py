@@ -3,13 +3,13 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.sdk.sessions import changes_since
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
 from dirge_py.types.events import AgentEnd, AgentStart, MessageEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.types.outcomes import Done
-from dirge_py.wiring.sessions import changes_since
 
 NOON = 1_795_000_000.0
 JUMPS = (NOON, NOON + 3600, NOON - 3600, 0.0, 2.0**31 + 5, NOON + 7200, 4e9, NOON)

@@ -9,16 +9,16 @@ import pytest
 
 from dirge_py.agent_loop import Bundle, Context, compose
 from dirge_py.config.loop_tables import Guardrail as Table
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.scripted import Reply
-from dirge_py.secrets.redactor import Redactor
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import ContextReplaced, MessageUpdate, SystemNotice, ToolExecutionEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed, HookTerminated
 from dirge_py.types.tools import text_result
-from dirge_py.wiring.guardrails import Guardrails
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.conversation.room import Room
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.guardrails.checks import PatternGuardrail, SecretsGuardrail
-from dirge_py.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
-from dirge_py.guardrails.worst import worst
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
+from dirge_py.extensions.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
+from dirge_py.extensions.guardrails.worst import worst
+from dirge_py.lib.redactor import Redactor
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 

@@ -19,7 +19,7 @@ from tests.ui.on_a_pty import ROOT, hand, until
 from tests.ui.on_tmux import NEEDED, Tmux
 
 MODELS = Path(__file__).parent / "models"
-SAMPLE = ROOT / "dirge_py" / "demo" / "sample" / "mend"
+SAMPLE = ROOT / "dirge_py" / "cli" / "demo" / "sample" / "mend"
 PAGES = sorted(FOLDER.glob("*.md"))
 _SETTINGS = """\
 provider = "rehearsal"

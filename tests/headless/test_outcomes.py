@@ -10,9 +10,10 @@ import pytest
 
 from dirge_py import slash
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.headless.print_mode import print_all
-from dirge_py.headless.printer import Printer, PrintOptions
-from dirge_py.headless.result import ending_of
+from dirge_py.frontend.print.print_mode import print_all
+from dirge_py.frontend.print.printer import Printer, PrintOptions
+from dirge_py.frontend.print.result import ending_of
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
@@ -28,7 +29,6 @@ from dirge_py.types.outcomes import (
     Outcome,
     Refused,
 )
-from dirge_py.wiring.options import SessionChoice
 from tests.apart import Piped
 from tests.conversation.room import Room
 from tests.headless.product import Held, Product, finish
@@ -287,7 +287,7 @@ class Pressed:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Pressed())
 sys.argv[1:] = ["-p", "x"]
-from dirge_py.entry import main
+from dirge_py.cli.entry import main
 main()
 """
     ran = subprocess.run([sys.executable, "-c", pressed], capture_output=True, check=False)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from dirge_py.headless import stdin
+from dirge_py.frontend.print import stdin
 from tests.headless.product import Product, finish
 from tests.providers.server import Say
 

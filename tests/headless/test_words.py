@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py.context.attachments import mentions
-from dirge_py.headless.prompt import Prompt
+from dirge_py.frontend.print.prompt import Prompt
 from dirge_py.slash.registry import Typed
 
 

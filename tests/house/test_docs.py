@@ -22,18 +22,18 @@ from dirge_py.cli import (
     doctor,
     embed,
     main,
-    serve,
     session_flags,
     signal,
     trust,
     why,
 )
 from dirge_py.cli import config as config_cli
+from dirge_py.cli.serve.command import build_serve_parser
 from dirge_py.config.known_keys import ANY, known_keys
 from dirge_py.config.schema import Config
-from dirge_py.headless import result
-from dirge_py.headless.json_lines import FOR_SCREENS
-from dirge_py.headless.stdin import read_line
+from dirge_py.frontend.print import result
+from dirge_py.frontend.print.json_lines import FOR_SCREENS
+from dirge_py.frontend.print.stdin import read_line
 from dirge_py.permission.decision import Policy
 from dirge_py.permission.defaults import _TABLE
 from dirge_py.permission.rules import Mode
@@ -116,7 +116,7 @@ def parsers() -> list[argparse.ArgumentParser]:
         trust.build_trust_parser(),
         doctor.build_doctor_parser(),
         config_cli.build_config_parser(),
-        serve.build_serve_parser(),
+        build_serve_parser(),
         signal.build_signal_parser(),
         embed.build_embed_parser(),
         completion.build_completion_parser(),

@@ -10,26 +10,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-VOCABULARY = (
-    "abort",
-    "calls",
-    "claims",
-    "contributions",
-    "errors",
-    "events",
-    "plan_events",
-    "plan_events",
-    "messages",
-    "outcomes",
-    "questions",
-    "streams",
-)
 
 PROBE = """
 import json, os, sys
 sys.argv = ["dirge", *json.loads(sys.argv[1])]
 os._exit = sys.exit
-from dirge_py.entry import main
+from dirge_py.cli.entry import main
 try:
     code = main() or 0
 except SystemExit as end:
@@ -108,18 +94,17 @@ def test_print_draws_nothing_and_parses_no_shell(scripted: Path) -> None:
 
 
 def test_the_loop_and_the_vocabulary_load_only_the_standard_library() -> None:
-    code = f"""
+    code = """
 import importlib, json, pkgutil, sys
-import dirge_py.agent_loop
-for found in pkgutil.walk_packages(dirge_py.agent_loop.__path__, "dirge_py.agent_loop."):
-    importlib.import_module(found.name)
-for name in {VOCABULARY!r}:
-    importlib.import_module("dirge_py." + name)
+import dirge_py.agent_loop, dirge_py.types
+for package in (dirge_py.agent_loop, dirge_py.types):
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        importlib.import_module(found.name)
 print(json.dumps(sorted(sys.modules)))
 """
     bare = set(json.loads(_python("import sys, json; print(json.dumps(sorted(sys.modules)))")))
     more = {".".join(name.split(".")[:2]) for name in set(json.loads(_python(code))) - bare}
-    ours = {"dirge_py", *(f"dirge_py.{name}" for name in ("agent_loop", "lib", *VOCABULARY))}
+    ours = {"dirge_py", *(f"dirge_py.{name}" for name in ("agent_loop", "lib", "types"))}
     assert {
         name for name in more - ours if name.split(".")[0] not in sys.stdlib_module_names
     } == set()

@@ -13,9 +13,12 @@ from unittest import mock
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.load import load
-from dirge_py.conversation import Conversation
+from dirge_py.context.hooks import ContextHooks
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.handle import Run
+from dirge_py.providers import model_calls
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.runs import Run
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.history import Loaded, replay
 from dirge_py.session.journal import read_journal
 from dirge_py.types.errors import ModelRetry
@@ -38,9 +41,6 @@ from dirge_py.types.outcomes import (
     Outcome,
 )
 from dirge_py.types.questions import PermissionAnswer
-from dirge_py.wiring import model_calls
-from dirge_py.wiring.context_view import ContextHooks
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.invariants.stories import HOOKS, Story
 
@@ -137,7 +137,7 @@ class Stage:
         with (
             contextlib.chdir(self.room.project),
             mock.patch.object(model_calls, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
-            mock.patch("dirge_py.wiring.guards.ContextHooks", hooks),
+            mock.patch("dirge_py.sdk.guards.ContextHooks", hooks),
         ):
             yield
 

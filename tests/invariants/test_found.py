@@ -2,10 +2,10 @@
 
 import asyncio
 
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.testing import EventRecorder, assert_event_grammar
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageUpdate, SystemNotice
 from dirge_py.types.messages import Usage
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room, when
 
 USED = Usage(input=50, output=5)

@@ -10,17 +10,17 @@ from typing import Any
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dirge_py.conversation import Conversation
-from dirge_py.line.completing import LineCompleter
-from dirge_py.line.editor import TerminalLines
-from dirge_py.line.paper import Paper
-from dirge_py.line.plain import PlainLines
-from dirge_py.line.repl import Repl
-from dirge_py.line.start import LineStart
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.line.completing import LineCompleter
+from dirge_py.frontend.line.editor import TerminalLines
+from dirge_py.frontend.line.paper import Paper
+from dirge_py.frontend.line.plain import PlainLines
+from dirge_py.frontend.line.repl import Repl
+from dirge_py.frontend.line.start import LineStart
+from dirge_py.frontend.session_conflict import Way
 from dirge_py.permission.rules import Mode
-from dirge_py.talk.busy import Way
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.questions import Asker
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 
 LIMIT_S = 10.0

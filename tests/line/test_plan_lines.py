@@ -1,7 +1,7 @@
 """A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
 
-from dirge_py.line.paper import Paper
-from dirge_py.line.phases import PhaseLines
+from dirge_py.frontend.line.paper import Paper
+from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.types.events import PermissionAnswered, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.types.tools import text_result

@@ -105,7 +105,10 @@ def test_a_script_loads_neither_a_screen_nor_a_line_editor(scripted: Path) -> No
 
 
 def test_the_line_editor_loads_no_screen(tmp_path: Path) -> None:
-    code = "import sys, dirge_py.line.editing; sys.exit(bool({'textual', 'rich'} & {*sys.modules}))"
+    code = (
+        "import sys, dirge_py.frontend.line.editing;"
+        "sys.exit(bool({'textual', 'rich'} & {*sys.modules}))"
+    )
     terminal = Terminal(("-c", code), cwd=tmp_path, is_fresh=True)
     assert terminal.finish() == 0
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.memory.entries import (
+from dirge_py.extensions.memory.entries import (
     as_entry,
     entries_of,
     matching,

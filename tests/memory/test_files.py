@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from dirge_py.extensions.memory import files
+from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreChanged
+from dirge_py.extensions.memory.files import FileMemory
 from dirge_py.files.atomic import atomic_write
 from dirge_py.files.regular_file import read_regular
 from dirge_py.lib.file_lock import held
-from dirge_py.memory import files
-from dirge_py.memory.base import MemoryUpdate, Remembered, StoreChanged
-from dirge_py.memory.files import FileMemory
 from dirge_py.types.errors import DirgeError, FileError
 
 WRITER = """

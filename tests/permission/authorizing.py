@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -16,7 +17,6 @@ from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import BeforeToolCallResult, CallDecision, Context, TurnInfo
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopTool, ToolCall
-from dirge_py.wiring.authorize import Authorizer
 
 from .conftest import Project
 

@@ -11,9 +11,9 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Mode
+from dirge_py.permission.settings import open_gate
+from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.tools import Claim, Command
-from dirge_py.wiring.options import BuildOptions
-from dirge_py.wiring.rules import open_gate
 
 from .conftest import Project, allow
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dirge_py.headless.front import PrintFront
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.plan.desk import Accept, Drop, Later
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import PlanState, load_state, standing

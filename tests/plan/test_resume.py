@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import load_state
 from dirge_py.providers.scripted import Reply, Script

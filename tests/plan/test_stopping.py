@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dirge_py.conversation import Conversation
-from dirge_py.parts import PlanTerms
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import PlanTerms
 from dirge_py.plan.allowance import Allowance
 from dirge_py.plan.desk import PlanAgain, PlanAnswer
 from dirge_py.plan.document import PlanDocument

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.desk import Accept, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start

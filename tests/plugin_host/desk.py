@@ -7,8 +7,8 @@ from textwrap import dedent
 from typing import Any
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.plugin_host.finding import Found
-from dirge_py.plugin_host.host import PluginHost
+from dirge_py.extensions.plugins.finding import Found
+from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.types.hooks import Bundle
 from tests.agent_loop.kit import Ran, Tool, ran

@@ -8,12 +8,12 @@ from typing import Any
 
 from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import Parts, RunSettings
+from dirge_py.extensions.plugins.finding import find_files
+from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
-from dirge_py.headless.front import PrintFront
-from dirge_py.parts import Parts, RunSettings
-from dirge_py.plugin_host.finding import find_files
-from dirge_py.plugin_host.host import PluginHost
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import Services

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dirge_py.context.system_prompt import Section, build
+from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
-from dirge_py.plugin_host.host import PluginHost
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox

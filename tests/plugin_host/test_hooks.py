@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.plugin_host.points import POINTS
+from dirge_py.extensions.plugins.points import POINTS
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import AfterToolCallResult, Answer, Bundle, Context, TurnUpdate
@@ -368,6 +368,6 @@ async def test_an_event_told_from_a_thread_arrives_on_the_loop(desk: Desk):
 
 
 def test_errors_of_the_plugin_interface_are_for_people():
-    from dirge_py.plugin_host.points import PluginError
+    from dirge_py.extensions.plugins.points import PluginError
 
     assert issubclass(PluginError, DirgeError)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.plugin_host.points import EVENT_POINTS
+from dirge_py.extensions.plugins.points import EVENT_POINTS
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.hooks import HOOK_NAMES, Answer, Context, Defer, EditArgs, TurnUpdate
 from dirge_py.types.messages import ToolResultMessage

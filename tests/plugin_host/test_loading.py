@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from dirge_py.plugin_host import finding
-from dirge_py.plugin_host.finding import find_files, find_installed
-from dirge_py.plugin_host.host import PluginHost
-from dirge_py.plugin_host.output import as_plugin, split_stdout
+from dirge_py.extensions.plugins import finding
+from dirge_py.extensions.plugins.finding import find_files, find_installed
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.extensions.plugins.output import as_plugin, split_stdout
 from dirge_py.tools.registry import names
 from tests.plugin_host.desk import SHORT_S, Desk
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from dirge_py.plugin_host.plugin import PluginApi
-from dirge_py.plugin_host.points import PROMPT_POINTS
+from dirge_py.extensions.plugins.plugin import PluginApi
+from dirge_py.extensions.plugins.points import PROMPT_POINTS
 from dirge_py.types.hooks import HOOK_NAMES
 from tests.house.source import ROOT
 from tests.plugin_host.desk import Desk

@@ -12,9 +12,9 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.plugin_host.host import PluginHost
+from dirge_py.extensions.plugins.host import PluginHost
+from dirge_py.extensions.plugins.loading import load_plugins, plugin_tools
 from dirge_py.tools.registry import names
-from dirge_py.wiring.plugins import load_plugins, plugin_tools
 
 NOTHING = "def register(dirge): pass\n"
 TOOL = '''

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.plugin_host.observing import MOST_WAITING
+from dirge_py.extensions.plugins.observing import MOST_WAITING
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import MessageUpdate
 from dirge_py.types.outcomes import Done
@@ -30,7 +30,7 @@ async def test_case_a68_a_run_waits_for_no_watcher(desk: Desk, caplog: pytest.Lo
             await asyncio.Event().wait()
 
     host = desk.add("watch", register).host(limit_s=SHORT_S)
-    with caplog.at_level(logging.INFO, logger="dirge_py.plugin_host"):
+    with caplog.at_level(logging.INFO, logger="dirge_py.extensions.plugins"):
         came = await run_with(host, ScriptedModel().will_say("done"))
         assert isinstance(came.outcome, Done)
         assert desk.told == []

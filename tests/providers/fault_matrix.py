@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from dirge_py.agent_loop import Context, LoopConfig, compose
-from dirge_py.agent_loop.guards.recover import recover
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
+from dirge_py.guards.recover import recover
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider

@@ -8,12 +8,13 @@ from dirge_py.config.provider_table import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Chosen, Origin
+from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.cache_key import cache_key
 from dirge_py.providers.catalog import ModelCard, cost_usd, lookup
 from dirge_py.providers.dialect import Dialect
 from dirge_py.providers.memory import Memory
+from dirge_py.providers.models import ModelDirectory
 from dirge_py.providers.openai_request import chat_request
-from dirge_py.secrets.redactor import Redactor
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -32,7 +33,6 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from dirge_py.wiring.models import ModelDirectory
 from tests.providers.asking import READ, done_of, text_of, thinking_of
 from tests.providers.server import Raw
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.providers.base import ProviderSettings, Timeouts
+from dirge_py.providers.embedding_service import patiently
 from dirge_py.providers.embedding_wires import EMBEDDING_WIRES
 from dirge_py.providers.embeddings import (
     MOST_INPUTS,
@@ -18,7 +19,6 @@ from dirge_py.providers.embeddings import (
     embedder,
 )
 from dirge_py.types.errors import ConfigError, ProviderError
-from dirge_py.wiring.embedding import patiently
 from tests.providers.asking import KEY
 from tests.providers.server import Hang, Raw
 from tests.security.sizes import size

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.recorded_body import BodyFilter
 from dirge_py.providers.recording import Recording, recorded
 from dirge_py.providers.recording_reader import RecordedExchange
-from dirge_py.secrets.redactor import Redactor
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta

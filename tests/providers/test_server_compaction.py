@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.guards.limits import Limits, limits
+from dirge_py.guards.limits import Limits, limits
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import ProviderSettings

@@ -12,8 +12,8 @@ import pytest
 import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
 from dirge_py.agent_loop import AbortSignal, Bundle, StreamOptions, TurnInfo
-from dirge_py.agent_loop.guards.limits import Limits
-from dirge_py.guardrails.verdict import Pass, Trip, Verdict
+from dirge_py.extensions.guardrails.verdict import Pass, Trip, Verdict
+from dirge_py.guards.limits import Limits
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
 from dirge_py.tools.base import ToolContext
@@ -501,7 +501,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
     code = "import sys, dirge_py; print(sorted(m for m in sys.modules if 'dirge' in m), 'typing' in sys.modules)"  # noqa: E501
     bare = "import sys; print('typing' in sys.modules)"
     loaded = _python(code)
-    assert loaded.startswith("['dirge_py']")
+    assert loaded.startswith("['dirge_py', 'dirge_py.lib', 'dirge_py.lib.version']")
     assert loaded.split()[-1] == _python(bare).split()[-1]
 
 

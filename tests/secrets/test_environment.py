@@ -2,7 +2,7 @@
 
 import pytest
 
-from dirge_py.secrets.environment import secret_values
+from dirge_py.lib.secret_environment import secret_values
 
 KNOWN = ("ANTHROPIC_API_KEY", "TAVILY_API_KEY")
 RANDOM = "9f8a7b6c5d4e3f2a1b0c"

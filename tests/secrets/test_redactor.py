@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.lib.redactor import Redactor
 from tests.security.sizes import size
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7b1c/+\n" * 8

@@ -15,13 +15,13 @@ from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.gate import Gate
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, parse_rule
+from dirge_py.permission.settings import open_gate
 from dirge_py.permission.words import NotPlain, screen
 from dirge_py.processes.launch import LaunchSpec
+from dirge_py.sdk.explain import Explainer
+from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
-from dirge_py.wiring.explain import Explainer
-from dirge_py.wiring.options import BuildOptions
-from dirge_py.wiring.rules import open_gate
 from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project
 from tests.security.sizes import count, size

@@ -20,9 +20,9 @@ from typing import Any
 
 import pytest
 
+from dirge_py.tools.web.reach import PORTS, Reach, look_up
+from dirge_py.tools.web.service import Web
 from dirge_py.types.errors import ToolFailed
-from dirge_py.web.reach import PORTS, Reach, look_up
-from dirge_py.web.service import Web
 from tests.security.sizes import count, size
 from tests.web.site import Reply, moved, serving
 
@@ -337,8 +337,8 @@ PARSE = """
 import resource
 import sys
 
-from dirge_py.web.markdown import as_markdown
-from dirge_py.web.url import parse_url
+from dirge_py.tools.web.markdown import as_markdown
+from dirge_py.tools.web.url import parse_url
 source = parse_url("http://a.example")
 as_markdown("<table><tr><td>a<td>b", source)
 page = {page}

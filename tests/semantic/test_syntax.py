@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dirge_py
-from dirge_py.semantic.grammars import _GRAMMARS, grammar_of, load
-from dirge_py.semantic.syntax import check_syntax
+from dirge_py.tools.syntax.grammars import _GRAMMARS, grammar_of, load
+from dirge_py.tools.syntax.syntax import check_syntax
 from tests.security.sizes import size
 
 
@@ -123,7 +123,7 @@ def test_every_language_has_its_grammar():
 
 def test_one_language_is_imported_at_a_time():
     program = (
-        "import sys; from dirge_py.semantic.syntax import check_syntax;"
+        "import sys; from dirge_py.tools.syntax.syntax import check_syntax;"
         "check_syntax('a.json', '', '[');"
         "print([m for m in sys.modules if m.startswith('tree_sitter_') and '.' not in m])"
     )

@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.heal import heal
-from dirge_py.conversation import Conversation
-from dirge_py.interrupted import decisions_for
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.assembly import Blueprint, assemble
 from dirge_py.session.codec import decode_message
 from dirge_py.session.interruption import Choice, Interruption
 from dirge_py.session.journal import read_journal
+from dirge_py.session.recovery import decisions_for
 from dirge_py.session.store import Store
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.llm import LlmContext

@@ -4,13 +4,13 @@ import os
 
 import pytest
 
+from dirge_py.sdk.options import SessionChoice
+from dirge_py.sdk.sessions import open_journal, refuse_to_send, viewed
 from dirge_py.session.history import Loaded
 from dirge_py.session.recorder import Recorder
 from dirge_py.types.errors import SessionError
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
-from dirge_py.wiring.options import SessionChoice
-from dirge_py.wiring.sessions import open_journal, refuse_to_send, viewed
 
 VIEW = SessionChoice(kind="view", id="s")
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from dirge_py import slash
-from dirge_py.conversation import Conversation
-from dirge_py.headless.front import PrintFront
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.base import Choice
 from dirge_py.slash.registry import discover
 from dirge_py.types.questions import Question, QuestionAnswer

@@ -8,7 +8,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.types.errors import UsageError
 from tests.conversation.room import Room

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py import __version__
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.session.record import Record
 from dirge_py.slash.account import SUMMARY, requests_of
 from dirge_py.slash.release_notes import newest

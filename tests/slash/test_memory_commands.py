@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dirge_py import slash
-from dirge_py.headless.front import PrintFront
-from dirge_py.memory.base import MemoryUpdate, StoreChanged
-from dirge_py.memory.files import FileMemory
+from dirge_py.extensions.memory.base import MemoryUpdate, StoreChanged
+from dirge_py.extensions.memory.files import FileMemory
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.base import NeedsScreen
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.sdk.build import build
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
-from dirge_py.wiring.build import build
-from dirge_py.wiring.options import BuildOptions, SessionChoice
 from tests.conversation.room import NO_SNAPSHOTS, Person
 from tests.providers.server import FakeService, Raw
 from tests.slash.hand import typed

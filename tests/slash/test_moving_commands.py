@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py import slash
-from dirge_py.conversation import Conversation
-from dirge_py.headless.front import PrintFront
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.print.front import PrintFront
 from dirge_py.session.points import Node, SessionTree
 from dirge_py.slash.base import Choice, NeedsScreen
 from dirge_py.slash.registry import discover

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.events import AgentStart
 from dirge_py.types.outcomes import Cancelled
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room, when
 from tests.talk.worker import PROMPT, Front, Worker
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.frontend.setup_form import tidy_url, usual_name
+from dirge_py.frontend.setup_wizard import Ending, set_up
+from dirge_py.providers.setup import ProviderSetup
 from dirge_py.slash.base import Choice, Tone
-from dirge_py.talk.filling_in import tidy_url, usual_name
-from dirge_py.talk.setting_up import Ending, set_up
-from dirge_py.wiring.setup import ProviderSetup
 from tests.providers.server import FakeService, Raw, Say
 
 LISTED = Raw(body='{"data": [{"id": "a"}, {"id": "b"}]}')

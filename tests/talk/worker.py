@@ -3,12 +3,12 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from dirge_py.frontend.controller import Talk
 from dirge_py.slash.registry import Registry
-from dirge_py.talk.talk import Talk
 from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 PROMPT = "Do the work."
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.telemetry.log_file import LogFile
+from dirge_py.files.log.log_file import LogFile
+from dirge_py.lib.redactor import Redactor
 from dirge_py.types.events import (
     AgentEnd,
     AgentStart,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.telemetry.log_records import Log
+from dirge_py.files.log.log_records import Log
 
 
 def test_notes_and_tracebacks_go_into_the_log_without_secrets_until_it_is_closed(tmp_path: Path):
@@ -37,7 +37,7 @@ def test_a_log_that_was_rotated_still_takes_notes(tmp_path: Path):
 def test_without_a_log_nothing_is_written_to_stderr():
     code = (
         "import logging\n"
-        "from dirge_py.telemetry.log_records import keep_off_the_screen\n"
+        "from dirge_py.files.log.log_records import keep_off_the_screen\n"
         "keep_off_the_screen()\n"
         "logging.getLogger('dirge_py.x').error('seen')\n"
         "logging.getLogger('dirge.plugin.x').error('seen')\n"

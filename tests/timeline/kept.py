@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.agent_loop.merge import compose
-from dirge_py.conversation import Conversation
-from dirge_py.parts import RunSettings
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import RunSettings
+from dirge_py.sdk.options import SessionChoice
+from dirge_py.session.rewind import Timeline
+from dirge_py.session.snapshots.hooks import make
 from dirge_py.session.snapshots.repository import Repository
 from dirge_py.session.snapshots.taking import Terms
-from dirge_py.timeline import Timeline
 from dirge_py.types.hooks import LoopConfig
-from dirge_py.wiring.options import SessionChoice
-from dirge_py.wiring.snapshots import make
 from tests.conversation.room import Room
 
 LARGE = 100_000

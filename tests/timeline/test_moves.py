@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.session.journal import read_journal
 from dirge_py.testing import assert_balanced
 from dirge_py.types.errors import DirgeError, SessionError

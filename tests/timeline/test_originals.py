@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.rules import Mode
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.messages import ToolResultMessage

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.semantic.syntax import check_syntax
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
+from dirge_py.tools.syntax.syntax import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
 PARTLY = "The user did not accept all of it; what follows is what was done."

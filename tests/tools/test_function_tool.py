@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from dirge_py.agent_loop.guards.availability import availability
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.availability import availability
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.function_tool import FunctionTool, tool

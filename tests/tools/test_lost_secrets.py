@@ -5,10 +5,10 @@ import contextlib
 import pytest
 
 from dirge_py.files.workspace import Workspace
-from dirge_py.secrets.redactor import Redactor
-from dirge_py.semantic.syntax import check_syntax
+from dirge_py.lib.redactor import Redactor
 from dirge_py.tools.base import Services
 from dirge_py.tools.registry import discover
+from dirge_py.tools.syntax.syntax import check_syntax
 from dirge_py.tools.toolbox import Toolbox
 
 SECRET = "a1b2c3d4e5f6g7h8i9j0"

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.web.reach import Reach
+from dirge_py.tools.web.service import Web
 from dirge_py.tools.webfetch import TOOL, WebfetchArgs
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from dirge_py.web.reach import Reach
-from dirge_py.web.service import Web
 from tests.web.site import Reply, Site, moved, serving
 
 

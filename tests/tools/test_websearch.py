@@ -3,14 +3,14 @@ from pathlib import Path
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import Services
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.web.backends import BACKENDS
+from dirge_py.tools.web.reach import Reach
+from dirge_py.tools.web.search import Search
+from dirge_py.tools.web.service import Web
+from dirge_py.tools.web.url import parse_url
 from dirge_py.tools.websearch import TOOL
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Preview
-from dirge_py.web.backends import BACKENDS
-from dirge_py.web.reach import Reach
-from dirge_py.web.search import Search
-from dirge_py.web.service import Web
-from dirge_py.web.url import parse_url
 from tests.tools.test_webfetch import quotation
 from tests.web.site import Site, serving
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.session_conflict import Way
 from dirge_py.permission.rules import Mode
-from dirge_py.talk.busy import Way
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.questions import Asker, PermissionAnswer, PermissionRequest
@@ -16,7 +17,6 @@ from dirge_py.ui.app import DirgeApp
 from dirge_py.ui.panels.docked import DockedPanel
 from dirge_py.ui.panels.permission import PermissionDialog
 from dirge_py.ui.start import TuiStart
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.ui import style_sheets
 from tests.ui.quick_pilot import QuickPilot, draw_late

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.types.errors import SessionBusy
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk

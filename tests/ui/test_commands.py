@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.decision import explain
+from dirge_py.permission.project_trust import ProjectDoor
+from dirge_py.providers.setup import ProviderSetup
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import ConfigError, NoProvider, SessionError
 from dirge_py.types.questions import Asker
 from dirge_py.ui.start import Looks, TuiStart
-from dirge_py.wiring.options import SessionChoice
-from dirge_py.wiring.setup import ProviderSetup
-from dirge_py.wiring.trust import ProjectDoor
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Raw, Say
 from tests.ui.desk import HELD, Desk, desk

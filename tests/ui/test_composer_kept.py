@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.rules import Mode
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.questions import Asker
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.providers.server import FakeService, Say
 from tests.ui.desk import HELD, desk

@@ -1,9 +1,9 @@
 """Going back in a session, at the keyboard."""
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.journal import read_journal
 from dirge_py.types.questions import Asker
-from dirge_py.wiring.options import SessionChoice
 from tests.conversation.room import Room
 from tests.ui.desk import Desk, desk
 

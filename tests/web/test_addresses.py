@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.web.addresses import refusal_of
+from dirge_py.tools.web.addresses import refusal_of
 
 PUBLIC = """
 8.8.8.8 1.1.1.1 2606:4700:4700::1111 2a00:1450:4001::200e ::ffff:8.8.8.8

@@ -6,15 +6,15 @@ import zlib
 
 import pytest
 
+from dirge_py.tools.web.fetch import Fetched, fetch
+from dirge_py.tools.web.page import as_page
+from dirge_py.tools.web.reach import Reach
+from dirge_py.tools.web.service import Web, WebLimits
+from dirge_py.tools.web.transport import Transport
+from dirge_py.tools.web.unpack import Unpacker
+from dirge_py.tools.web.untrusted import quoted
+from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
-from dirge_py.web.fetch import Fetched, fetch
-from dirge_py.web.page import as_page
-from dirge_py.web.reach import Reach
-from dirge_py.web.service import Web, WebLimits
-from dirge_py.web.transport import Transport
-from dirge_py.web.unpack import Unpacker
-from dirge_py.web.untrusted import quoted
-from dirge_py.web.url import parse_url
 from tests.web.site import Reply, Site, moved, serving
 
 MAX_BYTES = 200_000

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.web.markdown import MAX_CHARS, MAX_ELEMENTS, as_markdown
-from dirge_py.web.url import parse_url
+from dirge_py.tools.web.markdown import MAX_CHARS, MAX_ELEMENTS, as_markdown
+from dirge_py.tools.web.url import parse_url
 from tests.security.sizes import size
 
 SOURCE = parse_url("https://a.example/docs/page")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dirge_py.tools.web.backends import BACKENDS
+from dirge_py.tools.web.reach import Reach
+from dirge_py.tools.web.search import Hit, Search
+from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
-from dirge_py.web.backends import BACKENDS
-from dirge_py.web.reach import Reach
-from dirge_py.web.search import Hit, Search
-from dirge_py.web.url import parse_url
 from tests.web.site import Reply, Site, moved, serving
 
 KEY = "key-0123456789abcdef"

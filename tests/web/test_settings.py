@@ -7,11 +7,11 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
+from dirge_py.extensions.web.access import SEARCH_KEY_VARIABLES, search_key_variables, web_access
+from dirge_py.extensions.web.service import open_web
+from dirge_py.tools.web.backends import BACKENDS
+from dirge_py.tools.web.service import Web
 from dirge_py.types.errors import ConfigError, ToolFailed
-from dirge_py.web.backends import BACKENDS
-from dirge_py.web.service import Web
-from dirge_py.wiring.web import open_web
-from dirge_py.wiring.web_access import SEARCH_KEY_VARIABLES, search_key_variables, web_access
 from tests.web.site import Reply, serving
 
 Load = Callable[..., Config]

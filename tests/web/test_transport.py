@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.tools.web.outgoing import Outgoing
+from dirge_py.tools.web.reach import Reach, is_own
+from dirge_py.tools.web.transport import Transport
+from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
-from dirge_py.web.outgoing import Outgoing
-from dirge_py.web.reach import Reach, is_own
-from dirge_py.web.transport import Transport
-from dirge_py.web.url import parse_url
 from tests.files.requirement import lacking
 from tests.web.site import Reply, serving
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirge_py.tools.web.url import Target, parse_reference, parse_url
 from dirge_py.types.errors import ToolFailed
-from dirge_py.web.url import Target, parse_reference, parse_url
 
 ODD = st.text(
     st.sampled_from("htps:/.@[]%#?\\ \t\0aAxX0127.fF٣１。。ß\u202e\ud800-_~+&="), max_size=40

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from dirge_py.conversation import Conversation
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.types.messages import ToolResultMessage
 from tests.conversation.room import Room
 

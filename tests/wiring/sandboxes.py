@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.processes.sandbox.choose import find_sandbox
 from dirge_py.processes.sandbox.room import NoSandbox, SandboxRoom
-from dirge_py.wiring import fork_sandbox
+from dirge_py.sdk import fork_sandbox
 from tests.files.requirement import lacking
 
 KINDS = ["bubblewrap", "landlock"]

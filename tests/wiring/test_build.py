@@ -8,13 +8,13 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.context.system_prompt import append, prepend
-from dirge_py.headless.asker import PolicyAsker
+from dirge_py.frontend.print.asker import PolicyAsker
+from dirge_py.sdk.build import build
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, NoProvider, UsageError
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
-from dirge_py.wiring.build import build
-from dirge_py.wiring.options import BuildOptions, SessionChoice
 
 ENTRY = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 NAMED = SessionChoice(kind="named", id="mine")

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop.guards.overflow import overflow
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.schema import Config
+from dirge_py.context.hooks import (
+    ContextHooks,
+    ContextParts,
+    context_parts,
+    file_reader,
+    for_fork,
+    summarise_with,
+)
 from dirge_py.context.reminders import ReminderRule
 from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.overflow import overflow
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
@@ -24,14 +32,6 @@ from dirge_py.types.hooks import Context, LoopConfig
 from dirge_py.types.messages import Message, SystemMessage, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed
 from dirge_py.types.tools import text_result
-from dirge_py.wiring.context_view import (
-    ContextHooks,
-    ContextParts,
-    context_parts,
-    file_reader,
-    for_fork,
-    summarise_with,
-)
 from tests.agent_loop.kit import Ran, Tool, ran
 from tests.context.kit import Summaries, chat, single_prompt_run
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from dirge_py.session.continuations import continuations
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.questions import PermissionAnswer
-from dirge_py.wiring.continuation import continuations
 from tests.conversation.room import Room
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.conversation import Conversation
-from dirge_py.parts import ChildSpec
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.deps import ChildSpec
 from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
+from dirge_py.sdk import fork_sandbox
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
-from dirge_py.wiring import fork_sandbox
 from tests.conversation.room import Room
 from tests.wiring.rooms import (
     LOOK,

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.agent_loop.guards.depth import DepthTracker
-from dirge_py.agent_loop.guards.judge import Diff
 from dirge_py.config.load import load
+from dirge_py.guards.depth import DepthTracker
+from dirge_py.guards.judge import Diff
+from dirge_py.guards.judges import Judges
 from dirge_py.providers.scripted import Reply, Script
+from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done
-from dirge_py.wiring.gates import GateServices, gates
-from dirge_py.wiring.judges import Judges
 from tests.agent_loop.guards.test_gates import WORDS, spoke, stopping_after_a_failure
 from tests.agent_loop.guards.workshop import guarded, nudges
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.testing import EventRecorder
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.messages import UserMessage

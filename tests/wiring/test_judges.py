@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.config.roles import role_choice, unusable_roles
+from dirge_py.guards.judges import Judges
 from dirge_py.providers.scripted import Reply, Script
+from dirge_py.sdk.plan import plan_terms
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.llm import StreamDone
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
-from dirge_py.wiring.judges import Judges, role_choice, unusable_roles
-from dirge_py.wiring.plan import plan_terms
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 CRITIC = '[roles]\ncritic = "fake/critical:high"\n'

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.memory.base import MemoryUpdate, Remembered, StoreName
+from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreName
+from dirge_py.extensions.memory.providers import at_run_end, open_memory
 from dirge_py.session.names import project_id
 from dirge_py.testing import EventRecorder
 from dirge_py.types.abort import AbortSignal
@@ -17,7 +18,6 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import CompactionStarted, SystemNotice
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
 from dirge_py.types.questions import PermissionAnswer
-from dirge_py.wiring.memory import at_run_end, open_memory
 from tests.context.kit import GOOD
 from tests.conversation.conftest import room
 from tests.conversation.room import Room, when

@@ -13,9 +13,9 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.files import git_copy
 from dirge_py.files.tree_hash import RealFolders
+from dirge_py.sdk import project_files
+from dirge_py.sdk.project_files import Listed, Project, project_around
 from dirge_py.types.errors import FileError
-from dirge_py.wiring import project_files
-from dirge_py.wiring.project_files import Listed, Project, project_around
 from tests.files.requirement import require_root_tools
 
 

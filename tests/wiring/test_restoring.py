@@ -7,9 +7,12 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.conversation import Conversation
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.rules import Mode
+from dirge_py.sdk.build import build
+from dirge_py.sdk.options import BuildOptions, SessionChoice
+from dirge_py.sdk.restoring import queued_again, restore
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
@@ -19,9 +22,6 @@ from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
-from dirge_py.wiring.build import build
-from dirge_py.wiring.options import BuildOptions, SessionChoice
-from dirge_py.wiring.restoring import queued_again, restore
 from tests.conversation.room import Room, when
 
 

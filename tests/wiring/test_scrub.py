@@ -2,10 +2,10 @@
 
 from typing import Any, cast
 
+from dirge_py.guards.redaction import scrub
 from dirge_py.types.hooks import AfterToolCallResult
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import text_result
-from dirge_py.wiring.scrub import scrub
 
 
 async def scrubbed(text: str, redact: Any) -> AfterToolCallResult | None:

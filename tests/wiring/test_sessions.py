@@ -1,8 +1,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.sdk.sessions import changes_since
 from dirge_py.session.history import Loaded
-from dirge_py.wiring.sessions import changes_since
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

@@ -4,9 +4,9 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.services import SERVICES
+from dirge_py.providers.offers import Draft
+from dirge_py.providers.setup import ProviderSetup
 from dirge_py.types.errors import ConfigError, ProviderError
-from dirge_py.wiring.offers import Draft
-from dirge_py.wiring.setup import ProviderSetup
 from tests.headless.product import Product, Service
 from tests.providers.server import Raw, Say
 

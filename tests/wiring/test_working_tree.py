@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.agent_loop.guards.judge import DIFF_BYTES
+from dirge_py.guards.judge import DIFF_BYTES
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.wiring.working_tree import WorkingTree
+from dirge_py.sdk.working_tree import WorkingTree
 from tests.repository import new_repository
 
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from dirge_py.processes.sandbox.room import NoSandbox
-from dirge_py.wiring import fork_sandbox
+from dirge_py.sdk import fork_sandbox
 from tests.conversation.room import Room
 from tests.wiring.hostile import hostile
 from tests.wiring.rooms import LOOK, WORK, committed, ran, text, unjudged, write

@@ -9,7 +9,7 @@ from typing import Any
 from dirge_py.files.identity import FileContent
 from dirge_py.files.workspace import CallFiles, Target
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.secrets.patterns import REDACTED
+from dirge_py.lib.secret_patterns import REDACTED
 from dirge_py.tools.base import ToolContext
 from dirge_py.tools.editing.diff import Diff, diff_of_texts
 from dirge_py.types.errors import ToolFailed

@@ -10,7 +10,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.ui.clipboard import last_copy_file
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 

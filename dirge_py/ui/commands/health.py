@@ -15,21 +15,21 @@ from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui.front import TuiFront
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
-    from dirge_py.doctor.asking import TerminalAnswers, ask_terminal
-    from dirge_py.doctor.examine import examine
-    from dirge_py.doctor.findings import Finding, as_text
-    from dirge_py.doctor.terminal import is_simple
-    from dirge_py.doctor.tmux import append_lines, missing_lines
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.sdk.doctor.asking import TerminalAnswers, ask_terminal
+    from dirge_py.sdk.doctor.examine import examine
+    from dirge_py.sdk.doctor.findings import Finding, as_text
+    from dirge_py.sdk.doctor.terminal import is_simple
+    from dirge_py.sdk.doctor.tmux import append_lines, missing_lines
     from dirge_py.ui.app import DirgeApp
     from dirge_py.ui.key_checks import key_problems
 else:
-    ask_terminal = late("dirge_py.doctor.asking", "ask_terminal")
-    examine = late("dirge_py.doctor.examine", "examine")
-    as_text = late("dirge_py.doctor.findings", "as_text")
-    is_simple = late("dirge_py.doctor.terminal", "is_simple")
-    append_lines = late("dirge_py.doctor.tmux", "append_lines")
-    missing_lines = late("dirge_py.doctor.tmux", "missing_lines")
+    ask_terminal = late("dirge_py.sdk.doctor.asking", "ask_terminal")
+    examine = late("dirge_py.sdk.doctor.examine", "examine")
+    as_text = late("dirge_py.sdk.doctor.findings", "as_text")
+    is_simple = late("dirge_py.sdk.doctor.terminal", "is_simple")
+    append_lines = late("dirge_py.sdk.doctor.tmux", "append_lines")
+    missing_lines = late("dirge_py.sdk.doctor.tmux", "missing_lines")
     key_problems = late("dirge_py.ui.key_checks", "key_problems")
 
 _OF_THE_TERMINAL = frozenset(

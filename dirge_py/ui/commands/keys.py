@@ -10,7 +10,7 @@ from dirge_py.ui.key_names import spell
 from dirge_py.ui.keymap import Key
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _SCOPES: Mapping[str, str] = {
     "composer": "Writing",

@@ -9,7 +9,7 @@ from dirge_py.ui.front import TuiFront
 from dirge_py.ui.surroundings import WIDE, Side, Surroundings
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _PANELS = ("on", "off", "auto")
 _SIDES = get_args(Side)

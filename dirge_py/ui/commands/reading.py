@@ -9,7 +9,7 @@ from dirge_py.ui.actions.thinking import show_thinking
 from dirge_py.ui.front import TuiFront
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _STATES = {"on": True, "off": False}
 

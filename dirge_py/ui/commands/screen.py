@@ -8,7 +8,7 @@ from dirge_py.ui.front import TuiFront
 from dirge_py.ui.transcript.plain import whole_text
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 
 async def pager(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -9,7 +9,7 @@ from dirge_py.ui.ink import theme_names
 from dirge_py.ui.theme_files import own_names
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 
 async def theme(args: str, conversation: "Conversation", front: FrontEnd) -> None:

@@ -7,7 +7,7 @@ from dirge_py.types.extensions import Command
 from dirge_py.ui.front import TuiFront
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 
 async def vim(args: str, conversation: "Conversation", front: FrontEnd) -> None:

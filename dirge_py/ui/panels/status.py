@@ -21,9 +21,9 @@ from dirge_py.ui.panels.gauge import Gauge
 from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
-    from dirge_py.runs import Run
-    from dirge_py.talk.talk import Talk
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.conversation.handle import Run
+    from dirge_py.frontend.controller import Talk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dirge_py.talk.talk import typed_text
+from dirge_py.frontend.controller import typed_text
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
     from dirge_py.ui.prompt.composer import Composer
     from dirge_py.ui.prompt.proposer import Proposer
 

@@ -14,7 +14,7 @@ from dirge_py.ui.prompt.matching import Matching
 from dirge_py.ui.prompt.touched import Touched
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _AT_ONCE = 3_000
 """Files that are looked at without letting anybody else have a turn."""

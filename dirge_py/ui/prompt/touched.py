@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 
 if TYPE_CHECKING:
-    from dirge_py.conversation import Conversation
+    from dirge_py.conversation.conversation import Conversation
 
 _NAMES = ("path", "file_path", "file")
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from dirge_py.frontend.outcome_text import words_for, words_for_silence
+from dirge_py.frontend.shell_message import read_words
 from dirge_py.slash.base import Tone
-from dirge_py.talk.endings import words_for, words_for_silence
-from dirge_py.talk.ran import read_words
 from dirge_py.types.events import (
     AgentEnd,
     AgentStart,

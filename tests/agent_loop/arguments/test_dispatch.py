@@ -11,7 +11,8 @@ from dirge_py.agent_loop import (
     compose,
     run_agent_loop,
 )
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.guards.redaction import scrub
+from dirge_py.lib.redactor import Redactor
 from dirge_py.testing import EventRecorder, assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import (
@@ -22,7 +23,6 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.messages import TextBlock, ToolResultMessage, user_text
 from dirge_py.types.tools import text_result
-from dirge_py.wiring.scrub import scrub
 from tests.agent_loop.arguments.kit import CHECKED, INTEGER, asking, shaped
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran
 

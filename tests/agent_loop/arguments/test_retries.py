@@ -1,5 +1,5 @@
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.guards.retries import retries
+from dirge_py.guards.retries import retries
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.tools import text_result

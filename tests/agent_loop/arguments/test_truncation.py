@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.truncation import closed_json, parse_arguments
+from dirge_py.guards.storm import StormBreaker
 from dirge_py.testing import assert_balanced
 from dirge_py.types.events import RepairStats
 from dirge_py.types.tools import LoopToolResult

@@ -3,8 +3,8 @@
 import pytest
 
 from dirge_py.agent_loop import Answer, Bundle, Context, TurnInfo, compose
-from dirge_py.agent_loop.guards.after_failure import resume_after_failure
-from dirge_py.agent_loop.guards.failures import failures
+from dirge_py.guards.after_failure import resume_after_failure
+from dirge_py.guards.failures import failures
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text

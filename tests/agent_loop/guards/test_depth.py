@@ -3,8 +3,8 @@
 import pytest
 
 from dirge_py.agent_loop import Bundle
-from dirge_py.agent_loop.guards.depth import DepthTracker, depth, paths_of
 from dirge_py.agent_loop.queues import InputQueue, steering_from_queue
+from dirge_py.guards.depth import DepthTracker, depth, paths_of
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ToolCall
 from tests.agent_loop.guards.workshop import call, faulty, guarded, nudges, patch, read

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import LoopConfig, TurnUpdate, compose
-from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.guards.escalate import EscalationBudget, escalate
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.recover import recover
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.types.errors import ModelRetry

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import AfterToolCallResult, Answer, Bundle
-from dirge_py.agent_loop.guards.failures import FailureTracker, failures
+from dirge_py.guards.failures import FailureTracker, failures
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.messages import UserMessage
 from tests.agent_loop.guards.workshop import guarded, nudges, result

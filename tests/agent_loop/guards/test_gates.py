@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from dirge_py.agent_loop import Bundle, Context, StopRun, TurnInfo, compose
-from dirge_py.agent_loop.guards.after_failure import resume_after_failure
-from dirge_py.agent_loop.guards.gate import excerpt, gate, nudge, unless
-from dirge_py.agent_loop.guards.goal import goal
-from dirge_py.agent_loop.guards.judge import judge
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.todo import todo
-from dirge_py.agent_loop.guards.verification import Verification, tracking
-from dirge_py.agent_loop.guards.verifier import verifier
+from dirge_py.guards.after_failure import resume_after_failure
+from dirge_py.guards.gate import excerpt, gate, nudge, unless
+from dirge_py.guards.goal import goal
+from dirge_py.guards.judge import judge
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.todo import todo
+from dirge_py.guards.verification import Verification, tracking
+from dirge_py.guards.verifier import verifier
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal

@@ -5,9 +5,9 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.guards.depth import DepthTracker, depth
-from dirge_py.agent_loop.guards.failures import failures
-from dirge_py.agent_loop.guards.gate import unless
+from dirge_py.guards.depth import DepthTracker, depth
+from dirge_py.guards.failures import failures
+from dirge_py.guards.gate import unless
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.errors import ProviderError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dirge_py.agent_loop.guards.goal import goal
-from dirge_py.agent_loop.guards.verification import Verification, tracking
+from dirge_py.guards.goal import goal
+from dirge_py.guards.verification import Verification, tracking
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.outcomes import Done

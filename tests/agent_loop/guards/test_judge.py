@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from dirge_py.agent_loop import Context, compose
-from dirge_py.agent_loop.guards.judge import DIFF_BYTES, Diff, judge
-from dirge_py.agent_loop.guards.todo import todo
-from dirge_py.agent_loop.guards.transcript import (
+from dirge_py.guards.judge import DIFF_BYTES, Diff, judge
+from dirge_py.guards.todo import todo
+from dirge_py.guards.transcript import (
     ARGUMENTS_CHARS,
     FIRST_CHARS,
     RESULT_CHARS,
@@ -17,7 +17,7 @@ from dirge_py.agent_loop.guards.transcript import (
     rules_of,
     transcript_of,
 )
-from dirge_py.agent_loop.guards.verification import Verification, tracking
+from dirge_py.guards.verification import Verification, tracking
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import SystemNotice

@@ -3,7 +3,9 @@ import asyncio
 import pytest
 
 from dirge_py.agent_loop import Answer, Bundle, Context, LoopConfig, StopRun, compose
-from dirge_py.agent_loop.guards.lifecycle import (
+from dirge_py.agent_loop.retry import retrying_stream_fn
+from dirge_py.agent_loop.whole_answers import at_whole_answer
+from dirge_py.guards.lifecycle import (
     ContextCompaction,
     Continue,
     Lifecycle,
@@ -16,8 +18,6 @@ from dirge_py.agent_loop.guards.lifecycle import (
     Terminate,
     lifecycle,
 )
-from dirge_py.agent_loop.retry import retrying_stream_fn
-from dirge_py.agent_loop.whole_answers import at_whole_answer
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
 from dirge_py.types.errors import ProviderError

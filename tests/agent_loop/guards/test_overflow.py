@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from dirge_py.agent_loop import compose
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.overflow import overflow
-from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recover import recover
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.hooks import Bundle, Context, TurnInfo

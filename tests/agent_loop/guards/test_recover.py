@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import compose, retrying_stream_fn
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.recover import CUT_OFF, TOO_LONG, recover
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.recover import CUT_OFF, TOO_LONG, recover
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel
 from dirge_py.types.errors import ErrorKind, ProviderError

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.guards.escalate import EscalationBudget, escalate
-from dirge_py.agent_loop.guards.limits import Limits, limits
-from dirge_py.agent_loop.guards.overflow import overflow
-from dirge_py.agent_loop.guards.recover import recover
+from dirge_py.guards.escalate import EscalationBudget, escalate
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recover import recover
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.errors import ErrorKind, ProviderError

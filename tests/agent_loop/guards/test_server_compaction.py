@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.guards.server_compaction import server_compaction
+from dirge_py.guards.server_compaction import server_compaction
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import ContextCompacted

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Answer, Context, LoopConfig, StopRun, TurnInfo, compose
-from dirge_py.agent_loop.guards.storm import StormBreaker
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.guards.storm import StormBreaker
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.abort import AbortSignal

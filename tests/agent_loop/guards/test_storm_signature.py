@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.guards.signature import (
-    canonical_json,
-    result_digest,
-    short_signature,
-    signature,
-)
+from dirge_py.agent_loop.signature import canonical_json, result_digest, short_signature, signature
 from dirge_py.types.messages import ImageBlock
 from dirge_py.types.tools import LoopToolResult, text_result
 

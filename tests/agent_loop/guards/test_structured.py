@@ -12,10 +12,11 @@ from jsonschema import Draft202012Validator
 
 from dirge_py.agent_loop import Answer, Bundle, LoopConfig, StopRun, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
-from dirge_py.agent_loop.guards.after_failure import resume_after_failure
-from dirge_py.agent_loop.guards.failures import failures
-from dirge_py.agent_loop.guards.structured import KIND, MOST_ASKED_AGAIN, StructuredAnswer
+from dirge_py.guards.after_failure import resume_after_failure
+from dirge_py.guards.failures import failures
+from dirge_py.guards.structured import KIND, MOST_ASKED_AGAIN, StructuredAnswer
 from dirge_py.providers.scripted import Reply
+from dirge_py.sdk.structured import checked_schema
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.tools.json_schema import validate_schema
 from dirge_py.types.abort import AbortSignal
@@ -24,7 +25,6 @@ from dirge_py.types.llm import LlmContext, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Done, Failed, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
-from dirge_py.wiring.structured import checked_schema
 from tests.agent_loop.guards.workshop import nudges, says, tools
 from tests.agent_loop.kit import Ran, ran
 from tests.security.sizes import size

@@ -1,6 +1,6 @@
 """Open todo items send a run back, three times at most."""
 
-from dirge_py.agent_loop.guards.todo import todo
+from dirge_py.guards.todo import todo
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import SystemNotice

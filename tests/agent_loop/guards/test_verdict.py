@@ -4,13 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.guards.verdict import (
-    SEVERITIES,
-    Finding,
-    Verdict,
-    parse_goal,
-    parse_verdict,
-)
+from dirge_py.guards.verdict import SEVERITIES, Finding, Verdict, parse_goal, parse_verdict
 from tests.security.sizes import size
 
 

@@ -4,13 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.guards.verification import (
-    Verification,
-    is_code,
-    is_verification,
-    tracking,
-)
-from dirge_py.agent_loop.guards.verifier import verifier
+from dirge_py.guards.verification import Verification, is_code, is_verification, tracking
+from dirge_py.guards.verifier import verifier
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ToolCall
 from tests.agent_loop.guards.workshop import bash, call, edit, guarded, nudges, patch, read

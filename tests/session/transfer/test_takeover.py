@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.secrets.redactor import Redactor
+from dirge_py.lib.redactor import Redactor
 from dirge_py.session.index.index import SessionIndex
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store

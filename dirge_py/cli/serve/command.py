@@ -1,0 +1,86 @@
+"""`dirge serve`: the terminal UI in a browser on this machine."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+
+from dirge_py.cli.arguments import Parser, parse
+from dirge_py.cli.checks import check
+from dirge_py.types.errors import UsageError
+
+_DRIVER = "TEXTUAL_DRIVER"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def build_serve_parser() -> Parser:
+    """The flags of `dirge serve`; all others are those of the UI that is served."""
+    parser = Parser(
+        prog="dirge serve",
+        usage="dirge serve [--port N] [--host HOST] [options] [prompt…]",
+        description="Serves the terminal UI as a page for browsers on this machine, at an address "
+        "with a secret in it. Each time the page is opened, dirge starts with the options and the "
+        "prompt. Ctrl+C ends all of them.",
+        epilog="From another machine: ssh -L 8000:127.0.0.1:8000 HOST, and open the address there.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--port", type=_port, default=8000, help="8000; 0 takes a free one")
+    parser.add_argument("--host", default=_LOOPBACK[0], help="of this machine only (127.0.0.1)")
+    return parser
+
+
+def serve_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `serve` are its own; `serve the cake` is a prompt."""
+    return not rest or rest[0].startswith("-")
+
+
+def serve(rest: Sequence[str]) -> int:
+    """Serve until a signal comes; returns the exit code.
+
+    Raises:
+        UsageError: flags that make no sense here, or nothing to serve with.
+        DirgeError: the port cannot be had.
+    """
+    flags, words = build_serve_parser().parse_known_args(list(rest))
+    if flags.host not in _LOOPBACK:
+        raise UsageError(
+            f"--host {flags.host}: only this machine is served, because the page can run commands.",
+            hint=f"From elsewhere: ssh -L {flags.port}:127.0.0.1:{flags.port} HOST.",
+        )
+    asked = parse(words)
+    check(asked)
+    for name in ("print", "line", "api_key_stdin"):
+        if getattr(asked, name):
+            raise UsageError(f"--{name.replace('_', '-')} does not work with `dirge serve`.")
+    try:
+        from dirge_py.cli.serve.server import run_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "dirge_py":
+            raise
+        raise UsageError(
+            f"`dirge serve` needs {error.name}, which is not installed.",
+            hint="pip install 'dirge-py[web]'",
+        ) from error
+    # What a browser shows; whatever terminal this is started from.
+    os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
+    # -P: nothing is imported from the folder that is worked in.
+    command = shlex.join([sys.executable, "-P", "-m", "dirge_py", *words])
+    return run_server(command, host=flags.host, port=flags.port, tell=_tell)
+
+
+def is_served() -> bool:
+    """Whether this process draws for a page: then its streams are no terminal."""
+    return os.environ.get(_DRIVER, "").startswith("textual.drivers.web_driver:")
+
+
+def _tell(address: str) -> None:
+    warning = "Whoever has this address can use dirge as you. Ctrl+C ends it."
+    sys.stdout.write(f"Open {address}\n{warning}\n")
+    sys.stdout.flush()
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to 65535")
+    return int(text)

@@ -1,0 +1,142 @@
+"""The server itself: one page, one terminal UI for each time it is opened, all behind the gate."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from dirge_py.cli.serve.gate import PROTOCOL, Gate
+from dirge_py.types.errors import DirgeError
+
+_PAGE = Path(__file__).parent / "page"
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE_S = 10.0
+"""How long the UIs may take to end."""
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Nothing is fetched from elsewhere, and nobody frames the page."""
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class GuardedServer(Server):
+    """textual-serve's server with a page of ours, and a gate in front of all it has."""
+
+    def __init__(self, command: str, host: str) -> None:
+        super().__init__(command, host=host)
+        self.gate = Gate()
+        self._open: set[asyncio.Task[object]] = set()
+
+    async def make_app(self) -> web.Application:
+        app = web.Application(middlewares=[self._guard])
+        app.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/ws", self.handle_websocket, name="websocket"),
+                web.static("/static", self.statics_path),
+                web.static("/page", _PAGE),
+            ]
+        )
+        app.on_shutdown.append(self.on_shutdown)
+        app.on_response_prepare.append(_agree_on_protocol)
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        is_socket = request.path == "/ws"
+        if not self.gate.is_ours(request.headers, needs_origin=is_socket):
+            raise web.HTTPForbidden(text="Not for this server.\n")
+        if is_socket:
+            if not self.gate.offers_token(request.headers):
+                raise web.HTTPUnauthorized(text="Open the address that `dirge serve` printed.\n")
+            # aiohttp would log protocols that it does not know, and one of them is the token.
+            headers = request.headers.copy()
+            headers.popall("Sec-WebSocket-Protocol")
+            request = request.clone(headers=headers)
+        # All else is the page itself and its parts, the same for everybody: no secret is in them.
+        response = await handler(request)
+        if not response.prepared:
+            response.headers.update(_HEADERS)
+        return response
+
+    async def _index(self, request: web.Request) -> web.Response:
+        page = (_PAGE / "index.html").read_text(encoding="utf-8")
+        page = page.replace("WEBSOCKET", f"ws://{request.host}/ws")
+        return web.Response(text=page, content_type="text/html")
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            return await super().handle_websocket(request)
+        finally:
+            self._open.discard(task)
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Tell each UI to end, and wait until it has."""
+        for task in self._open:
+            task.cancel()
+        if self._open:
+            await asyncio.wait(self._open, timeout=_PATIENCE_S)
+
+
+async def _agree_on_protocol(request: web.Request, response: web.StreamResponse) -> None:
+    # A browser gives up a connection on which none of its protocols was agreed.
+    if isinstance(response, web.WebSocketResponse):
+        response.headers["Sec-WebSocket-Protocol"] = PROTOCOL
+
+
+def run_server(command: str, *, host: str, port: int, tell: Callable[[str], object]) -> int:
+    """Serve until a signal comes; returns the exit code. `tell` gets the address, with its token.
+
+    Raises:
+        DirgeError: the port cannot be had.
+    """
+    logging.getLogger("textual-serve").addHandler(logging.NullHandler())
+    return asyncio.run(_serve(GuardedServer(command, host), host, port, tell))
+
+
+async def _serve(server: GuardedServer, host: str, port: int, tell: Callable[[str], object]) -> int:
+    loop = asyncio.get_running_loop()
+    stopped: asyncio.Future[int] = loop.create_future()
+
+    def stop(number: int) -> None:
+        if not stopped.done():
+            stopped.set_result(number)
+
+    for number in _ENDING_SIGNALS:
+        loop.add_signal_handler(number, stop, number)
+    runner = web.AppRunner(await server.make_app(), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise DirgeError(
+                f"port {port} of {host} cannot be had: {error.strerror or error}.",
+                hint="`--port 0` takes a free one.",
+            ) from error
+        server.gate.port = runner.addresses[0][1]
+        shown = f"[{host}]" if ":" in host else host
+        tell(f"http://{shown}:{server.gate.port}/#token={server.gate.token}")
+        caught = await stopped
+    finally:
+        await runner.cleanup()
+        for number in _ENDING_SIGNALS:
+            loop.remove_signal_handler(number)
+    return 0 if caught == signal.SIGINT else 128 + caught

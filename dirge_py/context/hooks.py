@@ -1,0 +1,339 @@
+"""The context of a conversation, wired to its runs: what is sent, told and kept of it."""
+
+import asyncio
+import contextlib
+import hashlib
+import stat
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dirge_py.config.schema import Config
+from dirge_py.context.budget import BUDGET_CHARS, Relay, ResultBudget
+from dirge_py.context.compaction import effective_window
+from dirge_py.context.dropped import Dropped
+from dirge_py.context.prompt_source import SystemPrompt
+from dirge_py.context.reminders import ReminderRule, reminded
+from dirge_py.context.restore import MOST_FILE_BYTES, ReadFile
+from dirge_py.context.summary import Summarise
+from dirge_py.context.view import Compaction, ContextView, Prepared, Request, ViewSettings
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.types.events import (
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    HistoryMoved,
+    LoopEvent,
+    Sink,
+)
+from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.messages import Message
+from dirge_py.types.outcomes import Failed
+from dirge_py.types.tools import LoopTool
+
+if TYPE_CHECKING:
+    from dirge_py.context.report import ContextReport, report
+else:
+    report = late("dirge_py.context.report", "report")
+
+Ask: TypeAlias = Callable[[str, str, str], Awaitable[str]]
+"""A role, a system prompt and a prompt; the answer of that role's model."""
+
+SUMMARY_TIMEOUT_S = 120.0
+
+_SUMMARISER = "You write summaries of transcripts, and nothing else."
+_HINT = "Try `/compact`, begin anew with `/clear`, or take a model with a larger window."
+_CHARS_PER_WINDOW_TOKEN = 1.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextParts:
+    """What the context of one conversation needs from outside.
+
+    `window_of` gives the window of a model (`alias/id`). `save` keeps a record for `records` of the
+    next start. `on_compacted` is told that the model has forgotten something. `standing` is what
+    the todo list says, `reread` the system prompt for tools of these names, its files read anew.
+    """
+
+    settings: ViewSettings = field(default_factory=ViewSettings)
+    is_compacting: bool = True
+    result_budget_chars: int = BUDGET_CHARS
+    reminders: Sequence[ReminderRule] = ()
+    window_of: Callable[[str], int] = lambda model: 128_000
+    window_tokens: int | None = None
+    summarise: Summarise | None = None
+    summary_model: str = ""
+    read_file: ReadFile | None = None
+    relay: Relay | None = None
+    redact: Callable[[str], str] = lambda text: text
+    save: Callable[[Mapping[str, Any]], None] = lambda record: None
+    on_compacted: Callable[[], None] = lambda: None
+    records: Sequence[Mapping[str, Any]] = ()
+    standing: Callable[[], str] = str
+    reread: Callable[[Sequence[str]], str] | None = None
+
+
+class ContextHooks:
+    """One conversation's context: `bundle` for each run, and what may be asked between runs.
+
+    Forks get their own, made of `for_fork(parts)`.
+    """
+
+    def __init__(self, parts: ContextParts, *, model: str) -> None:
+        self._parts = parts
+        self._model = model
+        self._view = ContextView(
+            parts.settings,
+            summarise=parts.summarise,
+            read_file=parts.read_file,
+            redact=parts.redact,
+            standing=parts.standing,
+            records=parts.records,
+        )
+        self._prompt: str | None = None
+        self._budget = self._new_budget()
+        self._request = Request(messages=())
+        self._emit: Sink = lambda event: None
+
+    def bundle(self, model: str) -> Bundle:
+        """The hooks of one run with `model`. Make them anew for every run."""
+        if model != self._model:
+            self._model = model
+            self._budget = self._new_budget()
+        self._view.begin_run()
+        self._prompt = None
+        return Bundle(
+            name="context", transform_context=self._prepare, prepare_next_turn=self._learn
+        )
+
+    def sink(self, event: LoopEvent) -> None:
+        """Hear that another history took the place of the old one."""
+        if isinstance(event, ContextReplaced):
+            self._view.reset()
+        elif isinstance(event, HistoryMoved):
+            self._view.reset(event.compactions)
+
+    async def compact(
+        self, messages: Sequence[Message], focus: str = "", *, emit: Sink = lambda event: None
+    ) -> ContextCompacted | None:
+        """Fold what can be folded, on request; None when nothing would be saved."""
+        self._view.begin_run()
+        compaction = await self._view.compact(
+            self._asked(messages),
+            focus=focus,
+            on_start=lambda size: emit(CompactionStarted(tokens_before=size)),
+        )
+        return None if compaction is None else self._keep(compaction)
+
+    def dropped(self, messages: Sequence[Message]) -> Sequence[Dropped]:
+        """What would not be sent as it is."""
+        return self._view.dropped(self._budget.apply(messages))
+
+    def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None:
+        """Send a message whole again (counted from 1); None if it is not left out."""
+        compaction = self._view.show_again(self._asked(messages), number)
+        return None if compaction is None else self._keep(compaction)
+
+    def undo(self, messages: Sequence[Message]) -> ContextCompacted | None:
+        """Take the last compaction back; None if there was none."""
+        compaction = self._view.undo(self._asked(messages))
+        return None if compaction is None else self._keep(compaction)
+
+    async def shrink(self) -> bool:
+        """Make what was sent last smaller by a tenth or more; False if nothing is left to do."""
+        compaction = await self._view.shrink(self._request, on_start=self._tell_start)
+        if compaction is None:
+            return False
+        self._emit(self._keep(compaction))
+        return True
+
+    def report(
+        self,
+        messages: Sequence[Message],
+        *,
+        system_prompt: str = "",
+        tools: Sequence[Any] = (),
+        sections: Sequence[tuple[str, int]] = (),
+    ) -> "ContextReport":
+        """What would be sent of this history now. Prompt and tools default to those sent last."""
+        request = Request(
+            messages=tuple(self._budget.apply(messages)),
+            system_prompt=system_prompt or self._request.system_prompt,
+            tools=tools or self._request.tools,
+            window_tokens=self._window_tokens(),
+        )
+        return report(self._view, request, sections)
+
+    async def close(self) -> None:
+        """Stop what is written in the background."""
+        await self._view.close()
+
+    def _new_budget(self) -> ResultBudget:
+        window = effective_window(self._window_tokens(), self._parts.settings.target_tokens)
+        # One batch must leave room for the rest of a small window.
+        chars = min(self._parts.result_budget_chars, int(window * _CHARS_PER_WINDOW_TOKEN))
+        return ResultBudget(chars, relay=self._parts.relay)
+
+    def _asked(self, messages: Sequence[Message]) -> Request:
+        """A request of these messages, with what was sent last around them."""
+        return replace(
+            self._request,
+            messages=self._budget.apply(messages),
+            window_tokens=self._window_tokens(),
+        )
+
+    def _window_tokens(self) -> int:
+        return self._parts.window_tokens or self._parts.window_of(self._model)
+
+    async def _prepare(self, info: TurnInfo) -> Context | None:
+        context = info.context
+        if self._prompt is not None:
+            context = replace(context, system_prompt=self._prompt)
+        self._emit = info.emit
+        self._request = Request(
+            messages=self._budget.apply(context.messages),
+            system_prompt=context.system_prompt,
+            tools=context.tools,
+            window_tokens=self._window_tokens(),
+        )
+        prepared = await self._prepared()
+        messages = reminded(
+            prepared.messages, self._parts.reminders, turn=info.turn, tokens=prepared.tokens
+        )
+        if prepared.compaction is not None and self._prompt is not None:
+            context = replace(context, system_prompt=self._prompt)
+        if messages is context.messages and context is info.context:
+            return None
+        return replace(context, messages=messages)
+
+    async def _prepared(self) -> Prepared:
+        if not self._parts.is_compacting:
+            return self._view.measured(self._request)
+        prepared = await self._view.prepare(self._request, on_start=self._tell_start)
+        if prepared.compaction is not None:
+            self._emit(self._keep(prepared.compaction))
+        if prepared.is_stuck:
+            share = round(100 * prepared.tokens / prepared.window)
+            text = f"The context fills {share} % of its window, and compacting it did not help."
+            raise StopRun(Failed(kind="context_length", message=text, hint=_HINT))
+        return prepared
+
+    def _learn(self, info: TurnInfo) -> None:
+        if info.message is not None and info.message.usage:
+            self._view.note_usage(info.message.usage.input)
+
+    def _tell_start(self, size: int) -> None:
+        self._emit(CompactionStarted(tokens_before=size))
+
+    def _keep(self, compaction: Compaction) -> ContextCompacted:
+        model = self._parts.summary_model if compaction.summary else ""
+        if compaction.record is not None:
+            self._parts.save({**compaction.record, "model": model})
+            self._parts.on_compacted()
+            if self._parts.reread is not None:
+                # The request begins anew anyway, so what it begins with may as well be true.
+                self._prompt = self._parts.reread([tool.name for tool in self._request.tools])
+        return ContextCompacted(
+            tokens_before=compaction.tokens_before,
+            tokens_after=compaction.tokens_after,
+            first_kept_index=compaction.last,
+            kind=compaction.kind,
+            summary=compaction.summary,
+            summary_model=model,
+        )
+
+
+def context_parts(config: Config, **more: Any) -> ContextParts:
+    """The part of the settings that is about the context; `more` is everything from elsewhere."""
+    context = config.context
+    return ContextParts(
+        settings=ViewSettings(
+            target_tokens=context.target_tokens,
+            fold_at=context.fold_at,
+            strategies=tuple(context.strategies),
+            keep_results=context.keep_results,
+            keep_messages=context.keep_messages,
+            restore_files=context.restore_files,
+            # Written ahead only where a model was chosen for it: each costs a call.
+            checkpoints=bool(config.roles.summarize),
+        ),
+        is_compacting=context.compact,
+        result_budget_chars=config.tools.result_budget_chars,
+        reminders=tuple(
+            ReminderRule(text=rule.text, every_turns=rule.every_turns, at_tokens=rule.at_tokens)
+            for rule in config.reminder
+        ),
+        window_tokens=context.window_tokens,
+        **more,
+    )
+
+
+def for_fork(parts: ContextParts) -> ContextParts:
+    """The same for a conversation that keeps no journal and starts with a history of its own."""
+    return replace(
+        parts,
+        settings=replace(parts.settings, checkpoints=False),
+        save=lambda record: None,
+        on_compacted=lambda: None,
+        records=(),
+    )
+
+
+def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summarise:
+    """A summariser that asks the model of the role `summarize`, and waits only so long."""
+
+    async def summarise(prompt: str, budget_tokens: int) -> str:
+        async with asyncio.timeout(timeout_s):
+            return await ask("summarize", _SUMMARISER, prompt)
+
+    return summarise
+
+
+def file_reader(workspace: Workspace) -> ReadFile:
+    """Reads text files beneath the roots of the workspace."""
+
+    def read(path: str) -> str | None:
+        with workspace.at_call("").open(path) as (stream, located, status):
+            if status.st_size > MOST_FILE_BYTES or workspace.withheld(located.real):
+                return None
+            content = stream.read()
+        return None if b"\0" in content else content.decode(errors="replace")
+
+    async def read_in_thread(path: str) -> str | None:
+        return await asyncio.to_thread(read, path)
+
+    return read_in_thread
+
+
+def relay_to(store: OutputStore) -> Relay:
+    """Keeps results in the folder of outputs, under names that follow from what they hold."""
+
+    def relay(call_id: str, text: str) -> str:
+        content = text.encode(errors="replace")
+        name = (
+            f"result-{hashlib.sha256(call_id.encode(errors='replace') + content).hexdigest()[:16]}"
+        )
+        path = store.folder / f"{name}.txt"
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_size == len(content):
+                return str(path)
+        return store.keep(name, content)
+
+    return relay
+
+
+def report_of(
+    context: ContextHooks,
+    prompt: SystemPrompt,
+    tools: Sequence[LoopTool],
+    messages: Sequence[Message],
+) -> "ContextReport":
+    """What would be sent of `messages` with this prompt and these tools."""
+    names = [tool.name for tool in tools]
+    return context.report(
+        messages, system_prompt=prompt.text(names), tools=tools, sections=prompt.parts(names)
+    )

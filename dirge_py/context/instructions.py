@@ -1,0 +1,232 @@
+"""The instruction files of a start: those of the system prompt, and those of folders touched."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from dirge_py.config.paths import config_dir
+from dirge_py.config.schema import Config
+from dirge_py.context.project_files import (
+    NAMES,
+    ProjectFiles,
+    as_prompt,
+    find_in_folders,
+    find_project_files,
+    folders_down_to,
+)
+from dirge_py.files.resolve import is_beneath
+from dirge_py.files.unignored import is_work_of_others
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.protected import comparable
+from dirge_py.permission.settings import open_gate
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.messages import Message, ToolResultMessage, user_text
+
+_NEVER_READ = frozenset((".git", ".dirge"))
+"""Folders of a repository that act; what is in them is opened by nobody before it is trusted."""
+
+_MOST_FOLDERS = 16
+"""Folders looked at for one path: as many as upwards."""
+
+
+class Instructions:
+    """What the settings let be sent of instruction files.
+
+    `files` are those of the system prompt, read when they are first asked for and again at each
+    `reread`.
+    """
+
+    def __init__(self, config: Config, options: BuildOptions, cwd: Path) -> None:
+        self._config = config
+        self._options = options
+        self._cwd = cwd
+        self._files: ProjectFiles | None = None
+
+    @property
+    def files(self) -> ProjectFiles:
+        if self._files is None:
+            self._files = self._read()
+        return self._files
+
+    def reread(self) -> None:
+        self._files = self._read()
+
+    @property
+    def is_on(self) -> bool:
+        return self._config.context.project_files
+
+    def root(self) -> Path:
+        """The physical folder that project files must lie beneath."""
+        return folders_down_to(self._cwd)[0]
+
+    def in_folders(self, folders: Sequence[Path], sent: ProjectFiles) -> ProjectFiles:
+        """What these folders of the repository have besides what was sent."""
+        root = self.root()
+        with self._withholding(root) as withholds:
+            return find_in_folders(
+                folders,
+                root=root,
+                sent=sent,
+                max_bytes=self._config.context.project_file_max_bytes,
+                withholds=withholds,
+            )
+
+    def _read(self) -> ProjectFiles:
+        if not self.is_on:
+            return ProjectFiles()
+        with self._withholding(self.root()) as withholds:
+            return find_project_files(
+                self._cwd,
+                config_dir=config_dir(self._config.origin.environment),
+                max_bytes=self._config.context.project_file_max_bytes,
+                withholds=withholds,
+            )
+
+    @contextlib.contextmanager
+    def _withholding(self, root: Path) -> Iterator[Callable[[str], bool]]:
+        """Tells of physical paths whether they may be read here without asking anybody.
+
+        A gate of its own, as if the whole repository and the person's settings folder were open:
+        files are imported by whoever wrote the repository, so no mode loosens it.
+        """
+        environment = self._config.origin.environment
+        own = Path(os.path.realpath(config_dir(environment)))
+        judged: list[Callable[[str], bool]] = []
+        with contextlib.ExitStack() as stack:
+
+            def gate() -> Callable[[str], bool]:
+                roots = [root, own] if own.is_dir() else [root]
+                workspace = Workspace(roots, root)
+                stack.callback(workspace.close)
+                opened = open_gate(
+                    self._config,
+                    self._options,
+                    workspace,
+                    None,
+                    project_rules=self._options.project_rules,
+                )
+                opened.mode = "standard"
+                return opened.withholds
+
+            def withholds(real: str) -> bool:
+                parts = os.path.relpath(real, root).split("/")
+                if not _NEVER_READ.isdisjoint(map(comparable, parts)):
+                    return True
+                if not judged:
+                    judged.append(gate())
+                return judged[0](real)
+
+            yield withholds
+
+
+class TouchedFolders:
+    """Tells the model of instruction files in folders that a call has read or changed.
+
+    One for each conversation. Each file is told once; what was told is forgotten when the model no
+    longer has it before its eyes. `workspace` gives the physical folders that the person works in.
+    What lies outside of them, and the work of others within them (dependencies, what git ignores,
+    other repositories), is read like any file and never told by itself.
+    """
+
+    def __init__(
+        self,
+        instructions: Instructions,
+        notify: Callable[[str], None],
+        workspace: Callable[[], Sequence[str]],
+    ) -> None:
+        self._instructions = instructions
+        self._notify = notify
+        self._workspace = workspace
+        self._looked_at: set[Path] = set()
+        self._told: ProjectFiles | None = None
+
+    def bundle(self) -> Bundle:
+        if not self._instructions.is_on:
+            return Bundle(name="instructions")
+        return Bundle(name="instructions", get_steering_messages=self._tell)
+
+    def forget(self) -> None:
+        """Tell again what was told, when it is touched again."""
+        self._looked_at = set()
+        self._told = None
+
+    def sink(self, event: LoopEvent) -> None:
+        """Hear that another history took the place of the one in which it was told."""
+        if isinstance(event, ContextReplaced | HistoryMoved):
+            self.forget()
+
+    async def _tell(self, info: TurnInfo) -> Sequence[Message]:
+        is_opening = info.message is None
+        results = _last_results(info.context.messages) if is_opening else info.tool_results
+        paths = _touched_paths(results)
+        if not paths or not (is_opening or info.wants_more):
+            return ()
+        text = await asyncio.to_thread(self._words_about, paths)
+        return [user_text(text, "harness")] if text else ()
+
+    def _words_about(self, paths: Sequence[str]) -> str:
+        folders = self._new_folders(paths)
+        if not folders:
+            return ""
+        self._looked_at.update(folders)
+        sent = self._told or self._instructions.files
+        found = self._instructions.in_folders([one for one in folders if self._is_ours(one)], sent)
+        self._told = found
+        for notice in found.notices:
+            self._notify(notice)
+        return as_prompt(found.files, heading="folder_files")
+
+    def _is_ours(self, folder: Path) -> bool:
+        """Whether its instruction files, if there are any, were written for this project."""
+        if not any(os.path.lexists(folder / name) for name in NAMES):
+            return False
+        root = str(self._instructions.root())
+        bases = [one for one in self._workspace() if is_beneath(str(folder), [one])]
+        if not bases:
+            return False
+        # The innermost: an ignored folder that was added to the workspace was added on purpose.
+        base = max(*bases, root, key=len)
+        return str(folder) == base or not is_work_of_others(str(folder), base=base, top=root)
+
+    def _new_folders(self, paths: Sequence[str]) -> list[Path]:
+        """The folders from the root of the repository down to each path, outermost first."""
+        root = self._instructions.root()
+        found: dict[Path, None] = {}
+        for path in paths:
+            real = Path(os.path.realpath(path))
+            folder = real if real.is_dir() else real.parent
+            if not folder.is_relative_to(root):
+                continue
+            between = [folder, *folder.parents][: len(folder.parts) - len(root.parts)]
+            for each in between[::-1][:_MOST_FOLDERS]:
+                if each not in self._looked_at:
+                    found.setdefault(each)
+        return list(found)
+
+
+def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultMessage]:
+    """The results that a history ends with: nobody has gone on from them yet."""
+    results: list[ToolResultMessage] = []
+    for message in reversed(messages):
+        if not isinstance(message, ToolResultMessage):
+            break
+        results.append(message)
+    return results[::-1]
+
+
+def _touched_paths(results: Iterable[ToolResultMessage]) -> list[str]:
+    """The absolute paths that these calls read or changed, each once."""
+    found: dict[str, None] = {}
+    for result in results:
+        if result.is_error:
+            continue
+        several = result.details.get("paths")
+        named = several if isinstance(several, list | tuple) else ()
+        for path in (result.details.get("path"), *named):
+            if isinstance(path, str) and os.path.isabs(path) and "\0" not in path:
+                found.setdefault(path)
+    return list(found)

@@ -1,0 +1,1 @@
+"""What every front end holds: one conversation, its runs, queues, events and settings."""

@@ -1,0 +1,87 @@
+"""What a conversation has come to: its messages, and what they cost."""
+
+from collections.abc import Sequence
+
+from dirge_py.agent_loop.turns import is_turn
+from dirge_py.conversation.handle import Run
+from dirge_py.types.events import (
+    ContextReplaced,
+    HistoryMoved,
+    LoopEvent,
+    MessageEnd,
+    UsageReported,
+)
+from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
+
+
+class Ledger:
+    """Kept up by events, of runs and from outside of them.
+
+    `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low;
+    `least_usd` is the sum of those that are known, as far as they were told.
+    `context_tokens` is the size of the last model call; `idle_requests` are the answers that came
+    while nothing was asked for: there should be none. `reported` is every report since the start.
+    """
+
+    def __init__(self, messages: Sequence[Message], usage: Usage, cost_usd: float | None) -> None:
+        self.messages: list[Message] = list(messages)
+        self.usage = usage
+        self.cost_usd = cost_usd
+        self.least_usd = cost_usd or 0.0
+        self.context_tokens = _last_context_tokens(messages)
+        self.idle_requests = 0
+        self.reported: list[UsageReported] = []
+
+    def take_in(self, event: LoopEvent, run: Run | None, *, is_idle: bool = False) -> None:
+        """Count the event, for the run it belongs to as well; None: it came outside of one."""
+        match event:
+            case MessageEnd(message):
+                self._add(message, run)
+            case ContextReplaced(messages=messages):
+                self.messages = list(messages)
+            case HistoryMoved(messages=messages):
+                self.messages = list(messages)
+                self.context_tokens = _last_context_tokens(messages)
+            case UsageReported(usage=usage, cost_usd=cost_usd):
+                self.reported.append(event)
+                self.usage += usage
+                self.cost_usd = _sum(self.cost_usd, cost_usd)
+                self.least_usd += cost_usd or 0.0
+                self.idle_requests += is_idle
+                if run is not None:
+                    run.usage += usage
+                    run.cost_usd = _sum(run.cost_usd, cost_usd)
+
+    def since_prompt(self) -> tuple[int, Usage]:
+        """Turns and their tokens since the last prompt that opened a run."""
+        turns, usage = 0, Usage()
+        for message in reversed(self.messages):
+            if isinstance(message, UserMessage) and message.origin == "user":
+                break
+            if isinstance(message, AssistantMessage):
+                turns += is_turn(message)
+                usage += message.usage or Usage()
+        return turns, usage
+
+    def _add(self, message: Message, run: Run | None) -> None:
+        self.messages.append(message)
+        if run is not None:
+            run.count(message)
+        if not isinstance(message, AssistantMessage) or message.origin != "model":
+            return
+        if message.usage:
+            self.context_tokens = message.usage.total
+        elif message.content:
+            # It was paid for, and nobody said how much.
+            self.cost_usd = None
+
+
+def _sum(total: float | None, cost: float | None) -> float | None:
+    return None if total is None or cost is None else total + cost
+
+
+def _last_context_tokens(messages: Sequence[Message]) -> int:
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage) and message.usage:
+            return message.usage.total
+    return 0

@@ -1,0 +1,104 @@
+"""What enters a history beside the prompts: commands that the person ran, and what they wrote.
+
+It opens no run. While nothing goes on it is stored at once; during a run it is handed over at the
+next boundary at which the run goes on anyway, and what is left is stored when the run is over.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from dirge_py.agent_loop.resume import open_calls
+from dirge_py.conversation.deps import PromptCheck
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart
+from dirge_py.types.messages import Message, UserMessage
+
+if TYPE_CHECKING:
+    from dirge_py.session.interruption import Interruption
+    from dirge_py.session.rewind import Timeline
+
+_logger = logging.getLogger(__name__)
+
+
+class History(Protocol):
+    """What is asked of the conversation."""
+
+    timeline: "Timeline"
+
+    @property
+    def messages(self) -> Sequence[Message]: ...
+    @property
+    def interruption(self) -> "Interruption | None": ...
+    def report(self, event: LoopEvent) -> None: ...
+
+
+class Inserts:
+    """Those of one conversation."""
+
+    def __init__(self, checks: Sequence[PromptCheck], history: History) -> None:
+        self._checks = checks
+        self._history = history
+        self._is_running = False
+        self._waiting: list[UserMessage] = []
+
+    @property
+    def waiting(self) -> Sequence[UserMessage]:
+        """What is in no history yet."""
+        return tuple(self._waiting)
+
+    async def put_in(self, message: UserMessage) -> None:
+        """Have the message in the next request that there will be, in the order of the calls.
+
+        Raises:
+            DirgeError: a check holds it back, or the session is only looked at.
+        """
+        reason = await objection(self._checks, message)
+        if reason is not None:
+            raise DirgeError(f"The model is not told of it: {reason}.")
+        self._waiting.append(message)
+        self._settle()
+
+    def run_begins(self) -> None:
+        """Called when the open calls are answered. From now on they are `due`."""
+        self._settle()
+        self._is_running = True
+
+    def run_ended(self) -> None:
+        self._is_running = False
+        self._settle()
+
+    def due(self, *, goes_on: bool) -> Sequence[UserMessage]:
+        """What to hand over now; nothing where the run would go on for that alone."""
+        if not goes_on:
+            return ()
+        due, self._waiting = self._waiting, []
+        return due
+
+    def _settle(self) -> None:
+        while self._waiting and not self._is_running and not self._is_unfinished():
+            message = self._waiting.pop(0)
+            self._history.report(MessageStart(message))
+            self._history.report(MessageEnd(message))
+
+    def _is_unfinished(self) -> bool:
+        """Whether a message now would end what can still be carried on, or is under way."""
+        history = self._history
+        return (
+            history.timeline.is_moving
+            or history.interruption is not None
+            or open_calls(history.messages) is not None
+        )
+
+
+async def objection(checks: Sequence[PromptCheck], message: UserMessage) -> str | None:
+    """Why this must not be sent; a check that fails is a reason, too."""
+    for check in checks:
+        try:
+            reason = await check(message)
+        except Exception as error:
+            _logger.exception("a check of a prompt failed")
+            reason = f"it could not be checked ({error!r})"
+        if reason is not None:
+            return reason
+    return None

@@ -1,0 +1,389 @@
+"""One run driven to its end: what was asked for, the hooks of the conversation, how it ended."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.queues import InputQueue
+from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.resume import open_calls
+from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
+from dirge_py.conversation.deps import Parts, RunSettings
+from dirge_py.conversation.handle import Run
+from dirge_py.conversation.log import Ledger
+from dirge_py.conversation.pending_inserts import Inserts, objection
+from dirge_py.conversation.settings import Choices
+from dirge_py.guards.limits import TIMEOUT
+from dirge_py.guards.single_turn import single_turn
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.recovery import (
+    choices_in,
+    closed_words,
+    completed,
+    end_leftovers,
+    passed_over,
+)
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import (
+    AgentEnd,
+    AgentStart,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    Sink,
+    SystemNotice,
+)
+from dirge_py.types.hooks import (
+    Answer,
+    Bundle,
+    CallDecision,
+    Context,
+    LoopConfig,
+    TurnInfo,
+    TurnUpdate,
+)
+from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Failed,
+    HookTerminated,
+    NeedsMoreTurns,
+    Outcome,
+)
+from dirge_py.types.tools import LoopToolResult, ToolCall
+
+if TYPE_CHECKING:
+    from dirge_py.guards.structured import StructuredAnswer
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a run is to do. No `prompts`: it goes on from where the conversation stands.
+
+    `bundles` are asked behind those of the configuration; only permission comes after them. With
+    `answer` the run is only done when that holds a value that fits.
+    """
+
+    prompts: Sequence[Message] | None = None
+    decisions: Sequence[CallDecision] = ()
+    single_turn: bool = False
+    bundles: Sequence[Bundle] = ()
+    answer: "StructuredAnswer | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """What was typed while a run was busy; `inserts` open no run."""
+
+    steering: InputQueue
+    follow_ups: InputQueue
+    inserts: Inserts
+
+
+class Drive:
+    """Drives one run. `tell` takes every event of it to whoever listens."""
+
+    def __init__(
+        self,
+        run: Run,
+        order: Order,
+        *,
+        parts: Parts,
+        choices: Choices,
+        ledger: Ledger,
+        queues: Queues,
+        tell: Sink,
+    ) -> None:
+        self._run = run
+        self._order = order
+        self._parts = parts
+        self._choices = choices
+        self._ledger = ledger
+        self._queues = queues
+        self._tell = tell
+        self._decisions = order.decisions
+        self._has_begun = False
+        self._ended: AgentEnd | None = None
+
+    async def to_its_end(self) -> Outcome:
+        """How the run ended. Raises only a cancellation from outside."""
+        limit_s, timer = self._parts.time_limit_s, None
+        if limit_s is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(limit_s, self._run.signal.abort, TIMEOUT)
+        try:
+            early = await self._early_end()
+            if early is None:
+                await self._loop()
+            ended = self._close(early or _NO_END)
+        except Exception as error:
+            _logger.exception("a run failed outside the loop")
+            ended = self._close(_failure(error))
+        except asyncio.CancelledError:
+            self._run.signal.abort("cancelled")
+            await self._tell_end(self._close(Cancelled(reason="cancelled")))
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        await self._tell_end(ended)
+        return self._continuable(ended.outcome)
+
+    def emit(self, event: LoopEvent) -> None:
+        self._has_begun = True
+        if isinstance(event, AgentEnd):
+            outcome = self._run.judge(event, self._parts.time_limit_s)
+            if self._order.answer is not None:
+                outcome = self._order.answer.judged(outcome, self._ledger.messages)
+            # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
+            self._ended = replace(event, outcome=outcome)
+            return
+        self._tell(event)
+
+    def _close(self, outcome: Outcome) -> AgentEnd:
+        """Whoever watches was promised a beginning and an end, whatever lies between."""
+        if not self._has_begun:
+            self.emit(AgentStart(run_id=self._run.id))
+        if self._ended is None:
+            self.emit(AgentEnd(messages=(), outcome=outcome))
+        return self._ended or AgentEnd(messages=(), outcome=outcome)
+
+    async def _tell_end(self, ended: AgentEnd) -> None:
+        """Tell that the run is over, after whoever keeps what it said. One that rests is not."""
+        on_run_end = self._parts.on_run_end
+        try:
+            if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
+                await on_run_end(self._said(ended), self._run.signal)
+        except Exception:
+            _logger.exception("what a run said was not taken in")
+        finally:
+            self._tell(ended)
+            self._queues.inserts.run_ended()
+
+    def _said(self, ended: AgentEnd) -> Sequence[Message]:
+        """What was said since the prompt, also by the parts of the run before this one."""
+        if self._order.prompts is not None:
+            return ended.messages
+        messages = self._ledger.messages
+        opened = [at for at, message in enumerate(messages) if _opens(message)]
+        return tuple(messages[opened[-1] :]) if opened else ended.messages
+
+    async def _early_end(self) -> Outcome | None:
+        """Why the prompts do not become history, if they do not."""
+        for prompt in self._order.prompts or ():
+            if not isinstance(prompt, UserMessage) or not self._parts.prompt_checks:
+                continue
+            try:
+                reason = await until_aborted(
+                    objection(self._parts.prompt_checks, prompt), self._run.signal
+                )
+            except Aborted:
+                return Cancelled(reason=self._run.signal.reason)
+            if reason is not None:
+                return HookTerminated(point="before_prompt", reason=reason)
+        return None
+
+    async def _loop(self) -> None:
+        parts, order, run = self._parts, self._order, self._run
+        if order.prompts is not None:
+            self._pass_over()
+        else:
+            self._take_up()
+        self._queues.inserts.run_begins()
+        config = self._config()
+        names = [tool.name for tool in parts.tools]
+        # Plugins may have a word in it, and take their time.
+        writing = asyncio.to_thread(parts.system_prompt, names)
+        try:
+            system_prompt = await until_aborted(writing, run.signal)
+        except Aborted:
+            self._close(Cancelled(reason=run.signal.reason))
+            return
+        context = Context(
+            system_prompt=system_prompt,
+            messages=list(self._ledger.messages),
+            tools=(*parts.tools, *([order.answer.tool] if order.answer else ())),
+        )
+        watched = parts.watch.around(parts.stream_fn) if parts.watch else parts.stream_fn
+        stream_fn = run.timed(watched)
+        if order.answer is not None:
+            stream_fn = order.answer.around_model(stream_fn)
+        if order.prompts is None:
+            await run_agent_loop_continue(
+                context=context,
+                config=config,
+                signal=run.signal,
+                emit=self.emit,
+                stream_fn=stream_fn,
+                decisions=[one for one in self._decisions if one.allow or one.answer],
+            )
+        else:
+            await run_agent_loop(
+                order.prompts,
+                context=context,
+                config=config,
+                signal=run.signal,
+                emit=self.emit,
+                stream_fn=stream_fn,
+            )
+
+    def _pass_over(self) -> None:
+        """Answer the calls that are still open when a new prompt comes.
+
+        It is told in no event, as these calls are no part of this run.
+        """
+        recorder = self._parts.recorder
+        interruption = recorder.interruption if recorder is not None else None
+        waiting = open_calls(self._ledger.messages)
+        for call in waiting.calls if waiting else ():
+            answer = passed_over(call, interruption)
+            self._ledger.take_in(MessageEnd(answer), None)
+            if recorder is not None:
+                recorder.add_message(answer)
+        if interruption is not None and interruption.calls:
+            names = [one.call.name for one in interruption.calls]
+            self._parts.late_notices.append(closed_words(names))
+
+    def _take_up(self) -> None:
+        """Have something decided about each call that may have done its work when it was cut off.
+
+        It is recorded before anything runs, so that nobody is asked about them again.
+        """
+        recorder = self._parts.recorder
+        interruption = recorder.interruption if recorder is not None else None
+        if recorder is None or interruption is None:
+            return
+        self._decisions = completed(self._decisions, interruption)
+        choices = choices_in(self._decisions, interruption)
+        if choices:
+            data = {"run_id": interruption.run_id, "choices": choices}
+            recorder.note("interruption", data, sync=True)
+        end_leftovers(self._decisions, interruption)
+
+    def _config(self) -> LoopConfig:
+        parts, order = self._parts, self._order
+        config = parts.configure(
+            RunSettings(
+                model=self._choices.model,
+                thinking=self._choices.thinking,
+                bundle=self._bundle(),
+                chosen_model=lambda: self._choices.model,
+                chosen_thinking=lambda: self._choices.thinking,
+                max_turns=parts.max_turns,
+                is_recorded=parts.recorder is not None,
+                single_turn=order.single_turn,
+                is_continued=order.prompts is None,
+                is_reviewed=self._choices.occupant is not None,
+                further=order.bundles,
+            )
+        )
+        if not order.single_turn:
+            return config
+        turns, usage = (0, None) if order.prompts else self._ledger.since_prompt()
+        rests = single_turn(turns_before=turns, usage_before=usage, max_turns=parts.max_turns)
+        return compose(rests, config=config)
+
+    # -- the hooks of the conversation
+
+    def _bundle(self) -> Bundle:
+        """The hooks through which what was typed, switched or decided reaches a run.
+
+        Also where it waits for slow readers of its events: it never waits inside an event.
+        """
+        choices, mailboxes = self._choices, self._run.mailboxes
+        told = (choices.model, choices.thinking)
+
+        def before_model(_info: TurnInfo) -> Awaitable[None] | None:
+            return mailboxes.room()
+
+        def after_call(
+            _info: TurnInfo, _call: ToolCall, _result: LoopToolResult
+        ) -> Awaitable[None] | None:
+            return mailboxes.room()
+
+        async def before_next(_info: TurnInfo) -> TurnUpdate | None:
+            nonlocal told
+            await mailboxes.wait_for_room()
+            now = (choices.model, choices.thinking)
+            if now == told:
+                return None
+            told = now
+            return TurnUpdate(model=now[0], thinking_level=now[1])
+
+        return Bundle(
+            name="conversation",
+            only_watches=True,
+            transform_context=before_model,
+            before_tool_call=self._rejection if self._decisions else None,
+            after_tool_call=after_call,
+            prepare_next_turn=before_next,
+            get_steering_messages=self._delivering(self._queues.steering),
+            get_followup_messages=self._delivering(self._queues.follow_ups),
+        )
+
+    def _rejection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
+        """The answer to a call that somebody decided against while the run was down."""
+        for decision in self._decisions if info.turn == 1 else ():
+            if decision.tool_call_id == call.id and not decision.allow:
+                reason = decision.reason or "User rejected"
+                info.emit(
+                    PermissionAnswered(
+                        tool_call_id=call.id,
+                        tool_name=call.name,
+                        effect="deny",
+                        policy="answer",
+                        reason=reason,
+                        tool_input=call.arguments,
+                    )
+                )
+                return Answer(f"Rejected: {reason}", details={"outcome": "denied"})
+        return None
+
+    def _delivering(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
+        """A hook that hands over what is due in the queue and passes the checks, inserts first."""
+        inserts = self._queues.inserts
+
+        async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
+            due = [item.message for item in queue.drain()]
+            if not self._parts.prompt_checks:
+                return [*inserts.due(goes_on=info.wants_more or bool(due)), *due]
+            for message in due:
+                # From here on it is in no queue; it counts as unsent until it is history.
+                self._run.hold_back(message)
+            passed: list[Message] = []
+            for message in due:
+                reason = await objection(self._parts.prompt_checks, message)
+                if reason is None:
+                    passed.append(message)
+                else:
+                    info.emit(SystemNotice(f"Not sent: {reason}"))
+            return [*inserts.due(goes_on=info.wants_more or bool(passed)), *passed]
+
+        return deliver
+
+    def _continuable(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:
+            return replace(outcome, continuation=self._parts.on_waiting(outcome))
+        return outcome
+
+
+_RESTING = (NeedsMoreTurns, AwaitingConfirmation)
+"""Ends of what goes on later: a turn that was asked for alone, a call that waits for a yes."""
+
+_NO_END = Failed(kind="bug", message="The loop ended without saying so.")
+
+
+def _opens(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.origin == "user"
+
+
+def _failure(error: Exception) -> Failed:
+    if isinstance(error, DirgeError):
+        return Failed(kind="other", message=error.message, hint=error.hint)
+    return Failed(kind="bug", message=f"{type(error).__name__}: {error}")

@@ -1,0 +1,1 @@
+"""Capabilities that ship with dirge: one folder each, listed in `sdk/extensions.py`."""

@@ -1,0 +1,172 @@
+"""The `[[guardrail]]` tables at work: on prompts, on answers, on results of tools."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from dirge_py.agent_loop.whole_answers import at_whole_answer
+from dirge_py.config.loop_tables import Guardrail as Table
+from dirge_py.config.loop_tables import GuardrailPlace
+from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
+from dirge_py.extensions.guardrails.verdict import Guardrail, Pass, Trip, Verdict, Warn
+from dirge_py.extensions.guardrails.worst import worst
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import (
+    AfterToolCallResult,
+    Bundle,
+    CheckAborted,
+    Context,
+    StopRun,
+    TurnInfo,
+)
+from dirge_py.types.llm import StreamDone, StreamFn
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, UserMessage
+from dirge_py.types.outcomes import HookTerminated
+from dirge_py.types.tools import LoopToolResult, ToolCall
+
+PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
+"""The reason why a prompt must not be sent, or None."""
+
+_ANSWER = "[This answer was withheld. Guardrail {reason}.]"
+_RESULT = (
+    "The call ran, but its result was withheld. Guardrail {reason}. What the call did stays done. "
+    "Go on without the result, or ask for something narrower that the guardrail lets through."
+)
+
+
+class Guardrails:
+    """Makes the checks of a conversation from the settings, for each place they can look at.
+
+    `redact` is what the `secrets` check looks through, `notice` where warnings about prompts and
+    answers go.
+    """
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        *,
+        redact: Callable[[str], str],
+        notice: Callable[[str], None],
+    ) -> None:
+        self._notice = notice
+        self._checks: Mapping[GuardrailPlace, Sequence[Guardrail]] = {
+            place: [
+                _check(table, number, redact)
+                for number, table in enumerate(tables, start=1)
+                if place in ([table.on] if isinstance(table.on, str) else table.on)
+            ]
+            for place in ("input", "output", "tool_result")
+        }
+
+    @property
+    def prompt_checks(self) -> Sequence[PromptCheck]:
+        """For `Parts.prompt_checks`: what trips never reaches a model or the history."""
+        return (self._check_prompt,) if self._checks["input"] else ()
+
+    def around_model(self, inner: StreamFn) -> StreamFn:
+        """Looks at each answer when it is whole, before any of its calls runs.
+
+        An answer that trips is replaced by a notice without calls; it has been shown by then.
+        """
+        return at_whole_answer(inner, self._check_answer) if self._checks["output"] else inner
+
+    @property
+    def check_aborted(self) -> CheckAborted | None:
+        """For `LoopConfig.check_aborted`: looks at the text of an answer that was stopped."""
+        return self._check_aborted if self._checks["output"] else None
+
+    def bundle(self) -> Bundle:
+        """The hooks of one run: results are looked at, and a withheld answer ends the run."""
+        looks_at_results = bool(self._checks["tool_result"])
+        looks_at_answers = bool(self._checks["output"])
+        return Bundle(
+            name="guardrails",
+            transform_context=_Unfinished(self._judge).leave_out if looks_at_answers else None,
+            after_tool_call=self._check_result if looks_at_results else None,
+            prepare_next_turn=_end_if_withheld if looks_at_answers else None,
+        )
+
+    async def _judge(self, place: GuardrailPlace, text: str) -> Verdict:
+        return await worst(self._checks[place], text) if text else Pass()
+
+    async def _check_prompt(self, message: UserMessage) -> str | None:
+        verdict = await self._judge("input", message.text)
+        if isinstance(verdict, Warn):
+            self._notice(f"Guardrail {verdict.reason}, in what you sent.")
+        return f"guardrail {verdict.reason}" if isinstance(verdict, Trip) else None
+
+    async def _check_answer(self, message: AssistantMessage, done: StreamDone) -> StreamDone:
+        verdict = await self._judge("output", message.text)
+        if isinstance(verdict, Warn):
+            self._notice(f"Guardrail {verdict.reason}, in this answer.")
+        if not isinstance(verdict, Trip):
+            return done
+        withheld = _withheld(message, verdict.reason)
+        return replace(done, message=replace(withheld, stop_reason="stop"), stop_reason="stop")
+
+    async def _check_aborted(self, message: AssistantMessage) -> AssistantMessage:
+        verdict = await self._judge("output", message.text)
+        return _withheld(message, verdict.reason) if isinstance(verdict, Trip) else message
+
+    async def _check_result(
+        self, info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        verdict = await self._judge("tool_result", result.text)
+        if isinstance(verdict, Warn):
+            info.emit(SystemNotice(f"Guardrail {verdict.reason}, in a result of `{call.name}`."))
+        if not isinstance(verdict, Trip):
+            return None
+        # `denied`, not `error`: no other arguments are called for, and nothing is to be debugged.
+        return AfterToolCallResult(
+            content=(TextBlock(_RESULT.format(reason=verdict.reason)),),
+            details={"outcome": "denied", "withheld": verdict.reason},
+            is_error=True,
+        )
+
+
+class _Unfinished:
+    """Answers that broke off were never whole, so they are looked at before they are sent again."""
+
+    def __init__(self, judge: Callable[[GuardrailPlace, str], Awaitable[Verdict]]) -> None:
+        self._judge = judge
+        self._reasons: dict[str, str] = {}
+
+    async def leave_out(self, info: TurnInfo) -> Context | None:
+        messages = [await self._viewed(message) for message in info.context.messages]
+        if all(map(_is_same, messages, info.context.messages)):
+            return None
+        return replace(info.context, messages=messages)
+
+    async def _viewed(self, message: Message) -> Message:
+        if not isinstance(message, AssistantMessage) or message.withheld:
+            return message
+        if message.stop_reason not in ("aborted", "error") or not message.text:
+            return message
+        if message.text not in self._reasons:
+            verdict = await self._judge("output", message.text)
+            tripped = verdict.reason if isinstance(verdict, Trip) else ""
+            self._reasons[message.text] = tripped
+        reason = self._reasons[message.text]
+        return _withheld(message, reason) if reason else message
+
+
+def _is_same(one: Message, other: Message) -> bool:
+    return one is other
+
+
+def _end_if_withheld(info: TurnInfo) -> None:
+    if info.message is not None and info.message.withheld:
+        raise StopRun(HookTerminated(point="output", reason=info.message.withheld))
+
+
+def _withheld(message: AssistantMessage, reason: str) -> AssistantMessage:
+    notice = TextBlock(_ANSWER.format(reason=reason))
+    return replace(message, content=(notice,), withheld=f"guardrail {reason}")
+
+
+def _check(table: Table, number: int, redact: Callable[[str], str]) -> Guardrail:
+    found: Callable[[str], Verdict] = Trip if table.action == "trip" else Warn
+    if table.pattern is None:
+        return SecretsGuardrail(name=table.name or "secrets", redact=redact, found=found)
+    name = table.name or f"guardrail {number}"
+    return PatternGuardrail(name=name, pattern=table.pattern, found=found)

@@ -1,0 +1,188 @@
+"""Calling code that may hang, raise anything, exit or print: it gets its time, and no more."""
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.extensions.plugins.output import as_plugin
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.hooks import TurnInfo
+
+# The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
+_abandoned: set[asyncio.Task[Any]] = set()
+
+_LAST_WORDS_S = 0.1
+
+
+class Misbehaved(Exception):
+    """It did what it must not; the words say what."""
+
+
+class TookTooLong(Misbehaved):
+    """It was not done in time and has been abandoned."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"it took longer than {limit_s:g} s")
+
+
+async def call(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any:
+    """What `fn` returns, or raises.
+
+    A plain function runs in a thread of its own, so that it cannot hold up the event loop; one
+    that is late goes on there, alone. A late coroutine is cancelled and not waited for.
+
+    Raises:
+        TookTooLong: it was not done within `limit_s`.
+    """
+    with as_plugin():
+        task = asyncio.get_running_loop().create_task(_answer(fn, args))
+    try:
+        await asyncio.wait({task}, timeout=limit_s)
+    finally:
+        is_done = task.done()
+        abandon(task)
+    if not is_done:
+        assert limit_s is not None
+        raise TookTooLong(limit_s)
+    if task.cancelled():
+        # Raised as it is, it would look like a cancellation of whoever waits here.
+        raise Misbehaved("it cancelled itself")
+    return task.result()
+
+
+def call_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
+    """What `fn` returns, or raises, for callers that cannot await. Coroutines run as well.
+
+    Raises:
+        TookTooLong: it was not done within `limit_s`.
+    """
+    answer: list[Any] = []
+    failure: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            with as_plugin():
+                result = fn(*args)
+                is_work = inspect.iscoroutine(result)
+                answer.append(_run(_limited(result, limit_s)) if is_work else result)
+        except BaseException as error:
+            failure.append(error)
+
+    # A coroutine ends by itself when its time is over, and gets a moment to say so.
+    _daemon(body, fn).join(limit_s + _LAST_WORDS_S)
+    if failure:
+        raise as_exception(failure[0])
+    if not answer:
+        raise TookTooLong(limit_s)
+    return answer[0]
+
+
+def abandon(task: asyncio.Task[Any]) -> None:
+    """Let it go, cancelled if it is not done: nobody waits, nobody hears what becomes of it."""
+    _abandoned.add(task)
+    task.add_done_callback(_forget)
+    task.cancel()
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    call_method = getattr(fn, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call_method)
+
+
+async def _answer(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        if is_async(fn):
+            return await fn(*args)
+        answer = await _in_thread(fn, tuple(_for_thread(arg) for arg in args))
+        return await answer if inspect.isawaitable(answer) else answer
+    except (asyncio.CancelledError, Exception):
+        raise
+    except BaseException as error:
+        # In a task an exit or an interruption would end the whole program.
+        raise as_exception(error) from None
+
+
+async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, failure: Exception | None) -> None:
+        if answer.done():
+            return
+        if failure is None:
+            answer.set_result(result)
+        else:
+            answer.set_exception(failure)
+
+    def body() -> None:
+        result, failure = None, None
+        try:
+            result = context.run(fn, *args)
+        except BaseException as error:
+            failure = as_exception(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    _daemon(body, fn)
+    return await answer
+
+
+def _daemon(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
+    """Started. A daemon: code that hangs must not keep the program from ending."""
+    name = getattr(fn, "__name__", "hook")
+    thread = threading.Thread(target=body, name=f"dirge-plugin-{name}", daemon=True)
+    thread.start()
+    return thread
+
+
+async def _limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
+    try:
+        async with asyncio.timeout(limit_s) as time:
+            return await work
+    except TimeoutError:
+        if time.expired():
+            raise TookTooLong(limit_s) from None
+        raise
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    """A loop of its own, closed even if what it leaves behind does not end."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+def _for_thread(arg: Any) -> Any:
+    """The argument as a thread may use it: events are told on the loop."""
+    if not isinstance(arg, TurnInfo):
+        return arg
+    loop, emit = asyncio.get_running_loop(), arg.emit
+
+    def tell(event: LoopEvent) -> None:
+        loop.call_soon_threadsafe(emit, event)
+
+    return replace(arg, emit=tell)
+
+
+def as_exception(error: BaseException) -> Exception:
+    """Exits and interruptions as an ordinary error, the rest as it is."""
+    if isinstance(error, SystemExit):
+        return Misbehaved(f"it tried to exit ({error.code})")
+    # A StopIteration cannot pass through a future.
+    if isinstance(error, StopIteration) or not isinstance(error, Exception):
+        return Misbehaved(f"it raised {type(error).__name__}")
+    return error
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _abandoned.discard(task)
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not report it as never retrieved

@@ -1,0 +1,222 @@
+"""The plugins of one conversation: loads them, and gives the others what they added."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from dirge_py.context.summary import Summarise
+from dirge_py.context.system_prompt import PromptEdit, Section
+from dirge_py.extensions.plugins.around import around
+from dirge_py.extensions.plugins.asking import HookCaller, reason
+from dirge_py.extensions.plugins.calling import call_blocking, is_async
+from dirge_py.extensions.plugins.finding import Found, forget, in_order
+from dirge_py.extensions.plugins.hooking import bundles_of, order_of
+from dirge_py.extensions.plugins.observing import Mailbox, finish
+from dirge_py.extensions.plugins.output import split_stdout
+from dirge_py.extensions.plugins.plugin import Plugin, PluginApi
+from dirge_py.extensions.plugins.points import AROUND_TOOL, POINTS, PluginError, Registration
+from dirge_py.extensions.plugins.prompting import edited, refusal_of, summarising
+from dirge_py.tools.base import Tool
+from dirge_py.types.errors import UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import Command, KeyBinding, PluginReport
+from dirge_py.types.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
+from dirge_py.types.messages import UserMessage
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
+
+
+class PluginHost:
+    """Loads plugins in the order of their names, which is also the order in which they are asked.
+
+    `settings` are theirs by name, `off` the names of those not to load, `built_in` the tool names
+    that they cannot have. `notify` hears of what happens later; what happened while loading is in
+    `notices`. Implements `contributions.Plugins`.
+    """
+
+    def __init__(
+        self,
+        found: Iterable[Found],
+        *,
+        settings: Mapping[str, Mapping[str, Any]] | None = None,
+        off: Collection[str] = (),
+        built_in: Collection[str] = (),
+        limit_s: float = 5.0,
+        notify: Callable[[str], None],
+    ) -> None:
+        self._settings = settings or {}
+        self._taken = dict.fromkeys(built_in, "a built-in tool")
+        self._notices: list[str] = []
+        self._notify = self._notices.append
+        self._caller = HookCaller(limit_s, self._tell)
+        self._plugins: list[Plugin] = []
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._run_order: Sequence[tuple[str, Sequence[str]]] | None = None
+        chosen, clashes = in_order(found)
+        unknown = {*self._settings} - {*off} - {each.name for each in chosen}
+        self._notices += clashes
+        self._notices += [f"[plugins.{name}]: there is no such plugin." for name in sorted(unknown)]
+        if chosen:
+            split_stdout()
+        for each in chosen:
+            self._plugins.append(self._load(each, is_wanted=each.name not in off))
+        self._notify = notify
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What there is to say about the loading."""
+        return tuple(self._notices)
+
+    # -- what they added
+
+    def bundles(self) -> Sequence[Bundle]:
+        """The hooks for one run, in the order in which they are to be merged."""
+        hooks = [
+            bundle
+            for plugin in self._plugins
+            for bundle in bundles_of(self._caller, plugin.name, plugin.hooks)
+        ]
+        if not any(plugin.tools for plugin in self._plugins):
+            return hooks
+        return [Bundle(name="plugins", transform_context=self._without_dropped_tools), *hooks]
+
+    @property
+    def interceptors(self) -> Sequence[Interceptor]:
+        """Around every tool first, then around single ones; the outermost is first."""
+        return [partial(self._around, hook) for hook in self._standing_around()]
+
+    @property
+    def tools(self) -> Sequence[Tool[Any]]:
+        """The tools they offer, to be bound like the built-in ones."""
+        return [tool for plugin in self._plugins for tool in plugin.live_tools]
+
+    @property
+    def commands(self) -> Sequence[Command]:
+        return [command for plugin in self._plugins for command in plugin.live_commands]
+
+    @property
+    def keys(self) -> Sequence[KeyBinding]:
+        return [key for plugin in self._plugins for key in plugin.live_keys]
+
+    @property
+    def prompt_edits(self) -> tuple[PromptEdit, ...]:
+        """One edit that puts the changes of all plugins into the system prompt."""
+        return (self._edit_prompt,)
+
+    @property
+    def prompt_checks(self) -> Sequence[Callable[[UserMessage], Awaitable[str | None]]]:
+        """One check that asks `before_prompt`; it returns the first reason not to send a prompt."""
+        return (self._check_prompt,)
+
+    def summarising(self, otherwise: Summarise) -> Summarise:
+        """A summariser that takes the first that a plugin has, at `on_compact`, else asks on."""
+        return summarising(self._caller, partial(self._at, "on_compact"), otherwise)
+
+    def on_event(self, event: LoopEvent) -> None:
+        """The sink: tells whoever watches, and waits for nobody."""
+        for plugin in self._plugins:
+            if watchers := plugin.at(event.type):
+                box = self._mailboxes.setdefault(plugin.name, Mailbox(self._caller))
+                box.put(watchers, event)
+
+    # -- what commands ask
+
+    def report(self) -> Sequence[PluginReport]:
+        return [plugin.report() for plugin in self._plugins]
+
+    def note_order(self, bundles: Iterable[Bundle]) -> None:
+        """Remember who is asked in a run, the harness included, for `order` to tell."""
+        self._run_order = order_of(bundles)
+
+    def order(self) -> Sequence[tuple[str, Sequence[str]]]:
+        hooks = self._run_order if self._run_order is not None else order_of(self.bundles())
+        around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._standing_around()]
+        others = [
+            (point, [hook.label for hook in self._at(point)])
+            for point in POINTS
+            if point not in HOOK_NAMES
+        ]
+        every = (*hooks, (AROUND_TOOL, around_tools), *others)
+        return [(point, labels) for point, labels in every if labels]
+
+    def chain(self, tool: str) -> Sequence[str]:
+        return [hook.label for hook in self._standing_around() if hook.tool in ("", tool)]
+
+    def remove(self, name: str) -> None:
+        on = [plugin for plugin in self._plugins if plugin.state == "on"]
+        for plugin in on:
+            if plugin.name == name:
+                plugin.drop("off", "turned off in this session")
+                self._run_order = None
+                return
+        names = ", ".join(plugin.name for plugin in on)
+        raise UsageError(
+            f"there is no plugin `{name}` that is on.", hint=f"On: {names}." if on else "None is."
+        )
+
+    async def aclose(self) -> None:
+        """Let watchers finish with what they heard, and let the modules go."""
+        await finish(self._mailboxes.values(), self._caller.limit_s)
+        for plugin in self._plugins:
+            forget(plugin.name)
+
+    # -- inside
+
+    def _load(self, found: Found, *, is_wanted: bool) -> Plugin:
+        plugin = Plugin(found.name, found.where, self._settings.get(found.name, {}))
+        if not is_wanted:
+            plugin.drop("off", "`enabled = false`")
+            return plugin
+        api = PluginApi(plugin, self._tell, self._taken)
+
+        def register() -> None:
+            function = found.load()
+            if is_async(function):
+                raise PluginError("`register` has to be a plain `def`.")
+            function(api)
+
+        try:
+            call_blocking(register, limit_s=self._caller.limit_s)
+        except Exception as error:
+            plugin.drop("failed", _why(error, found.where))
+            forget(plugin.name)
+            self._tell(f"plugin `{plugin.name}` is not loaded: {plugin.problem} ({found.where})")
+        api.end_registering()
+        self._taken |= {tool.name: f"the plugin `{plugin.name}`" for tool in plugin.live_tools}
+        return plugin
+
+    def _tell(self, text: str) -> None:
+        self._notify(text)
+
+    def _at(self, point: str) -> list[Registration]:
+        return [hook for plugin in self._plugins for hook in plugin.at(point)]
+
+    def _standing_around(self) -> list[Registration]:
+        return sorted(self._at(AROUND_TOOL), key=lambda hook: bool(hook.tool))
+
+    async def _around(self, hook: Registration, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        return await around(self._caller, hook, call, proceed)
+
+    def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
+        ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}
+        dropped = ours - {tool.name for tool in self.tools}
+        tools = [tool for tool in info.context.tools if tool.name not in dropped]
+        return replace(info.context, tools=tools) if len(tools) < len(info.context.tools) else None
+
+    async def _check_prompt(self, message: UserMessage) -> str | None:
+        return await refusal_of(self._caller, self._at("before_prompt"), message)
+
+    def _edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
+        allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
+        return edited(
+            self._caller,
+            self._at("before_prompt_build"),
+            sections,
+            may_override=allowed.__contains__,
+        )
+
+
+def _why(error: Exception, where: str) -> str:
+    if isinstance(error, PluginError):
+        return f"{error.message} {error.hint}".strip()
+    return f"{reason(error, where)}."

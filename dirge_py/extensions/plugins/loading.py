@@ -1,0 +1,102 @@
+"""The plugins of a conversation, as the settings want them."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dirge_py.config.paths import config_dir
+from dirge_py.config.schema import Config
+from dirge_py.extensions.plugins.absent import NoPlugins
+from dirge_py.extensions.plugins.finding import Found, find_files, find_in_bytes, find_installed
+from dirge_py.lib.late import late
+from dirge_py.tools.base import Tool
+from dirge_py.tools.registry import names
+
+if TYPE_CHECKING:
+    from dirge_py.extensions.plugins.host import PluginHost
+    from dirge_py.permission.project_trust import Project
+else:
+    PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
+
+Plugins: TypeAlias = "PluginHost | NoPlugins"
+
+
+def load_plugins(
+    config: Config, *, notify: Callable[[str], None], project: "Project | None" = None
+) -> Plugins:
+    """Every plugin of the user, of installed packages and of a trusted project, loaded.
+
+    Of two with one name the user's is loaded, then the package's. What a project sets holds for its
+    own plugins only, and what the user sets for those goes before. `notify` gets what plugins and
+    their failures have to say later; from any thread.
+
+    Raises:
+        ConfigError: the project's settings hold something that a project may not set.
+    """
+    folder = config_dir(config.origin.environment) / "plugins"
+    found = [*find_files(folder), *find_installed()]
+    taken = {each.name for each in found}
+    brought = _plugins_of(project)
+    found += brought
+    own = {each.name for each in brought} - taken
+    settings, refused = _settings(config, project, own)
+    for notice in refused:
+        notify(notice)
+    if not found and not config.plugins:
+        return NoPlugins()
+    return PluginHost(
+        found,
+        settings={
+            name: {key: value for key, value in table.items() if key != "enabled"}
+            for name, table in settings.items()
+        },
+        off={name for name, table in settings.items() if not table.get("enabled", True)},
+        built_in=names(),
+        limit_s=config.timeouts.plugin_hook_s,
+        notify=notify,
+    )
+
+
+def plugin_tools(config: Config, host: Plugins) -> list[Tool[Any]]:
+    """The tools of plugins that `[tools]` and the flags leave."""
+    wanted, unwanted = config.tools.enabled, config.tools.disabled
+    return [
+        tool
+        for tool in host.tools
+        if (wanted is None or tool.name in wanted) and tool.name not in unwanted
+    ]
+
+
+def _plugins_of(project: "Project | None") -> list[Found]:
+    """Those in its plugin folder itself; what lies deeper is theirs to use."""
+    if project is None:
+        return []
+    files = {
+        os.path.join(project.root, path): content
+        for path, content in project.trusted("plugin").items()
+        if path.count("/") == _DEPTH
+    }
+    return find_in_bytes(files)
+
+
+_DEPTH = ".dirge/plugins/<name>.py".count("/")
+
+
+def _settings(
+    config: Config, project: "Project | None", own: set[str]
+) -> tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]:
+    """The table of each plugin with `enabled`, and what to tell of those a project may not have."""
+    tables: dict[str, dict[str, Any]] = {}
+    notices: list[str] = []
+    settings = project.settings if project is not None else None
+    for name, entry in settings.plugins.items() if settings is not None else ():
+        if name in own:
+            tables[name] = entry.model_dump()
+        else:
+            notices.append(
+                f"[plugins.{name}] of the project is left out: it brings no such plugin."
+            )
+    for name, entry in config.plugins.items():
+        chosen = entry.model_dump(exclude_unset=name in tables)
+        tables[name] = {**tables.get(name, {}), **chosen}
+    return tables, notices

@@ -1,0 +1,1 @@
+"""Web access: the tools `web_fetch` and `web_search`, and the settings they follow."""

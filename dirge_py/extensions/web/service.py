@@ -1,0 +1,113 @@
+"""The web of a start: settings turned into what the web tools use."""
+
+import re
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+from dirge_py.config.schema import Config
+from dirge_py.config.schema import Web as WebTable
+from dirge_py.tools.web.backends import BACKENDS
+from dirge_py.tools.web.late_service import LateWeb
+from dirge_py.tools.web.reach import Reach, is_local
+from dirge_py.tools.web.search import Search, SearchBackend
+from dirge_py.tools.web.service import Web, WebLimits
+from dirge_py.tools.web.url import Target, parse_url
+from dirge_py.types.errors import ConfigError, ToolFailed
+
+
+def open_web(config: Config, keep_secret: Callable[[str], None]) -> Web:
+    """The web service.
+
+    `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
+
+    Raises:
+        ConfigError: a setting of `[web]` does not hold.
+    """
+    table = config.web
+    if table.proxy is not None:
+        keep_secret(_proxy_password(table.proxy))
+    reach = _reach(table, table.private_hosts, "private_hosts")
+    search, problem = _search(table, reach, config.origin.environment, keep_secret)
+    return Web(
+        reach,
+        limits=WebLimits(timeout_s=table.timeout_s, max_bytes=table.max_bytes),
+        proxy=table.proxy,
+        search=search,
+        search_problem=problem,
+    )
+
+
+def _search(
+    table: WebTable,
+    reach: Reach,
+    environment: Mapping[str, str],
+    keep_secret: Callable[[str], None],
+) -> tuple[Search | None, str]:
+    """(the search service, why there is none)."""
+    if table.search is None:
+        return None, LateWeb.search_problem
+    backend = BACKENDS[table.search]
+    if not (table.search_url or backend.url):
+        return None, f"{backend.name} has no address: set `search_url` under `[web]`."
+    endpoint = _endpoint(table.search_url or backend.url, backend)
+    variable = table.search_key_env or backend.key_env
+    key = environment.get(variable, "").strip() if variable else ""
+    if backend.key_env and not key:
+        return None, f"{backend.name} needs a key: set {variable} in the environment."
+    if key:
+        if not key.isascii() or not key.isprintable():
+            raise ConfigError(f"{variable} holds no key.", hint="It must be one line of ASCII.")
+        keep_secret(key)
+    if table.search_url and (table.proxy is None or is_local(endpoint)):
+        # The person named this address, so it may be in their own network. Only for searching.
+        reach = _reach(table, [endpoint.place], "search_url")
+    if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
+        raise ConfigError(
+            f"`search_url` {endpoint} would send the key unencrypted.", hint="Use https."
+        )
+    return (
+        Search(
+            backend, endpoint, reach=reach, key=key, proxy=table.proxy, timeout_s=table.timeout_s
+        ),
+        "",
+    )
+
+
+def _endpoint(url: str, backend: SearchBackend) -> Target:
+    try:
+        endpoint = parse_url(url)
+        if endpoint.path == "/":
+            endpoint = parse_url(endpoint.url.removesuffix("/") + backend.path)
+    except ToolFailed as error:
+        raise ConfigError(f"`search_url` under `[web]`: {error}") from None
+    return endpoint
+
+
+def _reach(table: WebTable, hosts: list[str], key: str) -> Reach:
+    try:
+        return Reach(hosts, is_proxied=table.proxy is not None)
+    except ToolFailed as error:
+        raise ConfigError(
+            f"`{key}` under `[web]`: {error}", hint="Write `host` or `host:port`."
+        ) from None
+
+
+def _proxy_password(proxy: str) -> str:
+    """The password in a proxy's address; empty without one."""
+    try:
+        parts = urlsplit(proxy)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or re.search(r"[\x00-\x20\x7f]", proxy):
+        # It may hold a password, so it is not quoted.
+        raise ConfigError(
+            "`proxy` under `[web]` is no usable address.", hint="Write `http://host:port`."
+        )
+    return parts.password or ""
+
+
+def _is_loopback(endpoint: Target) -> bool:
+    if endpoint.address is not None:
+        return endpoint.address.is_loopback
+    return endpoint.host == "localhost" or endpoint.host.endswith(".localhost")

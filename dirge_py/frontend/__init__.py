@@ -1,0 +1,1 @@
+"""Front ends without a screen of their own, and what all front ends share."""

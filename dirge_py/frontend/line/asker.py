@@ -1,0 +1,231 @@
+"""Answers the engine's questions with lines: one at a time, by a word and Enter."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dirge_py.frontend.line.asked import Asked
+from dirge_py.frontend.line.paper import Paper
+from dirge_py.frontend.line.source import Interrupted, LineSource
+from dirge_py.lib.clean import visible
+from dirge_py.lib.spelled import visible_name
+from dirge_py.slash.base import Choice
+from dirge_py.types.questions import (
+    PermissionAnswer,
+    PermissionRequest,
+    Question,
+    QuestionAnswer,
+    TrustOffer,
+)
+
+GUARD_S = 0.4
+"""An answer that comes sooner was not typed by somebody who read the question."""
+
+_MOST_LISTED = 30
+_HASH_SHOWN = 12
+
+Answer = TypeVar("Answer")
+
+_SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
+"""No answer yet: the line only asked for the question with other rules."""
+
+
+class LineAsker:
+    """`on_stop` is called when somebody interrupts instead of answering."""
+
+    def __init__(
+        self,
+        source: LineSource,
+        paper: Paper,
+        *,
+        on_stop: Callable[[], object],
+        on_asking: Callable[[bool], object],
+        guard_s: float = GUARD_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._paper = paper
+        self._on_stop = on_stop
+        self._on_asking = on_asking
+        self._guard_s = 0.0 if source.is_script else guard_s
+        self._clock = clock
+        self._turn = asyncio.Lock()
+
+    async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
+        """One answer per request, in order. At the end of the input, and by Ctrl+C: denied."""
+        answers: list[PermissionAnswer] = []
+        async with self._turn:
+            for number, request in enumerate(requests, 1):
+                place = f" {number} of {len(requests)}" if len(requests) > 1 else ""
+                answer = await self._permission(Asked(request), place)
+                if answer is None:
+                    break
+                answers.append(answer)
+        denied = PermissionAnswer(effect="deny")
+        return [*answers, *[denied] * (len(requests) - len(answers))]
+
+    async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        """One answer per question, in order; None if the person would rather not say."""
+        answers: list[QuestionAnswer] = []
+        async with self._turn:
+            for question in questions:
+                answer = await self._question(question)
+                if answer is None:
+                    return None
+                answers.append(answer)
+        return answers
+
+    async def trust(self, offer: TrustOffer) -> bool:
+        """Whether exactly these files are trusted: only by the whole word `yes`."""
+        async with self._turn:
+            count = f"{len(offer.files)} file{'s' * (len(offer.files) != 1)}"
+            self._paper.line(f"Question: trust this project? {visible_name(offer.project)}")
+            self._paper.line(f"{count} of it would be read as settings or instructions, or run:")
+            for file in offer.files:
+                facts = f"{file.kind}, {file.size:,} bytes, {file.sha256[:_HASH_SHOWN]}"
+                self._paper.line(f"  {visible_name(file.path)}: {facts}, {file.state}")
+            self._paper.line("Without trust none of them is used; everything else works.")
+
+            def read(line: str) -> bool | None:
+                return {"yes": True, "n": False, "no": False}.get(line.strip().lower())
+
+            found = await self._read("yes trusts exactly these, no leaves it restricted: ", read)
+            return bool(found)
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        """The id of one choice; None if the person would rather not."""
+        async with self._turn:
+            self._list(title, choices, current)
+
+            def read(line: str) -> Choice | str | None:
+                found = _matching(line.strip(), choices)
+                if isinstance(found, Choice):
+                    return found
+                if not line.strip():
+                    return ""
+                self._list(f"{title}: {len(found)} match" if found else title, found, current)
+                return None
+
+            picked = await self._read("number or words, Enter for none: ", read)
+            return picked.id if isinstance(picked, Choice) else None
+
+    # -- inside
+
+    async def _permission(self, asked: Asked, place: str) -> PermissionAnswer | None:
+        for line in asked.lines(place):
+            self._paper.line(line)
+
+        def read(line: str) -> PermissionAnswer | None:
+            answer = asked.read(line)
+            if answer == "wider":
+                for shown in asked.choices():
+                    self._paper.line(shown)
+                return _SHOWN_AGAIN
+            return answer
+
+        return await self._read("answer: ", read)
+
+    async def _question(self, question: Question) -> QuestionAnswer | None:
+        header = f"{visible(question.header)}. " if question.header else ""
+        self._paper.line(f"Question: {header}{visible(question.question)}")
+        for number, option in enumerate(question.options, 1):
+            detail = f" ({visible(option.description)})" if option.description else ""
+            self._paper.line(f"  {number}: {visible(option.label)}{detail}")
+        is_open = question.is_open or not question.options
+        ways = ["numbers, as 1 3" if question.is_multiple else "a number"] * bool(question.options)
+        ways += ["your own words"] * is_open
+        return await self._read(
+            f"{' or '.join(ways)}; Enter for no answer: ",
+            lambda line: _answer_in(line.strip(), question, is_open=is_open),
+            empty=True,
+        )
+
+    def _list(self, title: str, choices: Sequence[Choice], current: str) -> None:
+        self._paper.line(f"{title}:")
+        for number, choice in enumerate(choices[:_MOST_LISTED], 1):
+            now = ", now" if choice.id == current else ""
+            detail = f" ({choice.detail})" if choice.detail else ""
+            self._paper.line(f"  {number}: {choice.label}{detail}{now}")
+        if len(choices) > _MOST_LISTED:
+            self._paper.line(f"  {len(choices) - _MOST_LISTED} more; type words of one")
+
+    async def _read(
+        self, label: str, read: Callable[[str], Answer | None], *, empty: bool = False
+    ) -> Answer | None:
+        """Ask until `read` makes something of a line; None at the end, or where nobody answers.
+
+        `empty`: an empty line is no answer either way.
+        """
+        self._on_asking(True)
+        is_first = True
+        try:
+            while True:
+                shown_s = self._clock()
+                line = await self._source.answer(label)
+                if line is None or (empty and not line.strip()):
+                    return None
+                if self._clock() - shown_s < self._guard_s:
+                    self._paper.line("That came too soon to be an answer; the question stands.")
+                    self._keep(line)
+                    continue
+                is_rest, is_first = self._source.has_set_aside and is_first, False
+                answer = read(line)
+                if is_rest and not _changes_nothing(answer):
+                    # The rest of a sentence may be a word that would be an answer.
+                    self._paper.line("You were typing when the question appeared. Answer again.")
+                    self._keep(line)
+                    continue
+                if answer is _SHOWN_AGAIN:
+                    continue
+                if answer is not None:
+                    return answer
+                if self._source.is_script:
+                    # A prompt, most likely: it is not lost, and nothing is allowed by it.
+                    self._source.put_back(line)
+                    self._paper.line("No answer; denied.")
+                    return None
+                words = visible(line.strip())
+                self._paper.line(
+                    f"{words!r} isn't an answer to this question. It is kept as a draft."
+                )
+                self._keep(line)
+        except Interrupted:
+            self._on_stop()
+            return None
+        finally:
+            self._on_asking(False)
+
+    def _keep(self, line: str) -> None:
+        """What was typed and answers nothing is not lost."""
+        if line.strip():
+            self._source.put(line)
+
+
+def _changes_nothing(answer: object) -> bool:
+    return answer is None or (isinstance(answer, PermissionAnswer) and answer.effect == "deny")
+
+
+def _matching(words: str, choices: Sequence[Choice]) -> Choice | Sequence[Choice]:
+    """The choice that a number, an id or words mean; several, or none, if it is not one."""
+    if words.isdecimal() and 1 <= int(words) <= len(choices):
+        return choices[int(words) - 1]
+    wanted = words.lower().split()
+    found = [c for c in choices if all(w in f"{c.id} {c.label}".lower() for w in wanted)]
+    exact = [c for c in choices if words in (c.id, c.label)]
+    if exact:
+        return exact[0]
+    return found[0] if len(found) == 1 and wanted else found
+
+
+def _answer_in(line: str, question: Question, *, is_open: bool) -> QuestionAnswer | None:
+    options = question.options
+    numbers = line.replace(",", " ").split()
+    if options and all(n.isdecimal() and 1 <= int(n) <= len(options) for n in numbers):
+        chosen = sorted({int(n) - 1 for n in numbers})
+        if question.is_multiple or len(chosen) == 1:
+            return QuestionAnswer(chosen=tuple(options[at].label for at in chosen))
+    for option in options:
+        if line.lower() == option.label.lower():
+            return QuestionAnswer(chosen=(option.label,))
+    return QuestionAnswer(text=line) if is_open and line else None

@@ -1,0 +1,320 @@
+"""Lines typed at a terminal: edited with prompt_toolkit, what is said meanwhile printed above."""
+
+import asyncio
+import contextvars
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, create_app_session, run_in_terminal
+from prompt_toolkit.application.current import get_app_or_none
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.typeahead import get_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from dirge_py.frontend.line.source import Interrupted
+
+_SET_ASIDE = "\0set aside"
+_INTERRUPTED = "\0interrupted"
+_BETWEEN_WRITES_S = 0.05
+"""Each takes the line away and draws it again."""
+
+
+class TerminalLines:
+    """A `LineSource` at a terminal. A context: while it is open, the terminal is its own.
+
+    `label` is what stands before the line, asked for at each drawing. `interrupt` is called for a
+    Ctrl+C on an empty line.
+    """
+
+    is_script = False
+
+    def __init__(
+        self,
+        *,
+        label: Callable[[], str],
+        interrupt: Callable[[], object],
+        completer: Completer,
+        input: Input | None = None,  # noqa: A002 - prompt_toolkit's word
+        output: Output | None = None,
+    ) -> None:
+        self._interrupt = interrupt
+        self._input = input or create_input()
+        self._output = output or _plain_output()
+        self._history = InMemoryHistory()
+        self._open = ExitStack()
+        self._label = label
+        self._completer = completer
+        self._draft = ""
+        self._is_open = True
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+        self._one_at_a_time = asyncio.Lock()
+        self._is_answering = False
+        self.has_set_aside = False
+        self._session: PromptSession[str] | None = None
+
+    def __enter__(self) -> "TerminalLines":
+        self._open.enter_context(create_app_session(input=self._input, output=self._output))
+        self._session = PromptSession(
+            history=self._history,
+            completer=self._completer,
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            multiline=True,
+            key_bindings=self._keys(),
+            enable_history_search=False,
+            enable_suspend=True,
+            color_depth=ColorDepth.DEPTH_1_BIT,
+            include_default_pygments_style=False,
+            prompt_continuation="  ",
+        )
+        self._above = _Above(self._output)
+        self._open.callback(self._above.flush)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def write(self, text: str) -> None:
+        """Print above the line."""
+        self._above.write(text)
+
+    @property
+    def is_gone(self) -> bool:
+        return isinstance(self._output, _Terminal) and self._output.is_gone
+
+    @property
+    def columns(self) -> int:
+        return self._output.get_size().columns
+
+    # -- LineSource
+
+    async def line(self) -> str | None:
+        while self._is_open:
+            await self._is_free.wait()
+            draft, self._draft = self._draft, ""
+            text = await self._prompt(self._label, draft)
+            if text is None or text == _INTERRUPTED:
+                return None
+            if text != _SET_ASIDE:
+                self.remember([text])
+                return text
+        return None
+
+    async def answer(self, label: str) -> str | None:
+        before = self._draft
+        self._is_free.clear()
+        self._end(_SET_ASIDE)
+        try:
+            async with self._one_at_a_time:
+                self._draft += self._typed_ahead()
+            self.has_set_aside = len(self._draft) > len(before)
+            text = await self._prompt(lambda: label, "", is_answer=True)
+        finally:
+            self._is_free.set()
+        if text == _INTERRUPTED:
+            raise Interrupted
+        return None if text == _SET_ASIDE else text
+
+    def remember(self, prompts: Iterable[str]) -> None:
+        for prompt in prompts:
+            if prompt.strip() and self._history.get_strings()[-1:] != [prompt]:
+                self._history.append_string(prompt)
+
+    def put_back(self, line: str) -> None:
+        self.put(line)
+
+    def put(self, text: str) -> None:
+        app = self._app
+        if app is None or not self._is_free.is_set():
+            self._draft = _joined(text, self._draft)
+            return
+        app.current_buffer.text = _joined(text, app.current_buffer.text)
+        app.current_buffer.cursor_position = len(app.current_buffer.text)
+
+    @property
+    def draft(self) -> str:
+        app = self._app
+        is_prompt = app is not None and self._is_free.is_set()
+        return app.current_buffer.text if app is not None and is_prompt else self._draft
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether what is typed now answers a question."""
+        return self._app is not None and self._is_answering
+
+    def refresh(self) -> None:
+        if self._app is not None:
+            self._app.invalidate()
+
+    def stop(self) -> None:
+        self._is_open = False
+        self._end(_SET_ASIDE)
+
+    # -- inside
+
+    @property
+    def _app(self) -> Application[Any] | None:
+        app = self._session.app if self._session is not None else None
+        return app if app is not None and app.is_running and not app.is_done else None
+
+    def _end(self, result: str) -> None:
+        """End what is open; what was typed becomes the draft, unless it answered a question."""
+        app = self._app
+        if app is not None:
+            if not self._is_answering:
+                self._draft = _joined(self._draft, app.current_buffer.text)
+            app.current_buffer.reset()
+            self._erase(app)
+            app.exit(result=result)
+
+    async def _prompt(
+        self, label: Callable[[], str], default: str, *, is_answer: bool = False
+    ) -> str | None:
+        assert self._session is not None
+        is_abandoned = False
+
+        def begun() -> None:
+            # Whoever wanted it ended may have come before there was anything to end.
+            if is_abandoned or not self._is_open or not (is_answer or self._is_free.is_set()):
+                self._end(_SET_ASIDE)
+
+        async with self._one_at_a_time:
+            self._above.flush()
+            self._session.app.erase_when_done = False
+            self._is_answering = is_answer
+            prompt = self._session.prompt_async(
+                label,
+                default=default,
+                pre_run=begun,
+                set_exception_handler=False,
+                handle_sigint=False,
+            )
+            task = asyncio.ensure_future(prompt)
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                is_abandoned = True
+                self._end(_SET_ASIDE)
+                await asyncio.wait({task})
+                raise
+            finally:
+                self._is_answering = False
+        try:
+            return task.result()
+        except EOFError:
+            return None
+
+    def _erase(self, app: Application[Any]) -> None:
+        """Leave nothing of a line that was not sent on the screen."""
+        app.erase_when_done = True
+
+    def _typed_ahead(self) -> str:
+        """Keys that came with the last ones and were not looked at: they answer nothing."""
+        return "".join(key.data for key in get_typeahead(self._input) if key.data.isprintable())
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            # Not accepted by the buffer, which would keep answers among the earlier prompts.
+            event.app.exit(result=event.current_buffer.text)
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if not self._is_free.is_set():
+                event.app.exit(result=_INTERRUPTED)
+            elif buffer.text:
+                self.remember([buffer.text])
+                buffer.reset()
+            else:
+                self._interrupt()
+
+        return keys
+
+
+def _joined(first: str, second: str) -> str:
+    return "\n".join(part for part in (first, second) if part)
+
+
+class _Above:
+    """Prints above the line that is edited, many pieces at once. `flush` prints what is there."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._pieces: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        # Whoever writes may be in another context, where no line is edited.
+        self._context = contextvars.copy_context()
+
+    def write(self, text: str) -> None:
+        self._pieces.append(text)
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(_BETWEEN_WRITES_S, self._print, context=self._context)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._context.run(self._print)
+
+    def _print(self) -> None:
+        self._timer = None
+        text, self._pieces = "".join(self._pieces), []
+        app = get_app_or_none()
+        if app is not None and app.is_running:
+            run_in_terminal(lambda: self._put(text))
+        else:
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        self._output.enable_autowrap()
+        self._output.write(text)
+        self._output.flush()
+
+
+class _Terminal(Vt100_Output):
+    """An output that takes everything once nobody sees it any more."""
+
+    is_gone = False
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            self.is_gone = True
+
+
+def _plain_output() -> Output:
+    """No questions to the terminal about its cursor, and no colours: neither is needed here."""
+
+    def size() -> Size:
+        try:
+            columns, rows = os.get_terminal_size(sys.stdout.fileno())
+        except OSError:
+            columns, rows = 0, 0
+        return Size(rows=rows or 24, columns=columns or 80)
+
+    return _Terminal(
+        sys.stdout,
+        size,
+        term=os.environ.get("TERM"),
+        default_color_depth=ColorDepth.DEPTH_1_BIT,
+        enable_cpr=False,
+    )

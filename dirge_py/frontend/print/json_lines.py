@@ -1,0 +1,255 @@
+"""Events as JSON lines, in the two shapes of `--output-format stream-json`."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.frontend.print.result import usage_object
+from dirge_py.lib.clean import clean_json
+from dirge_py.session.codec import encode_message
+from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from dirge_py.types.outcomes import Outcome
+from dirge_py.types.plan_events import ForkEvent, PlanPhase
+from dirge_py.types.tools import LoopToolResult
+
+EventFormat = Literal["claude", "native"]
+WriteLine = Callable[[str], None]
+
+FOR_SCREENS = (ForkEvent,)
+"""Events that say again, to whoever draws it, what others tell here."""
+
+
+def one_line(value: Any) -> str:
+    """Compact JSON and a newline; escapes only where UTF-8 has no form, or a terminal would obey.
+
+    Logs and pipes end up on terminals, too.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, separators=(",", ":"), default=str)
+    return clean_json(text) + "\n"
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class NativeLines:
+    """Every event as it is, numbered from 0 in this output."""
+
+    def __init__(self, conversation: Conversation, write: WriteLine, *, partial: bool) -> None:
+        self._conversation = conversation
+        self._write = write
+        self._partial = partial
+        self._seq = 0
+
+    def start(self) -> None:
+        """The native shape has no opening line; `agent_start` is its first event."""
+
+    def sink(self, event: LoopEvent) -> None:
+        if isinstance(event, FOR_SCREENS):
+            return
+        if isinstance(event, MessageUpdate) and not self._partial:
+            return
+        line = self._head(event.type)
+        if self._conversation.journal_seq is not None:
+            line["journal_seq"] = self._conversation.journal_seq
+        line.update({field.name: _plain(getattr(event, field.name)) for field in _fields(event)})
+        self._write(one_line(line))
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        self._write(one_line({**self._head("result"), **result}))
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        head = {
+            "type": kind,
+            "seq": self._seq,
+            "ts": now(),
+            "session_id": self._conversation.session_id,
+        }
+        self._seq += 1
+        return head
+
+
+class ClaudeLines:
+    """Whole messages, in the shape that scripts written for Claude Code read."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        write: WriteLine,
+        *,
+        partial: bool,
+        commands: Sequence[str] = (),
+    ) -> None:
+        self._conversation = conversation
+        self._write = write
+        self._partial = partial
+        self._commands = commands
+        self._started = False
+
+    def start(self) -> None:
+        """The opening line: once, however many runs follow."""
+        if self._started:
+            return
+        self._started = True
+        conversation = self._conversation
+        self._line(
+            {
+                "type": "system",
+                "subtype": "init",
+                "cwd": str(conversation.cwd),
+                "model": conversation.model,
+                "tools": list(conversation.tool_names),
+                "permissionMode": conversation.mode,
+                "slash_commands": list(self._commands),
+            }
+        )
+
+    def sink(self, event: LoopEvent) -> None:
+        if isinstance(event, PlanPhase):
+            self.start()
+        elif isinstance(event, MessageUpdate):
+            if self._partial:
+                self._line({"type": "stream_event", "event": _partial_event(event)})
+        elif isinstance(event, MessageStart) and self._partial:
+            if isinstance(event.message, AssistantMessage):
+                opened = {"type": "message_start", "message": {"role": "assistant", "content": []}}
+                self._line({"type": "stream_event", "event": opened})
+        elif isinstance(event, MessageEnd):
+            if self._partial and isinstance(event.message, AssistantMessage):
+                self._line({"type": "stream_event", "event": {"type": "message_stop"}})
+            self._message(event.message)
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        self._write(one_line(result))
+
+    def _message(self, message: Message) -> None:
+        if isinstance(message, AssistantMessage):
+            self._line(_assistant(message))
+        elif isinstance(message, ToolResultMessage):
+            self._line({"type": "user", "message": {"role": "user", "content": [_result(message)]}})
+        elif isinstance(message, UserMessage) and message.origin != "user":
+            content = [_block(block) for block in message.content]
+            line: dict[str, Any] = {"type": "user", "message": {"role": "user", "content": content}}
+            if message.origin in ("harness", "plugin"):
+                line["isSynthetic"] = True
+            self._line(line)
+
+    def _line(self, value: dict[str, Any]) -> None:
+        self._write(one_line({**value, "session_id": self._conversation.session_id}))
+
+
+def _assistant(message: AssistantMessage) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "type": "message",
+        "role": "assistant",
+        "model": message.model,
+        "content": [_block(block) for block in message.content],
+        "stop_reason": _STOP.get(message.stop_reason, message.stop_reason),
+        "usage": usage_object(message.usage or Usage()),
+    }
+    line: dict[str, Any] = {"type": "assistant", "message": body, "parent_tool_use_id": None}
+    if message.origin == "harness":
+        line["isSynthetic"] = True
+    return line
+
+
+_STOP = {
+    "stop": "end_turn",
+    "toolUse": "tool_use",
+    "length": "max_tokens",
+    "compaction": "compaction",
+    "pause_turn": "pause_turn",
+}
+
+
+def _result(message: ToolResultMessage) -> dict[str, Any]:
+    return {
+        "type": "tool_result",
+        "tool_use_id": message.tool_call_id,
+        "content": message.text,
+        "is_error": message.is_error,
+    }
+
+
+def _block(block: object) -> dict[str, Any]:
+    match block:
+        case TextBlock(text=text):
+            return {"type": "text", "text": text}
+        case ThinkingBlock(text=text, signature=signature):
+            return {"type": "thinking", "thinking": text, "signature": signature or ""}
+        case ToolCallBlock(id=call_id, name=name, arguments=arguments):
+            return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        case ImageBlock(asset_id=asset_id, media_type=media_type):
+            source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
+            return {"type": "image", "source": source}
+        case DocumentBlock(asset_id=asset_id, media_type=media_type, name=name):
+            source = {"type": "asset", "asset_id": asset_id, "media_type": media_type}
+            return {"type": "document", "source": source, "title": name}
+        case CompactionBlock(text=text):
+            return {"type": "compaction", "content": text}
+        case _:
+            return {"type": "other", "text": str(block)}
+
+
+def _partial_event(event: MessageUpdate) -> dict[str, Any]:
+    kind, _, part = event.phase.partition("_")
+    if part == "start":
+        opened: dict[str, Any] = {"type": "text", "text": ""}
+        if kind == "thinking":
+            opened = {"type": "thinking", "thinking": ""}
+        elif kind == "toolcall":
+            opened = {"type": "tool_use", "id": event.tool_call_id, "name": event.tool_name}
+        return {"type": "content_block_start", "index": event.index, "content_block": opened}
+    if part == "end":
+        return {"type": "content_block_stop", "index": event.index}
+    field, kind_of_delta = {
+        "text": ("text", "text_delta"),
+        "thinking": ("thinking", "thinking_delta"),
+        "toolcall": ("partial_json", "input_json_delta"),
+    }[kind]
+    delta = {"type": kind_of_delta, field: event.delta}
+    return {"type": "content_block_delta", "index": event.index, "delta": delta}
+
+
+def _fields(value: Any) -> Sequence[dataclasses.Field[Any]]:
+    return dataclasses.fields(value)
+
+
+def _plain(value: Any) -> Any:
+    """Messages through the codec, other values field by field, the rest as it is."""
+    if isinstance(value, Message):
+        return encode_message(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, LoopToolResult):
+        content = [_block(block) for block in value.content]
+        return {"content": content, "is_error": value.is_error, "details": dict(value.details)}
+    if isinstance(value, Outcome):
+        named = {field.name: _plain(getattr(value, field.name)) for field in _fields(value)}
+        named.pop("result", None)
+        return {"kind": type(value).__name__, **named}
+    if isinstance(value, Usage):
+        return dict(usage_object(value))
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value

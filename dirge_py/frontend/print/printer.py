@@ -1,0 +1,261 @@
+"""Prints what comes of runs and commands: an answer, one object, or lines of them."""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dirge_py.agent_loop.turns import last_words
+from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.handle import Run
+from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
+from dirge_py.frontend.print.result import Ending, ending_of, result_object, words_of_silence
+from dirge_py.frontend.print.waiting import keep_continuation, turn_members
+from dirge_py.frontend.print.writer import Stdout
+from dirge_py.lib.clean import clean, clean_json
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.store import Store
+from dirge_py.slash.registry import Registry
+from dirge_py.types.events import (
+    ContextCompacted,
+    EscalationActivated,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    RetryNotice,
+    SystemNotice,
+)
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
+from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.answer_schema import AnswerSchema
+
+OutputFormat = Literal["text", "json", "stream-json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrintOptions:
+    """How to print. `output_file` gets the final text as it is; `store` what a run waits for.
+
+    With `answer` a run's answer is JSON after that schema, and nothing else is printed as text.
+    """
+
+    output: OutputFormat = "text"
+    events: EventFormat = "claude"
+    partial: bool = False
+    output_file: Path | None = None
+    store: Store | None = None
+    answer: "AnswerSchema | None" = None
+
+
+class Printer:
+    """Prints the runs of one conversation, one after the other."""
+
+    def __init__(
+        self, conversation: Conversation, options: PrintOptions, commands: Registry
+    ) -> None:
+        self.conversation = conversation
+        self.options = options
+        self.commands = commands
+        conversation.answer_schema = options.answer
+        self.stdout = Stdout()
+        self._denials: list[PermissionAnswered] = []
+        self._said: list[Message] = []
+        self.stopped = asyncio.Event()
+        """Set by a signal: the run that goes on is the last."""
+        self.tells_turns = False
+        """Whether results say which turn it was, for whoever asks for one at a time."""
+        for warning in commands.use_plugins(conversation.plugins):
+            complain(warning)
+        self._lines = _lines_for(conversation, options, self.stdout, commands)
+        conversation.subscribe(self._hear)
+
+    async def run(self, prompt: UserMessage) -> int:
+        """Run one prompt and whatever was queued meanwhile; returns the exit code."""
+        return await self.follow(self.conversation.send(prompt))
+
+    async def follow(self, begun: Run) -> int:
+        """The same for a run that has just begun."""
+        run: Run | None = self._begin(begun)
+        exit_code = 0
+        while run is not None:
+            exit_code = await self._end(run)
+            run = self.conversation.resume_queued() if exit_code == 0 else None
+            if run is not None:
+                self._begin(run)
+        return exit_code
+
+    def _begin(self, run: Run) -> Run:
+        self._denials.clear()
+        self._said.clear()
+        if self._lines is not None:
+            self._lines.start()
+        return run
+
+    async def _end(self, run: Run) -> int:
+        outcome = await run
+        for message in () if _is_held_back(outcome) else run.unsent:
+            complain(f"not delivered: {message.text}")
+        ending = ending_of(outcome)
+        more = self._more(run, outcome)
+        text, silence = last_words(self._said), words_of_silence(self._said)
+        if self.options.answer is not None:
+            text, silence = self._json_of(outcome, text), ""
+        result = result_object(
+            run,
+            outcome,
+            ending=ending,
+            response=text,
+            session_id=self.conversation.session_id,
+            model=_answering(self._said) or self.conversation.model,
+            denials=self._denials,
+            history=self.conversation.messages,
+            more=more,
+        )
+        return self.answer(ending, text, result, silence=silence)
+
+    def answer(
+        self, ending: Ending, text: str, result: Mapping[str, Any], *, silence: str = ""
+    ) -> int:
+        """Print the text, or the object, and tell how it ended; returns the exit code."""
+        if self.options.output == "text":
+            self._print_text(text)
+        elif self._lines is not None:
+            self._lines.end(result)
+        else:
+            self.stdout.write(one_line(result))
+        if silence:
+            complain(silence)
+        if ending.is_told:
+            complain(ending.hint)
+        elif ending.message:
+            complain(ending.message, ending.hint)
+        is_saved = self._save_text(text)
+        return ending.exit_code or (0 if is_saved else 1)
+
+    def _more(self, run: Run, outcome: Outcome) -> dict[str, Any]:
+        """What the result says besides; a run that waits is written down for it."""
+        more: dict[str, Any] = {}
+        if self.tells_turns:
+            more = turn_members(self.conversation, run, outcome)
+        if isinstance(outcome, AwaitingConfirmation):
+            more["continuation"] = self.keep_continuation()
+        if self.options.answer is not None and isinstance(outcome, Done) and outcome.result:
+            more["structured_output"] = outcome.result.structured
+        return more
+
+    def _json_of(self, outcome: Outcome, text: str) -> str:
+        """The answer as JSON. Who asked for it as text gets that or nothing."""
+        if isinstance(outcome, Done) and outcome.result is not None:
+            return outcome.result.response
+        return "" if self.options.output == "text" else text
+
+    def keep_continuation(self) -> str | None:
+        """Write down what the conversation waits for, and say so; the file, if there is one."""
+        path, message, hint = keep_continuation(self.conversation, self.options.store)
+        complain(message, hint)
+        return str(path) if path else None
+
+    @property
+    def denials(self) -> Sequence[PermissionAnswered]:
+        return tuple(self._denials)
+
+    def _hear(self, event: LoopEvent) -> None:
+        if isinstance(event, MessageEnd):
+            self._said.append(event.message)
+        else:
+            self._tell(event)
+        if self._lines is not None:
+            self._lines.sink(event)
+
+    def _tell(self, event: LoopEvent) -> None:
+        """Say on stderr what a person should know of meanwhile."""
+        if isinstance(event, PermissionAnswered) and event.effect == "deny":
+            self._denials.append(event)
+            hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""
+            complain(f"denied {event.tool_name}: {event.reason}", hint)
+        elif isinstance(event, SystemNotice):
+            complain(event.content)
+        elif isinstance(event, RetryNotice):
+            wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
+            complain(f"retrying{wait} (attempt {event.attempt}): {event.error}")
+        elif isinstance(event, EscalationActivated | PlanPhase):
+            complain(event.message)
+        elif isinstance(event, EvidenceTaken):
+            complain(f"{event.id}: {_first_line(event.command)}: {_how_it_went(event)}.")
+        elif isinstance(event, ForkEvent):
+            self._hear_fork(event.event)
+        elif isinstance(event, ContextCompacted) and self.conversation.is_running:
+            # Between runs it was asked for, and the answer tells.
+            complain(event.message)
+
+    def _hear_fork(self, event: LoopEvent) -> None:
+        """What a person should know of a fork as well; all else that it does is its own."""
+        if isinstance(event, PermissionAnswered | RetryNotice | SystemNotice):
+            self._tell(event)
+
+    def end_lines(self) -> None:
+        """A result was the last object; what closing tells goes to stderr alone."""
+        self._lines = None
+
+    def _print_text(self, text: str) -> None:
+        if text:
+            # Also where stdout is no terminal: `tee` and the logs of a CI pass it on to one.
+            shown = clean(text) if self.options.answer is None else clean_json(text)
+            self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
+
+    def _save_text(self, text: str) -> bool:
+        path = self.options.output_file
+        if path is None:
+            return True
+        try:
+            path.write_text(text + "\n", encoding="utf-8", errors="replace")
+        except OSError as error:
+            complain(f"{path} was not written: {error.strerror}.")
+            return False
+        return True
+
+
+def _answering(said: Sequence[Message]) -> str:
+    """The model that gave the last answer, which may be a stand-in; "" where there is none."""
+    answers = (each for each in reversed(said) if isinstance(each, AssistantMessage))
+    return next((each.model for each in answers if each.origin == "model" and each.content), "")
+
+
+def _is_held_back(outcome: Outcome) -> bool:
+    """Whether a check stopped the prompt. It is not repeated then: this may be a log, it a key."""
+    return isinstance(outcome, HookTerminated) and outcome.point == "before_prompt"
+
+
+def _lines_for(
+    conversation: Conversation, options: PrintOptions, stdout: Stdout, commands: Registry
+) -> ClaudeLines | NativeLines | None:
+    if options.output != "stream-json":
+        return None
+    if options.events == "native":
+        return NativeLines(conversation, stdout.write, partial=options.partial)
+    names = [command.name for command in commands if command.headless]
+    return ClaudeLines(conversation, stdout.write, partial=options.partial, commands=names)
+
+
+def _first_line(command: str) -> str:
+    first, _, rest = command.strip().partition("\n")
+    return f"{first[:100]} …" if rest or len(first) > 100 else first
+
+
+def _how_it_went(taken: EvidenceTaken) -> str:
+    return taken.outcome if taken.exit_code is None else f"{taken.outcome}, exit {taken.exit_code}"
+
+
+def complain(message: str, hint: str = "") -> None:
+    """One line, or two, for the person, on stderr."""
+    lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
+    try:
+        sys.stderr.write(clean(lines))
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Nobody reads stderr; what matters is on stdout.
+        return

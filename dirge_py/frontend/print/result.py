@@ -1,0 +1,255 @@
+"""The result object: how a run ended, for machines. One table gives exit codes and subtypes."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dirge_py.frontend.outcome_text import words_for_silence
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.continuation import title_of_call
+from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
+from dirge_py.types.events import PermissionAnswered
+from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    NeedsMoreTurns,
+    NotVerified,
+    Outcome,
+    Refused,
+)
+
+_CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
+
+
+def exit_code_of(reason: str) -> int:
+    """The exit code of a run that was stopped for this reason."""
+    return _CANCELLED.get(reason, 130)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What an outcome means to a script. `message` is empty when it is no error.
+
+    `is_told`: a notice during the run has said as much already.
+    """
+
+    exit_code: int
+    subtype: str
+    kind: str = ""
+    message: str = ""
+    hint: str = ""
+    is_told: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.message)
+
+
+def ending_of(outcome: Outcome) -> Ending:
+    """Exit code, subtype and words for this outcome."""
+    match outcome:
+        case Done():
+            return Ending(exit_code=0, subtype="success")
+        case MaxTurns(max=most):
+            return Ending(
+                exit_code=53,
+                subtype="error_max_turns",
+                kind="max_turns",
+                message=f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
+                hint="Raise --max-turns, or go on with `dirge -c -p /continue`.",
+                is_told=True,
+            )
+        case LimitExceeded():
+            return _limit(outcome)
+        case NotVerified(reason=reason):
+            return Ending(
+                exit_code=56,
+                subtype="error_verification",
+                kind="not_verified",
+                message=reason,
+                hint="`dirge -c -p '/plan resume'` goes on with it.",
+            )
+        case AwaitingConfirmation():
+            return Ending(exit_code=11, subtype="awaiting_confirmation")
+        case NeedsMoreTurns():
+            return Ending(exit_code=10, subtype="success")
+        case Cancelled(reason=reason):
+            return Ending(
+                exit_code=exit_code_of(reason),
+                subtype="error_aborted",
+                kind="aborted",
+                message=f"stopped: {reason}.",
+            )
+        case Refused(reason=reason):
+            return _failed("refused", reason, "")
+        case HookTerminated(point="before_prompt", reason=reason):
+            return _failed("hook", f"the prompt was not sent: {reason}", "")
+        case HookTerminated(point="output", reason=reason):
+            return _failed("hook", f"the answer was withheld: {reason}", "")
+        case HookTerminated(point=point, reason=reason):
+            return _failed("hook", f"a hook ended the run at {point}: {reason}", "")
+        case Failed(kind=kind, message=message, hint=hint):
+            return _failed(kind, message, hint)
+
+
+def _limit(outcome: LimitExceeded) -> Ending:
+    return Ending(
+        exit_code=54,
+        subtype="error_max_budget",
+        kind=f"limit_{outcome.name}",
+        message=f"{outcome.message}.",
+        hint="Raise the limit, or go on with `dirge -c -p /continue`.",
+    )
+
+
+def _failed(kind: str, message: str, hint: str) -> Ending:
+    exit_code, subtype = 1, "error_during_execution"
+    if kind == "usage_cap":
+        exit_code, subtype = 54, "error_usage_cap"
+    elif kind in RETRYABLE_KINDS:
+        exit_code = 75
+    return Ending(
+        exit_code=exit_code, subtype=subtype, kind=kind, message=message or kind, hint=hint
+    )
+
+
+class Counted(Protocol):
+    """Something that counts what it takes: a run, or all that a command does."""
+
+    @property
+    def started_at(self) -> float:
+        """On `time.monotonic`."""
+
+    @property
+    def api_s(self) -> float: ...
+    @property
+    def turns(self) -> int: ...
+    @property
+    def usage(self) -> Usage: ...
+    @property
+    def cost_usd(self) -> float | None:
+        """None where a price is unknown."""
+
+
+def result_object(
+    run: Counted,
+    outcome: Outcome,
+    *,
+    ending: Ending,
+    response: str,
+    session_id: str | None,
+    model: str,
+    denials: Sequence[PermissionAnswered],
+    history: Sequence[Message] = (),
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The one object that ends every machine-readable output; `more` are further members."""
+    provider, _, model_id = model.partition("/")
+    result: dict[str, Any] = {
+        "type": "result",
+        "subtype": ending.subtype,
+        "is_error": ending.is_error,
+        "exit_code": ending.exit_code,
+        "result": response,
+        "session_id": session_id,
+        "model": model_id,
+        "provider": provider,
+        "num_turns": run.turns,
+        "duration_ms": round((time.monotonic() - run.started_at) * 1000),
+        "duration_api_ms": round(run.api_s * 1000),
+        "total_cost_usd": None if run.cost_usd is None else round(run.cost_usd, 6),
+        "usage": usage_object(run.usage),
+        "permission_denials": [_denial(event) for event in denials],
+    }
+    if ending.is_error:
+        result["error"] = {"kind": ending.kind, "message": ending.message, "hint": ending.hint}
+    if isinstance(outcome, LimitExceeded):
+        result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
+    if isinstance(outcome, AwaitingConfirmation):
+        result["pending_calls"] = pending_calls(history, outcome)
+    return {**result, **(more or {})}
+
+
+def pending_calls(
+    history: Sequence[Message], outcome: AwaitingConfirmation
+) -> list[dict[str, Any]]:
+    """The calls that wait, as the last answer asked for them; the first is the one to decide."""
+    last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
+    waiting = [call for call in (last.calls if last else ()) if call.id in outcome.call_ids]
+    return [
+        {
+            "tool_name": call.name,
+            "tool_use_id": call.id,
+            "tool_input": call.arguments,
+            "title": title_of_call(call),
+            "description": outcome.description if call is waiting[0] else "",
+        }
+        for call in waiting
+    ]
+
+
+def error_object(error: Exception) -> dict[str, Any]:
+    """The result object of a start that failed: nothing ran, nothing is stored."""
+    is_config = isinstance(error, ConfigError)
+    kind, hint = "bug", ""
+    if isinstance(error, DirgeError):
+        kind, hint = "config" if is_config else "start", error.hint
+        kind = "session_busy" if isinstance(error, SessionBusy) else kind
+    return {
+        **nothing_ran(),
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "exit_code": 2 if is_config else 1,
+        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
+    }
+
+
+def nothing_ran() -> dict[str, Any]:
+    """Every member of a result object, for when no model was asked."""
+    return {
+        "type": "result",
+        "subtype": "success",
+        "is_error": False,
+        "exit_code": 0,
+        "result": "",
+        "session_id": None,
+        "model": None,
+        "provider": None,
+        "num_turns": 0,
+        "duration_ms": 0,
+        "duration_api_ms": 0,
+        "total_cost_usd": 0.0,
+        "usage": usage_object(Usage()),
+        "permission_denials": [],
+    }
+
+
+def words_of_silence(said: Sequence[Message]) -> str:
+    """What to tell whoever reads no result, if the last answer holds not a word."""
+    answers = [message for message in said if isinstance(message, AssistantMessage)]
+    return words_for_silence(answers[-1], way_on="") if answers else ""
+
+
+def usage_object(usage: Usage) -> Mapping[str, int]:
+    """Tokens under the names scripts know; cached input is counted apart from `input_tokens`."""
+    return {
+        "input_tokens": usage.input - usage.cache_read - usage.cache_write,
+        "output_tokens": usage.output,
+        "cache_read_input_tokens": usage.cache_read,
+        "cache_creation_input_tokens": usage.cache_write,
+    }
+
+
+def _denial(event: PermissionAnswered) -> dict[str, Any]:
+    return {
+        "tool_name": event.tool_name,
+        "tool_use_id": event.tool_call_id,
+        "tool_input": event.tool_input,
+        "reason": event.reason,
+    }

@@ -1,0 +1,21 @@
+"""What happened in a session besides its messages, for whoever shows it once more."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.lib.late import late
+from dirge_py.plan.state import NAME
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+    from dirge_py.session.phases import Told, phases_in
+else:
+    # Few sessions have any.
+    phases_in = late("dirge_py.session.phases", "phases_in")
+
+
+def told_besides(conversation: "Conversation") -> "Sequence[tuple[int, Told]]":
+    """The phases of plans, in order, each behind that many messages."""
+    if conversation.kept.get(NAME) is None:
+        return ()  # The whole session would be read again for nothing.
+    return phases_in(conversation.timeline.records())

@@ -1,0 +1,208 @@
+"""Whether code was edited in a run, and whether it was built, tested or linted since.
+
+It reads what calls claimed and how they ended: nothing of their text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal
+
+from dirge_py.guards.depth import claimed_paths
+from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.tools import Command, LoopToolResult, ToolCall
+
+VerificationStatus = Literal["untouched", "unverified", "red", "green"]
+
+
+def _set_of(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+CODE_EXTENSIONS = _set_of(
+    "py pyi pyx rs go c h cc cpp cxx hpp hh m mm java kt kts scala groovy cs fs vb js jsx mjs cjs "
+    "ts tsx mts cts vue svelte rb php swift dart lua pl pm r jl ex exs erl hs ml mli clj cljs zig "
+    "nim sh bash zsh fish ps1 sql proto"
+)
+
+# A call that ended like this has changed nothing.
+_WITHOUT_EFFECT = _set_of("error denied invalid unknown_tool suppressed")
+_RED = _set_of("failed_command error timeout")
+
+_MARKERS = _set_of(
+    "test build check lint compile verify typecheck vet clippy pytest unittest doctest tox nox "
+    "ctest jest vitest mocha ava jasmine karma cypress playwright rspec minitest phpunit pest bats "
+    "eslint tslint stylelint ruff mypy pyright flake8 pylint tsc golangci-lint staticcheck rubocop "
+    "phpstan psalm shellcheck hadolint ktlint detekt swiftlint xcodebuild javac rustc gcc clang "
+    "nextest biome oxlint basedpyright"
+)
+_NOT_IN_THE_SAME_BREATH = _set_of("checkout install add remove uninstall")
+_PAIRS = frozenset({("go", "vet"), ("go", "run"), ("go", "test")})
+_BUILDERS = _set_of("make gmake ninja")
+# They run what the project calls its checks: `npm run test:unit`, `just type-check`.
+_RUNNERS = _set_of(
+    "npm pnpm yarn bun deno make gmake just task rake composer gradle gradlew mvn mvnw hatch poe "
+    "pdm invoke"
+)
+_INTERPRETERS = _set_of("sh bash zsh python python3 node ruby perl php")
+_WRAPPERS = _set_of("sudo env time timeout nice nohup command exec")
+# They look, move or speak; whatever they are told about, nothing is checked.
+_BYSTANDERS = _set_of(
+    "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
+    "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
+    "export source kill ps curl wget tee vi vim nano code"
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_DOCUMENT = re.compile(r"(?<!<)<<-?\s*[\"']?(\w+)")
+_NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+
+
+class Verification:
+    """What one run did to code and to check it. Looking at it changes nothing."""
+
+    def __init__(self) -> None:
+        self._edited: dict[str, None] = {}
+        self._status: VerificationStatus = "untouched"
+        self._command = ""
+        self._has_failed = False
+
+    @property
+    def status(self) -> VerificationStatus:
+        """`red` and `green` tell of a check that ran after the last edit of code."""
+        return self._status
+
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """The code files that were edited, in the order of their first edit."""
+        return tuple(self._edited)
+
+    @property
+    def command(self) -> str:
+        """The check that was run last; empty if there was none."""
+        return self._command
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether that check failed, be it of the code as it is now or as it was before."""
+        return self._has_failed
+
+    def observe(self, call: ToolCall, outcome: str) -> None:
+        """Take in a call that ran, and how it ended."""
+        code = [path for path in claimed_paths(call, "edit") if is_code(path)]
+        if code and outcome not in _WITHOUT_EFFECT:
+            self._edited.update(dict.fromkeys(code))
+            # Whatever passed or failed before was other code.
+            self._status = "unverified"
+        for command in _commands(call):
+            if outcome == "aborted" or not is_verification(command):
+                continue
+            self._command, self._has_failed = command, outcome in _RED
+            if self._edited:
+                self._status = "red" if self._has_failed else "green"
+
+
+def tracking(verification: Verification) -> Bundle:
+    """Hooks for one run that keep `verification` up to date."""
+
+    def after_tool_call(_info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
+        unsaid = "error" if result.is_error else "ok"
+        verification.observe(call, result.details.get("outcome") or unsaid)
+
+    return Bundle(name="verification", after_tool_call=after_tool_call)
+
+
+def is_code(path: str) -> bool:
+    """Whether a change of this file may break a build; documents and settings do not count."""
+    name = path.replace("\\", "/").rpartition("/")[2]
+    stem, dot, extension = name.rpartition(".")
+    return bool(stem and dot) and extension.lower() in CODE_EXTENSIONS
+
+
+def is_verification(command: str) -> bool:
+    """Whether a shell command builds, tests or lints. A guess from its words; never raises."""
+    lines = _without_documents(command.replace("\\\n", " ").split("\n"))
+    segments = (segment for line in lines for segment in re.split(r"[&|;]", line))
+    return any(_checks(segment.split()) for segment in segments)
+
+
+def _without_documents(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that are commands: what stands between `<<END` and `END` is only text."""
+    end = ""
+    for line in lines:
+        if end:
+            end = "" if line.strip() == end else end
+            continue
+        yield line
+        opened = _DOCUMENT.search(line)
+        end = opened[1] if opened else ""
+
+
+def _checks(words: Sequence[str]) -> bool:
+    plain = [each for each in (_plain(word) for word in words) if each]
+    if not plain or _NOT_IN_THE_SAME_BREATH.intersection(plain):
+        return False
+    program, *rest = _without_wrappers([word.strip("\"'`()") for word in words]) or [""]
+    name = program.rpartition("/")[2].lower()
+    if name in _BYSTANDERS or program.startswith("#"):
+        return False
+    if _MARKERS.intersection(plain) or _PAIRS.intersection(pairwise(plain)):
+        return True
+    if name in _BUILDERS and not any(_targets(rest)):
+        return True
+    if name in _RUNNERS:
+        return any(_has_marker(word) for word in rest if "/" not in word)
+    return any(_has_marker(word.rpartition("/")[2]) for word in _scripts(program, name, rest))
+
+
+def _targets(words: Sequence[str]) -> Iterator[str]:
+    """What a builder is asked to build; without any it builds everything."""
+    for before, word in pairwise(["", *words]):
+        is_setting = _is_flag(word) or _ASSIGNMENT.match(word) or before in ("-C", "-f", "-j")
+        if not is_setting:
+            yield word
+
+
+def _without_wrappers(words: Sequence[str]) -> list[str]:
+    """The words from the program on: not those that set its environment or its time."""
+    rest = list(words)
+    is_wrapped = False
+    while rest:
+        word = rest[0]
+        is_wrapper = word.rpartition("/")[2] in _WRAPPERS
+        is_setting = is_wrapped and (_is_flag(word) or _NUMBER.fullmatch(word))
+        if not (word == "" or is_wrapper or is_setting or _ASSIGNMENT.match(word)):
+            break
+        is_wrapped = is_wrapped or is_wrapper
+        del rest[0]
+    return rest
+
+
+def _scripts(program: str, name: str, rest: Sequence[str]) -> Iterator[str]:
+    """The files that this runs, as far as their names are to be seen."""
+    if "/" in program:
+        yield program
+    if name in _INTERPRETERS:
+        yield from [word for word in rest if not _is_flag(word)][:1]
+
+
+def _has_marker(word: str) -> bool:
+    pieces = re.split(r"[-_.:]", word.lower())
+    return any(piece in _MARKERS or piece.removesuffix("s") in _MARKERS for piece in pieces)
+
+
+def _plain(word: str) -> str:
+    return word.strip("\"'`()").lstrip("-").lower()
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-")
+
+
+def _commands(call: ToolCall) -> list[str]:
+    if call.tool is None:
+        return []
+    try:
+        claims = call.tool.claims(call.arguments)
+    except Exception:
+        return []
+    return [each.resource.text for each in claims if isinstance(each.resource, Command)]

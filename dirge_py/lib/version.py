@@ -1,0 +1,3 @@
+"""The version of dirge, which the build reads from here."""
+
+__version__ = "0.1.0"

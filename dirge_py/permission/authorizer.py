@@ -1,0 +1,399 @@
+"""The permission hook: claims judged, questions asked, and what was judged handed on."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
+from dirge_py.files.workspace import Workspace
+from dirge_py.permission.decision import Decision
+from dirge_py.permission.gate import Gate, suggest
+from dirge_py.permission.git_config import GIT_HARDENING
+from dirge_py.permission.judging import PermissionJudge
+from dirge_py.permission.loop_guard import LoopGuard
+from dirge_py.permission.questions import (
+    Answered,
+    Held,
+    Judged,
+    Question,
+    change_words,
+    family_of,
+    files_of,
+    hold_to,
+    is_no_to,
+    judge_call,
+    kept_words,
+    later_questions,
+    objection_to,
+    remembered,
+    request_for,
+    verdict_on,
+)
+from dirge_py.permission.start_check import StartCheck
+from dirge_py.processes.launch import Permit
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
+from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
+from dirge_py.types.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
+from dirge_py.types.outcomes import Cancelled
+from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
+from dirge_py.types.tools import Interceptor, ToolCall
+
+DENIED = "Permission denied"
+Effect = Literal["allow", "deny", "defer", "abort"]
+_MOST_ATTEMPTS = 3
+
+
+class Authorizer:
+    """Judges calls for one conversation, and for what is forked off it.
+
+    What was judged is what may be done: the physical paths of an allowed call are handed to the
+    workspace, its environment to the runner, and both refuse anything else. `on_grant` hears of
+    every rule allowed for the session; `keep_rules` writes rules into the person's own settings
+    (None: they cannot be kept). `judge` looks at a call before a person is asked, and can only
+    tighten; `judge_effect` is what its no does.
+    """
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        asker: Asker,
+        workspace: Workspace,
+        runner: Runner,
+        cwd: str,
+        on_grant: Callable[[str], None],
+        keep_rules: Callable[[Sequence[str]], str] | None = None,
+        loop_guard: int = 3,
+        judge: PermissionJudge | None = None,
+        judge_effect: Literal["deny", "warn"] = "deny",
+    ) -> None:
+        self._gate = gate
+        self._asker = asker
+        self._workspace = workspace
+        self._runner = runner
+        self._cwd = cwd
+        self._on_grant = on_grant
+        self._keep_rules = keep_rules
+        self._judge = judge
+        self._judge_effect = judge_effect
+        self._guard = LoopGuard(loop_guard)
+        self._held = Held()
+        self._start_check = StartCheck()
+        self._distrusted: Sequence[str] = ()
+
+    def elsewhere(
+        self,
+        gate: Gate,
+        workspace: Workspace,
+        runner: Runner,
+        *,
+        cwd: str,
+        distrusted: Sequence[str],
+    ) -> "Authorizer":
+        """One for a fork that works elsewhere; what is granted there is kept by its gate alone.
+
+        Programs are not taken from the folders `distrusted` either, when nobody was asked.
+        """
+        own = copy(self)
+        own._gate, own._workspace, own._runner, own._cwd = gate, workspace, runner, cwd
+        own._on_grant, own._keep_rules = lambda rule: None, None
+        own._held, own._distrusted = Held(), tuple(distrusted)
+        return own
+
+    @property
+    def at_start(self) -> Interceptor:
+        """Goes around each call as the last before it begins, also for those of forks."""
+        return self._start_check.interceptor
+
+    def bundle(self) -> Bundle:
+        return Bundle(name="permission", before_tool_call=self._before)
+
+    async def _before(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
+        judged = judge_call(self._gate, call, self._cwd)
+        if judged is None:
+            return None
+        decision = judged.decision
+        held = self._held.take(info, call)
+        if decision.effect == "deny":
+            return self._refuse(info, judged, decision.policy, decision.reason)
+        if held is not None and is_no_to(held, judged):
+            return self._follow(info, self._taken(info, held))
+        if decision.effect == "allow":
+            self._note(judged, "allow", decision.policy, decision.reason)
+            self._hand_on(judged)
+            return None
+        return self._follow(info, await self._answered(info, judged, held))
+
+    async def _answered(self, info: TurnInfo, judged: Judged, held: Answered | None) -> Answered:
+        """What was decided while the run was down, else what the asker said or says now."""
+        earlier = info.decisions.get(judged.call.id)
+        changed = ""
+        if earlier is not None:
+            files = await files_of(judged) if earlier.allow else {}
+            changed = self._changed_since_wait(info, judged, files) if earlier.allow else ""
+            if not changed:
+                effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
+                answer = PermissionAnswer(effect=effect, comment=earlier.reason)
+                return Answered(
+                    judged=judged, request=None, answer=answer, by="earlier", files=files
+                )
+        stopped = self._guard.stops(info.run_id, judged.call.name, judged.claims)
+        if stopped:
+            answer = PermissionAnswer(effect="deny", comment=stopped)
+            return Answered(judged=judged, request=None, answer=answer, by="loop-guard")
+        if held is not None:
+            changed = await objection_to(held, judged, self._cwd)
+            if not changed:
+                return self._taken(info, held)
+        answered = await self._ask(info, judged, changed)
+        if earlier is None or answered.answer.effect not in ("defer", "deny"):
+            return answered
+        # Decided already, but about something else: a second wait would be taken for a yes.
+        comment = answered.answer.comment or f"{changed} after it was allowed"
+        return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
+
+    def _taken(self, info: TurnInfo, held: Answered) -> Answered:
+        """An answer that was given beforehand, its question told where its call begins."""
+        if held.by == "answer":
+            self._tell_asked(info, held.judged)
+        return held
+
+    def _changed_since_wait(self, info: TurnInfo, judged: Judged, files: Mapping[str, str]) -> str:
+        """What changed since the call was left to wait: a plugin's doing, or another's; or ""."""
+        decided = info.decisions[judged.call.id]
+        waited = self._gate.history.of_call(judged.call.id)
+        waited = waited if waited is not None and waited.effect == "defer" else None
+        if decided.arguments is None and waited is not None:
+            is_same = waited.digest == judged.digest
+        else:
+            written = next((call for call in info.calls if call.id == judged.call.id), None)
+            is_same = written is None or written.arguments == judged.call.arguments
+        if not is_same:
+            return "its arguments were changed"
+        if waited is None or decided.arguments is not None:
+            return ""
+        return change_words(waited.files, files, self._cwd)
+
+    async def _ask(self, info: TurnInfo, judged: Judged, changed: str = "") -> Answered:
+        """Ask until what is allowed is what is there; `changed` is why it is asked about again."""
+        for attempt in range(_MOST_ATTEMPTS):
+            answered = await self._ask_once(info, judged, changed, is_first=attempt == 0)
+            if answered.by != "answer" or answered.answer.effect != "allow":
+                return answered
+            changed = change_words(answered.files, await files_of(judged), self._cwd)
+            if not changed:
+                return answered
+            judged = judge_call(self._gate, judged.call, self._cwd) or judged
+            if judged.decision.effect == "deny":
+                changed = judged.decision.reason
+                break
+        else:
+            changed += " each time the user was asked"
+        answer = PermissionAnswer(effect="deny", comment=changed)
+        return Answered(judged=judged, request=None, answer=answer, by="changed")
+
+    async def _ask_once(
+        self, info: TurnInfo, judged: Judged, changed: str, *, is_first: bool
+    ) -> Answered:
+        """Ask about this call, and in the same breath about those after it that would ask too."""
+        try:
+            question = await self._question(judged, changed)
+        except DirgeError as error:
+            answer = PermissionAnswer(effect="deny", comment=error.in_one_line())
+            return Answered(judged=judged, request=None, answer=answer, by="failure")
+        if isinstance(question, Answered):
+            return question
+        if is_first:
+            self._tell_asked(info, judged)
+        later = [
+            one
+            for one in later_questions(info, judged, self._gate, self._cwd)
+            if not self._held.has(info, one.call)
+            and not self._guard.stops(info.run_id, one.call.name, one.claims)
+        ]
+        questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
+        asked = [question]
+        for its_question in questions:
+            # A failure is told, or raised, when the turn of its call comes.
+            if isinstance(its_question, Answered):
+                self._held.put(info, its_question)
+            elif isinstance(its_question, Question):
+                asked.append(its_question)
+        answers = await self._asker.permission([one.request for one in asked])
+        results = [one.answered(answer) for one, answer in zip(asked, answers, strict=True)]
+        for result in results[1:]:
+            self._held.put(info, result)
+        return results[0]
+
+    async def _question(self, judged: Judged, changed: str = "") -> Question | Answered:
+        """The question about a call, or the judge's no. Raises DirgeError: it can only fail."""
+        can_keep = self._keep_rules is not None
+        # First: what changes while the rest is made is not what was shown.
+        files = await files_of(judged)
+        request = await request_for(judged, self._gate, self._cwd, can_keep=can_keep)
+        verdict = await verdict_on(request, judged, self._judge)
+        if verdict.kind == "deny" and self._judge_effect == "deny":
+            words = f"the model that judges calls refused it: {verdict.reason}"
+            answer = PermissionAnswer(effect="deny", comment=words)
+            return Answered(judged=judged, request=request, answer=answer, by="judge")
+        warnings = [f"{changed} after you were asked"] if changed else []
+        warnings += [] if verdict.kind == "allow" else [verdict.reason]
+        request = replace(request, warning="; ".join(warnings))
+        return Question(judged=judged, request=request, files=files)
+
+    def _follow(self, info: TurnInfo, answered: Answered) -> BeforeToolCallResult | None:
+        judged, answer = answered.judged, answered.answer
+        call, reason = judged.call, answer.comment or judged.decision.reason
+        if answered.by == "failure":
+            # Nobody was asked, and nothing decided.
+            return Answer(answer.comment, details={"outcome": "error"})
+        if answer.effect == "deny":
+            if answered.by == "answer" and isinstance(self._asker, AnswersForms):
+                reason = answer.comment or "the user said no"
+            if answered.by != "loop-guard":
+                self._guard.note_denial(info.run_id, call.name, judged.claims)
+            return self._refuse(info, judged, answered.by, reason, family_of(answered))
+        family = family_of(answered)
+        self._report(info, judged, answer.effect, answered.by, reason, family, files=answered.files)
+        match answer.effect:
+            case "allow":
+                self._guard.note_approval(info.run_id, call.name, judged.claims)
+                self._remember(info, answered)
+                self._hand_on(judged)
+                hold_to(self._workspace, answered)
+                self._start_check.hold(judged, answered.files, self._cwd)
+                return None
+            case "defer":
+                return Defer(f"{call.name}: {judged.decision.reason}")
+            case "abort":
+                raise StopRun(Cancelled(reason="on-ask"))
+
+    def _remember(self, info: TurnInfo, answered: Answered) -> None:
+        rules = remembered(answered)
+        if answered.answer.remember == "always" and rules and self._keep_rules is not None:
+            try:
+                where = self._keep_rules(rules)
+            except (DirgeError, OSError) as error:
+                words = f"{error} {getattr(error, 'hint', '')}".strip()
+                info.emit(SystemNotice(f"Allowed for this session only: {words}"))
+            else:
+                for rule in rules:
+                    self._gate.add_rule(rule, where)
+                info.emit(SystemNotice(kept_words(rules, where)))
+                return
+        for rule in rules:
+            self._gate.add_grant(rule)
+            self._on_grant(rule)
+        if rules:
+            info.emit(SystemNotice(kept_words(rules)))
+
+    def _hand_on(self, judged: Judged) -> None:
+        call_id, decision = judged.call.id, judged.decision
+        reals = [claim.real for claim in decision.claims if claim.real is not None]
+        if reals:
+            self._workspace.approve(call_id, reals)
+        if all(claim.op != "execute" for claim in decision.claims):
+            return
+        environment: Mapping[str, str] = {}
+        if decision.plan is not None:
+            # It was judged by the names of its programs: none may be found in the workspace.
+            closed: Sequence[str] = (*self._workspace.roots, *self._distrusted)
+            if decision.is_read_only:
+                closed = closed_folders(closed, self._gate.home)
+            path = search_path(os.environ.get("PATH", os.defpath), closed)
+            environment = {**GIT_HARDENING, "PATH": path}
+        self._runner.prepare(
+            call_id,
+            environment,
+            self._permits(decision),
+            is_read_only=decision.is_read_only,
+        )
+
+    def _permits(self, decision: Decision) -> frozenset[Permit]:
+        permits: set[Permit] = set()
+        if decision.changes_git:
+            permits.add("git")
+        if self._gate.opens_network:
+            permits.add("network")
+        return frozenset(permits)
+
+    def _refuse(
+        self,
+        info: TurnInfo,
+        judged: Judged,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+    ) -> Answer:
+        self._report(info, judged, "deny", policy, reason, family)
+        return _denied(reason)
+
+    def _tell_asked(self, info: TurnInfo, judged: Judged) -> None:
+        decision = judged.decision
+        asked = tuple(f"{claim.op}:{claim.resource}" for claim in decision.claims)
+        info.emit(
+            PermissionAsked(
+                tool_call_id=judged.call.id,
+                tool_name=judged.call.name,
+                claims=asked,
+                reason=decision.reason,
+            )
+        )
+
+    def _note(
+        self,
+        judged: Judged,
+        effect: Effect,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._gate.history.note(
+            tool=judged.call.name,
+            call_id=judged.call.id,
+            digest=judged.digest,
+            claims=judged.claims,
+            decision=judged.decision,
+            effect=effect,
+            policy=policy,
+            reason=reason,
+            family=family,
+            files=files if effect == "defer" else {},
+        )
+
+    def _report(
+        self,
+        info: TurnInfo,
+        judged: Judged,
+        effect: Effect,
+        policy: str,
+        reason: str,
+        family: Sequence[str] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._note(judged, effect, policy, reason, family, files)
+        info.emit(
+            PermissionAnswered(
+                tool_call_id=judged.call.id,
+                tool_name=judged.call.name,
+                effect=effect,
+                policy=policy,
+                reason=reason,
+                suggestion=suggest(judged.decision) if effect == "deny" else "",
+                tool_input=judged.call.arguments,
+            )
+        )
+
+
+def _denied(reason: str) -> Answer:
+    text = (
+        f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it "
+        "names another way, use that. Otherwise go on without it, or say what you need and why."
+    )
+    return Answer(text, details={"outcome": "denied"})

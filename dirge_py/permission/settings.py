@@ -1,0 +1,148 @@
+"""The permission gate of a start: settings and flags turned into rules."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dirge_py.config.key_files import key_files
+from dirge_py.config.paths import config_dir, config_file, state_dir
+from dirge_py.config.schema import Config
+from dirge_py.config.services import SERVICES
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
+from dirge_py.permission.claude import from_claude
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_rule
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.types.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dirge_py.config.edit import save_rules
+else:
+    save_rules = late("dirge_py.config.edit", "save_rules")
+
+_NO_ANCHORS = Anchors()
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def open_gate(
+    config: Config,
+    options: BuildOptions,
+    workspace: Workspace,
+    output_dir: Path | None,
+    *,
+    is_sandboxed: bool = False,
+    project_rules: Sequence[Rule] = (),
+    denied_tools: Mapping[str, str] | None = None,
+    anchors: Anchors = _NO_ANCHORS,
+    make: Callable[..., Gate] = Gate,
+) -> Gate:
+    """The gate of one conversation. `output_dir` holds its own relayed output, and is readable.
+
+    `is_sandboxed`: commands run in a sandbox that was seen to work. `project_rules` are those of a
+    trusted project; `denied_tools` are tools that are switched off, with what did it. `anchors` are
+    further ones, and `make` makes the gate where it is of another kind.
+
+    Raises:
+        UsageError: a flag holds no rule.
+        ConfigError: a `[[permission.rule]]` is none, or a project wants to allow something.
+    """
+    _refuse_allowing(project_rules)
+    environment = config.origin.environment
+    named = [Path(config.origin.path)] if config.origin.path else []
+    gate = make(
+        workspace,
+        PolicySet(
+            rules=_rules(config, options),
+            project_rules=tuple(project_rules),
+            mode=config.permission.mode,
+            is_sandboxed=is_sandboxed,
+            anchors=anchors,
+        ),
+        state_dirs=[*state_folders(environment), *key_files(config)],
+        settings=[*settings_folders(environment), *named],
+        own_output_dirs=[output_dir] if output_dir is not None else [],
+    )
+    gate.denied_tools = denied_tools or {}
+    workspace.withheld = gate.withholds
+    return gate
+
+
+def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
+    """Stores allow rules in the person's own settings, and gives the name of that file.
+
+    What it gives back raises ConfigError or FileError where the file cannot be changed.
+    """
+    origin = config.origin
+    file = Path(origin.path) if origin.path else config_file(origin.environment)
+
+    def keep(rules: Sequence[str]) -> str:
+        return str(save_rules(rules, file=file))
+
+    return keep
+
+
+def key_variables(config: Config) -> list[str]:
+    """The environment variables that may hold a key: they never reach a command."""
+    usual = [name for service in SERVICES for name in service.key_env]
+    named = [entry.api_key_env for entry in config.providers.values() if entry.api_key_env]
+    written = [
+        entry.api_key.removeprefix("${").removesuffix("}")
+        for entry in config.providers.values()
+        if entry.api_key
+    ]
+    headers = [value for entry in config.providers.values() for value in entry.headers.values()]
+    in_headers = [name for value in headers for name in _VARIABLE.findall(value)]
+    return [*usual, *named, *written, *in_headers]
+
+
+def _refuse_allowing(rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        if rule.effect == "allow":
+            raise ConfigError(
+                f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
+                hint="A project may only ask and deny. Allow it in your own settings.",
+            )
+
+
+def _rules(config: Config, options: BuildOptions) -> tuple[Rule, ...]:
+    """The settings' rules first, then those of the flags, in the order they were given."""
+    source = config.origin.path or "settings"
+    rules = [
+        make_rule(rule.op, rule.match, rule.effect, source=source, error=ConfigError)
+        for rule in config.permission.rule
+    ]
+    rules += [parse_rule(text, "allow", source="--allow") for text in options.allow]
+    for text in options.allowed_tools:
+        rules += from_claude(text, "allow", source="--allowedTools")
+    rules += [parse_rule(text, "deny", source="--deny") for text in options.deny]
+    for text in options.disallowed_tools:
+        rules += from_claude(text, "deny", source="--disallowedTools")
+    return tuple(rules)
+
+
+def state_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Where dirge keeps state and keys: in this environment, and where no folders are named."""
+    every = _environments(environment)
+    return [*map(state_dir, every), *(config_dir(one) / "keys" for one in every)]
+
+
+def settings_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Where dirge's own settings and plugins are: in this environment, and where none is named."""
+    return list(map(config_dir, _environments(environment)))
+
+
+def _environments(given: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The environment of this start, and what it is where no folders are named for dirge."""
+    own = ("DIRGE_CONFIG_DIR", "DIRGE_STATE_DIR")
+    usual = {name: value for name, value in given.items() if name not in own}
+    found = []
+    for each in (given, usual):
+        try:
+            config_dir(each)
+            state_dir(each)
+        except ConfigError:  # there is no home folder, so there are no such starts
+            continue
+        found.append(each)
+    return found

@@ -1,0 +1,210 @@
+"""Models by name: which provider serves one, what it costs, and a stream function that routes."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast, get_args
+
+from dirge_py.config.access import key_place, provider_access
+from dirge_py.config.entries import entry_of
+from dirge_py.config.models import (
+    main_model,
+    offered_models,
+    refuse_unknown,
+    resolve_model,
+    usable_services,
+)
+from dirge_py.config.schema import Config
+from dirge_py.config.services import OFFLINE, wire_of
+from dirge_py.lib.late import late
+from dirge_py.lib.redactor import Redactor
+from dirge_py.providers.base import ProviderSettings, Timeouts
+from dirge_py.providers.catalog import (
+    ASSUMED_WINDOW_TOKENS,
+    ModelCard,
+    cost_usd,
+    kept_an_hour,
+    lookup,
+)
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.registry import provider
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError, ProviderError
+from dirge_py.types.llm import (
+    LlmContext,
+    ModelOption,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    ThinkingLevel,
+    closing,
+)
+from dirge_py.types.messages import Usage
+
+if TYPE_CHECKING:
+    from dirge_py.providers.listing import list_models
+else:
+    list_models = late("dirge_py.providers.listing", "list_models")
+
+_LISTING_S = 10.0
+
+
+class ModelDirectory:
+    """The configured models; implements `parts.Models`. Providers are imported on first use."""
+
+    def __init__(
+        self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False
+    ) -> None:
+        """`is_scripted`: something else answers, so no provider has to be usable."""
+        self._config = config
+        self._client = client
+        self._redactor = redactor
+        self._streams: dict[str, StreamFn] = {}
+        self._whole: set[str] = set()
+        """Names that services and sessions gave: what ends like a level is a part of the id."""
+        self.notices: list[str] = []
+        self.main = main_model(config)
+        if not is_scripted:
+            self.settings(self.main.alias)
+
+    def start_with(self, session_model: str, session_thinking: str) -> tuple[str, ThinkingLevel]:
+        """The model to begin with: a resumed session's own, unless this start names another."""
+        chosen = self._config.origin.chosen
+        if not session_model or chosen.model is not None or chosen.provider is not None:
+            return self.main.name, self.main.level
+        try:
+            # Looked for first: a custom provider takes any id, also one that begins with an alias.
+            entry_of(self._config, session_model.partition("/")[0])
+            self._whole.add(session_model)
+            model, _ = self.resolve(session_model)
+            if model != session_model:
+                raise ConfigError("its provider has no key.")
+        except ConfigError as error:
+            self.notices.append(
+                f"the session's model {session_model} cannot be used ({error.message}) "
+                f"{self.main.name} goes on."
+            )
+            return self.main.name, self.main.level
+        return model, chosen.thinking or _level(session_thinking) or self.main.level
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        is_odd = spec in self._whole and _level(spec.rpartition(":")[2]) is not None
+        choice = resolve_model(self._config, f"{spec}:off" if is_odd else spec)
+        self.settings(choice.alias)
+        return choice.name, None if is_odd else choice.level
+
+    def choices(self) -> Sequence[ModelOption]:
+        names = dict.fromkeys([self.main.name, *offered_models(self._config)])
+        return [self._choice(name) for name in names]
+
+    def services(self) -> Sequence[str]:
+        return usable_services(self._config)
+
+    async def listed(self, alias: str) -> Sequence[ModelOption]:
+        refuse_unknown(self._config, alias)
+        settings = self.settings(alias)
+        if settings.type in OFFLINE:
+            raise ConfigError(f"Provider `{alias}` has no list of models: it plays a file.")
+        wire = wire_of(settings.type)
+        client = self._client.of(settings, wire)
+        ids = await list_models(settings, client, wire=wire, limit_s=_LISTING_S)
+        choices = [self._choice(f"{alias}/{model_id}") for model_id in ids]
+        self._whole.update(choice.spec for choice in choices)
+        return sorted(choices, key=lambda choice: choice.window_tokens == 0)
+
+    def _choice(self, name: str) -> ModelOption:
+        card = self.card(name)
+        return ModelOption(spec=name, window_tokens=card.window_tokens or 0, price=_price(card))
+
+    def window_tokens(self, model: str) -> int:
+        return self.card(model).window_tokens or ASSUMED_WINDOW_TOKENS
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        return cost_usd(self.card(model), usage)
+
+    def holds_schema(self, model: str) -> bool:
+        return self.card(model).structured
+
+    def sees_pictures(self, model: str) -> bool | None:
+        return self.card(model).sees_pictures
+
+    def card(self, model: str) -> ModelCard:
+        alias, _, model_id = model.partition("/")
+        entry = self._config.providers.get(alias)
+        card = lookup(entry.type if entry else alias, model_id)
+        if entry is not None and entry.cache_ttl == "1h":
+            card = kept_an_hour(card)
+        return _as_known(card, self._config, alias, model_id)
+
+    async def stream(
+        self, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        """A `StreamFn` that hands the call to the provider which `options.model` names."""
+        alias = options.model.partition("/")[0]
+        try:
+            stream_fn = self._stream_of(alias)
+        except ConfigError as error:
+            yield StreamError(ProviderError(error.message, kind="auth", hint=error.hint))
+            return
+        if options.response_schema is not None and not self.holds_schema(options.model):
+            # It stands in for one whose service can; whoever asked checks the answer anyway.
+            options = replace(options, response_schema=None)
+        async with closing(stream_fn(context, options, signal)) as events:
+            async for event in events:
+                yield event
+
+    def _stream_of(self, alias: str) -> StreamFn:
+        if alias not in self._streams:
+            settings = self.settings(alias)
+            wire = wire_of(settings.type)
+            made = provider(wire).make(settings, self._client.of(settings, wire))
+            self._streams[alias] = made
+        return self._streams[alias]
+
+    def settings(self, alias: str) -> ProviderSettings:
+        """How to reach a provider. Raises ConfigError: its key or address is missing or wrong."""
+        access = provider_access(self._config, alias, is_main=alias == self.main.alias)
+        self._redactor.add(access.api_key)
+        timeouts = self._config.timeouts
+        return ProviderSettings(
+            alias=alias,
+            type=access.type,
+            base_url=access.base_url or provider(wire_of(access.type)).default_base_url,
+            api_key=access.api_key,
+            key_place=key_place(self._config, alias),
+            headers=access.headers,
+            allow_insecure=access.allow_insecure,
+            max_output_tokens=access.max_output_tokens,
+            timeouts=Timeouts(
+                establish_s=timeouts.establish_s,
+                chunk_s=access.chunk_s or timeouts.chunk_s,
+                tool_call_gap_s=timeouts.tool_call_gap_s,
+                connect_s=min(timeouts.connect_s, timeouts.establish_s),
+            ),
+            dialect=Dialect(**access.dialect),
+            card_of=lambda model_id: self.card(f"{alias}/{model_id}"),
+            keep_alive=access.keep_alive,
+            cache_ttl=access.cache_ttl,
+            script=access.script,
+            redact=self._redactor.redact,
+        )
+
+
+def _price(card: ModelCard) -> str:
+    if card.price_in is None or card.price_out is None:
+        return ""
+    return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
+
+
+def _as_known(card: ModelCard, config: Config, alias: str, model_id: str) -> ModelCard:
+    """The card with what the person's settings say of the model."""
+    for name in (model_id, f"{alias}/{model_id}"):
+        entry = config.models.get(name)
+        if entry is not None:
+            card = replace(card, **entry.model_dump(exclude_none=True))
+    return card
+
+
+def _level(word: str) -> ThinkingLevel | None:
+    return cast(ThinkingLevel, word) if word in get_args(ThinkingLevel) else None

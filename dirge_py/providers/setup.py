@@ -1,0 +1,175 @@
+"""Setting up a first provider: what can be chosen, one test request, and storing it."""
+
+import os
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from dirge_py.config.base_url import base_url_problem, ollama_url
+from dirge_py.config.edit import has_provider, save_provider
+from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
+from dirge_py.config.sources import Found
+from dirge_py.providers.base import ProviderSettings, Timeouts, check_base_url
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.dialect import Dialect
+from dirge_py.providers.discovery import local_servers
+from dirge_py.providers.listing import list_models
+from dirge_py.providers.offers import Draft, Offer
+from dirge_py.providers.registry import provider
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
+from dirge_py.types.messages import user_text
+
+_OWN_TYPE = "openai"
+_OWN = "A server of your own or your company's"
+"""OpenAI itself is spoken to by its Responses, which is a line of its own."""
+
+_LISTING_S = 5.0
+_LOADING_S = 180.0
+"""A server of one's own may have to read the model from disk first."""
+
+_PATIENCE = Timeouts(establish_s=30.0, chunk_s=30.0, tool_call_gap_s=30.0, connect_s=10.0)
+
+
+class ProviderSetup:
+    """Writes the first provider into the settings. `file` is `--config`, else the usual one."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+
+    async def offers(self) -> Sequence[Offer]:
+        """What can be set up: what answers on this machine, what has its key, all the others."""
+        async with _client() as client:
+            found = await local_servers(os.environ, client)
+        offers = [_offer_of_server(each) for each in found]
+        known = [_offer_of_service(each) for each in SERVICES if each.type not in _types(offers)]
+        return [
+            *offers,
+            *sorted(known, key=lambda offer: (offer.standing != "key", not offer.is_own)),
+        ]
+
+    async def models(self, draft: Draft) -> Sequence[str]:
+        """The models that the service lists.
+
+        Raises:
+            ConfigError: the address is not acceptable, or the key is not there.
+            ProviderError: it could not be reached, refused, or lists none.
+        """
+        async with _client() as client:
+            return await list_models(
+                _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
+            )
+
+    async def try_out(self, draft: Draft) -> str:
+        """Make one small request; returns what to tell the person.
+
+        Raises:
+            ConfigError: the address is not acceptable, or the key is not there.
+            ProviderError: the service could not be reached or refused.
+        """
+        async with _client() as client:
+            stream_fn = provider(wire_of(draft.type)).make(_settings(draft), client)
+            context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
+            options = StreamOptions(model=f"{draft.alias}/{draft.model}", max_output_tokens=64)
+            async for event in stream_fn(context, options, AbortSignal()):
+                if isinstance(event, StreamError):
+                    raise event.error
+                if isinstance(event, StreamDone):
+                    return f"{draft.model} answered."
+        return f"{draft.model} said nothing, but the service accepted the request."
+
+    def replaces(self, draft: Draft) -> bool:
+        """Whether the settings have a provider of that name already. Raises ConfigError."""
+        return has_provider(draft.alias, file=self._file)
+
+    def save(self, draft: Draft) -> str:
+        """Store it as the default provider; returns where. Raises ConfigError, FileError."""
+        usual = _usual_url(draft.type)
+        written = save_provider(
+            draft.alias,
+            kind=draft.type,
+            model=draft.model,
+            base_url=draft.base_url if draft.base_url != usual else None,
+            allow_insecure=draft.allow_insecure,
+            api_key_env=draft.key_env or None,
+            key=draft.key or None,
+            file=self._file,
+        )
+        return str(written)
+
+
+@asynccontextmanager
+async def _client() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+def _types(offers: Sequence[Offer]) -> Collection[str]:
+    """The services that need no second line: a server that merely speaks like one is another."""
+    return [offer.type for offer in offers if SERVICE_OF[offer.type].local]
+
+
+def _offer_of_server(found: Found) -> Offer:
+    service = SERVICE_OF[found.type]
+    return Offer(
+        type=found.type,
+        label=service.label if service.local else "A server that speaks like OpenAI",
+        is_own=not service.local,
+        standing="found",
+        base_url=found.base_url,
+        needs_key=False,
+        model=found.models[0] if found.models else "",
+        models=found.models,
+    )
+
+
+def _offer_of_service(service: Service) -> Offer:
+    is_own = service.type == _OWN_TYPE
+    named = _named_url(service)
+    has_key = any(os.environ.get(name) for name in service.key_env)
+    return Offer(
+        type=service.type,
+        label=_OWN if is_own else service.label,
+        standing="key" if has_key and (named or not is_own) else "known",
+        base_url=named or ("" if is_own else _usual_url(service.type)),
+        key_env=service.key_env,
+        needs_key=not service.local,
+        model="" if is_own else service.default_model or "",
+        is_own=is_own,
+    )
+
+
+def _named_url(service: Service) -> str:
+    """The address that a variable names, where it is one that could be used."""
+    named, variable = service.named_url(os.environ)
+    url = ollama_url(named) if variable == "OLLAMA_HOST" else named
+    return "" if base_url_problem(url) else url
+
+
+def _usual_url(provider_type: str) -> str:
+    return SERVICE_OF[provider_type].base_url or provider(wire_of(provider_type)).default_base_url
+
+
+def _settings(draft: Draft) -> ProviderSettings:
+    if draft.base_url:
+        check_base_url(draft.base_url, draft.allow_insecure)
+    key = draft.key or os.environ.get(draft.key_env, "")
+    if draft.key_env and not key:
+        raise ConfigError(f"{draft.key_env} is not set.", hint=f"export {draft.key_env}=…")
+    return ProviderSettings(
+        alias=draft.alias,
+        type=draft.type,
+        base_url=draft.base_url or _usual_url(draft.type),
+        allow_insecure=draft.allow_insecure,
+        api_key=key or None,
+        key_place=draft.key_env or "the key that you typed",
+        dialect=Dialect(**SERVICE_OF[draft.type].dialect),
+        timeouts=replace(_PATIENCE, establish_s=_LOADING_S)
+        if SERVICE_OF[draft.type].local
+        else _PATIENCE,
+    )

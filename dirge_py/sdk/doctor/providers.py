@@ -1,0 +1,218 @@
+"""Each provider that could be used: its address, its key, and whether its service answers.
+
+One GET for a list of models goes to each, with the key, to where its requests would go as well.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from dirge_py.config.access import Access, has_access, key_place, provider_access
+from dirge_py.config.entries import all_entries
+from dirge_py.config.models import ModelChoice, main_model, resolve_model
+from dirge_py.config.schema import Config
+from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
+from dirge_py.config.sources import Found
+from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.discovery import local_servers
+from dirge_py.providers.listing import list_models
+from dirge_py.providers.registry import provider
+from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
+from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
+
+LIMIT_S = 3.0
+_WITHOUT_LIST = (400, 404, 405, 501)
+"""What services say that answer, and keep no list where others do."""
+
+
+def look_at_providers(
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    is_offline: bool,
+    limit_s: float = LIMIT_S,
+) -> list[Finding]:
+    """The providers, the models that roles name, and the servers of this machine.
+
+    Asks them at once, for `limit_s` seconds at most; `is_offline`: asks nobody.
+    """
+    roles = list(_roles(config))
+    if is_offline:
+        return [*(_standing(config, alias) for alias in _aliases(config)), *roles]
+    told, others = asyncio.run(_ask(config, environment, limit_s))
+    return [*told, *roles, *_local(others)]
+
+
+async def _ask(
+    config: Config, environment: Mapping[str, str], limit_s: float
+) -> tuple[list[Finding], Sequence[Found] | None]:
+    """What is told of providers, and the servers of this machine that are none of these.
+
+    None in their place: there is no server at all.
+    """
+    client = HttpClient()
+    listed: set[str] = set()
+    try:
+        await client.warm_up()
+        asked = [_findings(config, alias, client, limit_s, listed) for alias in _aliases(config)]
+        finding = asyncio.ensure_future(local_servers(environment, client))
+        told = [each for several in await asyncio.gather(*asked) for each in several]
+        found = await finding
+        others = [each for each in found if not each.models or _place(each.base_url) not in listed]
+        return told, others if found else None
+    finally:
+        await client.aclose()
+
+
+def _aliases(config: Config) -> Sequence[str]:
+    """Those of the file, that in use, and the built-in ones that could be; each service once."""
+    aliases: list[str] = []
+    others: dict[str, str] = {}
+    """By where their keys are: of two ways to one service one is enough."""
+    for alias in all_entries(config):
+        if alias in config.providers or _is_main(config, alias):
+            aliases.append(alias)
+        elif has_access(config, alias):
+            others.setdefault(key_place(config, alias), alias)
+    used = {key_place(config, alias) for alias in aliases if alias not in config.providers}
+    return [*aliases, *(alias for key, alias in others.items() if key not in used)]
+
+
+async def _findings(
+    config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
+) -> Sequence[Finding]:
+    """What is said of one provider, and of models it was to have.
+
+    Its place becomes one of `listed` when it lists its models.
+    """
+    standing = _standing(config, alias)
+    if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
+        return [standing]
+    access = provider_access(config, alias, is_main=_is_main(config, alias))
+    settings = _settings(config, access)
+    where = f"{settings.base_url}, {_key_words(config, access)}"
+    try:
+        models = await list_models(settings, client, wire=wire_of(access.type), limit_s=limit_s)
+    except ProviderError as error:
+        return [_failed(config, alias, where, error)]
+    except ConfigError as error:
+        return [wrong(_name(alias), error.message, error.hint or "edit `base_url`")]
+    listed.add(_place(settings.base_url))
+    number = f"{len(models)} model{'' if len(models) == 1 else 's'}"
+    told = well(_name(alias), f"{where}: answers, lists {number}")
+    return [told, *_missing(config, alias, models)]
+
+
+def _standing(config: Config, alias: str) -> Finding:
+    """What can be said without asking; `skipped` where all that is left is to ask."""
+    is_main = _is_main(config, alias)
+    try:
+        access = provider_access(config, alias, is_main=is_main)
+    except NoProvider as error:
+        fix = error.hint or f"set {key_place(config, alias)}"
+        return (wrong if is_main else warn)(_name(alias), error.message, fix)
+    except ConfigError as error:
+        return wrong(_name(alias), error.message, error.hint or "dirge config check")
+    if access.type in OFFLINE:
+        return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
+    url = _settings(config, access).base_url
+    return skipped(_name(alias), f"{url}, {_key_words(config, access)}: not asked")
+
+
+def _failed(config: Config, alias: str, where: str, error: ProviderError) -> Finding:
+    if error.status in _WITHOUT_LIST:
+        return well(_name(alias), f"{where}: answers, and lists no models ({error.status})")
+    is_passing = error.kind in ("rate_limit", "usage_cap", "server")
+    tell = wrong if _is_main(config, alias) and not is_passing else warn
+    return tell(_name(alias), f"{where}: {error.message}", error.hint or "dirge config check")
+
+
+def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[Finding]:
+    """Models that were to be used, and are not among those that the service lists."""
+    if not models:
+        return
+    for wanted in _wanted(config, alias):
+        if not _is_listed(wanted, models):
+            near = get_close_matches(wanted, models, 1)
+            better = f"`{near[0]}`" if near else f"one of its {len(models)}: `-m {alias}/…`"
+            words = f"{alias}/{wanted} is not among the models that it lists"
+            yield warn("model", words, f"choose {better}")
+
+
+def _is_listed(wanted: str, models: Collection[str]) -> bool:
+    """Whether `wanted` is one of them, or the short name of a dated or tagged one."""
+    return wanted.endswith("-latest") or any(
+        model == wanted or model.startswith((f"{wanted}-", f"{wanted}:")) for model in models
+    )
+
+
+def _wanted(config: Config, alias: str) -> Sequence[str]:
+    """The ids that the settings and this start name at `alias`."""
+    entry = config.providers.get(alias)
+    wanted = [entry.model or "", *entry.models] if entry else []
+    wanted += [choice.id for choice in _choices(config) if choice.alias == alias]
+    return [each for each in dict.fromkeys(wanted) if each]
+
+
+def _choices(config: Config) -> Iterator[ModelChoice]:
+    for spec in (None, *(spec for _, spec in config.roles.named())):
+        try:
+            yield main_model(config) if spec is None else resolve_model(config, spec)
+        except ConfigError:
+            continue
+
+
+def _roles(config: Config) -> Iterator[Finding]:
+    for role, spec in config.roles.named():
+        try:
+            provider_access(config, resolve_model(config, spec).alias)
+        except ConfigError as error:
+            words = f"{spec}: {error.message}"
+            yield warn(f"role {role}", words, error.hint or "edit [roles]")
+
+
+def _place(base_url: str) -> str:
+    """The same for addresses that only look different."""
+    return base_url.rstrip("/").replace("//localhost", "//127.0.0.1", 1)
+
+
+def _local(found: Sequence[Found] | None) -> Iterator[Finding]:
+    if found is None:
+        yield skipped("local servers", "none answers on its usual port")
+    for each in found or ():
+        label = SERVICE_OF[each.type].label if each.type != "openai" else "an OpenAI-like server"
+        if each.models:
+            more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""
+            words = f"{label} at {each.base_url}: {', '.join(each.models[:3])}{more}"
+            yield well("local servers", words)
+        else:
+            words = f"{label} at {each.base_url} has no model to talk to"
+            yield warn("local servers", words, "ollama pull qwen3")
+
+
+def _settings(config: Config, access: Access) -> ProviderSettings:
+    return ProviderSettings(
+        alias=access.alias,
+        type=access.type,
+        base_url=access.base_url or provider(wire_of(access.type)).default_base_url,
+        api_key=access.api_key,
+        key_place=key_place(config, access.alias),
+        headers=access.headers,
+        allow_insecure=access.allow_insecure,
+    )
+
+
+def _key_words(config: Config, access: Access) -> str:
+    return f"key from {key_place(config, access.alias)}" if access.api_key else "no key needed"
+
+
+def _is_main(config: Config, alias: str) -> bool:
+    try:
+        return main_model(config).alias == alias
+    except ConfigError:
+        return False
+
+
+def _name(alias: str) -> str:
+    return f"provider {alias}"

@@ -1,0 +1,96 @@
+"""What would be decided about a call, and why: `/why` and `dirge why` ask the real engine."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dirge_py.config.schema import Config
+from dirge_py.context.prompt_source import open_prompts
+from dirge_py.extensions.memory.providers import open_memory
+from dirge_py.extensions.web.access import web_access
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.decision import Decision, explain
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.project_trust import look_at_project, with_project
+from dirge_py.permission.settings import open_gate
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.shells import Shells
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.sandbox import would_be_sandboxed
+from dirge_py.tools.base import Services
+from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.questions import Question
+
+
+def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
+    # `{ echo hi; }` begins like an object too, and is a command.
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            parsed = json.loads(given)
+        except ValueError:
+            return given
+        return parsed if isinstance(parsed, dict) else given
+    return given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explainer:
+    """A gate and the tools whose claims it judges. Executes nothing."""
+
+    gate: Gate
+    toolbox: Toolbox
+    workspace: Workspace
+    cwd: str
+
+    def decide(self, tool: str, given: str | Mapping[str, Any]) -> Decision:
+        """The decision about a call. A string beginning with `{` is JSON, else the first argument.
+
+        Raises:
+            UsageError: no such tool, or the input does not fit it.
+        """
+        claims = self.toolbox.claims(tool, _as_input(given))
+        return self.gate.decide(claims, self.cwd, tool=tool)
+
+    def text(self, decision: Decision, tool: str, given: str) -> str:
+        return explain(decision, tool, given)
+
+    def close(self) -> None:
+        self.workspace.close()
+
+
+async def _nobody(questions: Sequence[Question]) -> None:
+    """Who is asked where nothing is run."""
+
+
+def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explainer:
+    """An explainer that needs no provider, key, network or session, and writes nothing."""
+    folder = Path(os.path.abspath(cwd))
+    workspace = Workspace([folder, *options.add_dirs], folder)
+    config, options = with_project(config, options, look_at_project(folder))
+    gate = open_gate(
+        config,
+        options,
+        workspace,
+        None,
+        is_sandboxed=would_be_sandboxed(config),
+        project_rules=options.project_rules,
+        denied_tools=open_prompts(config, options).denied_tools,
+    )
+    runner = Runner(EnvironmentPolicy())
+    services = Services(
+        files=workspace,
+        processes=runner,
+        shells=Shells(runner),
+        todo=TodoList(),
+        web=web_access(config, lambda key: None),
+        ask=_nobody,
+        memory=open_memory(config, folder),
+    )
+    toolbox = Toolbox(discover(), services, str(folder))
+    return Explainer(gate=gate, toolbox=toolbox, workspace=workspace, cwd=str(folder))

@@ -1,0 +1,201 @@
+"""Who decides in the runs of one conversation, in one list: its order is policy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.config.roles import level_of, role_choice
+from dirge_py.config.schema import Config
+from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
+from dirge_py.context.instructions import TouchedFolders
+from dirge_py.context.named_prompts import PromptBook
+from dirge_py.context.restore import ReadFile
+from dirge_py.conversation.deps import RunSettings
+from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.plugins.loading import Plugins
+from dirge_py.guards.availability import availability
+from dirge_py.guards.depth import DepthTracker
+from dirge_py.guards.escalate import EscalationBudget, escalate
+from dirge_py.guards.limits import Limits, Meter, Spending
+from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recover import recover
+from dirge_py.guards.retries import retries
+from dirge_py.guards.server_compaction import server_compaction
+from dirge_py.guards.storm import StormBreaker
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.messages import Usage
+from dirge_py.types.tools import Interceptor, ToolValidator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardParts:
+    """What the guards of one conversation are made of.
+
+    `write_ahead` and `snapshots` are only for runs that are recorded. `at_start` go around a call
+    as the last before it begins, behind those of plugins. `last` are the bundles that
+    nothing comes after: secrets are taken out, then, as the last of them, permission has its word.
+    `touched` makes what tells of folders, once a conversation; each of `on_run` hears of every run
+    that a prompt opens.
+    """
+
+    config: Config
+    cost_of: Callable[[Usage, str], float | None]
+    validate: ToolValidator
+    asset_dir: str
+    context: ContextParts
+    checks: Guardrails
+    gates: GateServices
+    spending: Spending
+    plugins: Plugins
+    write_ahead: Sequence[Interceptor] = ()
+    at_start: Sequence[Interceptor] = ()
+    snapshots: Sequence[Bundle] = ()
+    last: Sequence[Bundle] = ()
+    touched: Callable[[], TouchedFolders]
+    prompts: PromptBook
+    on_run: Sequence[Callable[[], None]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkPlace:
+    """What the guards of a fork have of their own that works elsewhere, or may do less there."""
+
+    permission: Bundle
+    validate: ToolValidator
+    read_file: ReadFile
+    reread: Callable[[Sequence[str]], str]
+
+
+class Guards:
+    """Configures runs. What outlives a run (budgets, what was folded) is kept here."""
+
+    def __init__(self, parts: GuardParts, *, model: str, is_fork: bool = False) -> None:
+        config = parts.config
+        self._parts = parts
+        self._is_fork = is_fork
+        storm = config.loop.storm
+        self._storm = StormBreaker(
+            storm.window,
+            storm.threshold,
+            exempt=storm.exempt,
+            mutating=storm.mutating,
+            enabled=storm.enabled,
+        )
+        self._escalations = EscalationBudget(most=config.loop.escalations)
+        self._escalation = role_choice(config, "escalate")
+        self._touched = parts.touched()
+        self.context = ContextHooks(
+            replace(parts.context, on_compacted=self._note_compaction), model=model
+        )
+        self.sinks = (self.context.sink, self._touched.sink)
+
+    def _note_compaction(self) -> None:
+        self._storm.note_compaction()
+        self._touched.forget()
+
+    def for_fork(self, model: str, place: ForkPlace | None = None) -> "Guards":
+        """Guards for a conversation that was forked off: its own memory, and no gates.
+
+        `place` is what differs where it works elsewhere.
+        """
+        services = replace(self._parts.gates, depth=DepthTracker())
+        parts = replace(self._parts, context=for_fork(self._parts.context), gates=services)
+        if place is not None:
+            context = replace(parts.context, read_file=place.read_file, reread=place.reread)
+            last = (*parts.last[:-1], place.permission)
+            parts = replace(parts, context=context, last=last, validate=place.validate)
+        return Guards(parts, model=model, is_fork=True)
+
+    def configure(self, run: RunSettings) -> LoopConfig:
+        """The loop's configuration for one run, its guards fresh."""
+        config, plugins = self._parts.config, self._parts.plugins
+        if not self._is_fork and not run.is_continued:
+            for begin in self._parts.on_run:
+                begin()
+        around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
+        written_ahead = self._parts.write_ahead if run.is_recorded else ()
+        bundles = self._bundles(run)
+        plugins.note_order(bundles)
+        prompt = self._parts.prompts.current
+        base = LoopConfig(
+            model=run.model,
+            provider=run.model.partition("/")[0],
+            thinking_level=run.thinking,
+            tool_execution=config.tools.execution,
+            max_parallel=config.tools.max_parallel,
+            validate=self._parts.validate,
+            scavenge=config.loop.scavenge,
+            check_aborted=self._parts.checks.check_aborted,
+            asset_dir=self._parts.asset_dir,
+            chunk_timeout_s=prompt.chunk_s if prompt is not None else None,
+            # What a plugin does around a call happens after the call was written down.
+            interceptors=[
+                *written_ahead,
+                *plugins.interceptors,
+                *self._parts.at_start,
+                around,
+            ],
+        )
+        return compose(*bundles, config=base)
+
+    def _bundles(self, run: RunSettings) -> Sequence[Bundle]:
+        """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
+        parts, loop = self._parts, self._parts.config.loop
+        is_silent = self._is_fork or run.single_turn
+        meter = self._meter(run)
+        # A run that is done must not end at a limit because of what a gate asks besides.
+        asked_to = parts.gates.should_defer
+        services = replace(
+            parts.gates,
+            should_defer=lambda: meter.is_last_turn or (asked_to is not None and asked_to()),
+        )
+        return [
+            run.bundle,
+            *(parts.snapshots if run.is_recorded else ()),
+            availability(),
+            meter.bundle(),
+            self._storm.bundle(),
+            retries(parts.config.tools.retries),
+            self.context.bundle(run.model),
+            self._touched.bundle(),
+            recover(loop.recoveries),
+            overflow(self.context.shrink),
+            server_compaction(),
+            self._escalate(run),
+            *parts.plugins.bundles(),
+            # A gate stays silent when anybody before it has something to say.
+            *gates(loop.gates, services, is_fork=is_silent, is_reviewed=run.is_reviewed),
+            parts.checks.bundle(),
+            *run.further,
+            *parts.last,
+        ]
+
+    def _escalate(self, run: RunSettings) -> Bundle:
+        stronger = self._escalation
+        return escalate(
+            stronger.name if stronger is not None else None,
+            self._escalations,
+            home=run.chosen_model,
+            level=level_of(stronger, self._parts.config.roles.escalate or "") if stronger else None,
+            home_level=run.chosen_thinking,
+        )
+
+    def _meter(self, run: RunSettings) -> Meter:
+        most = self._parts.config.limits
+        return Meter(
+            Limits(
+                turns=run.max_turns,
+                requests=most.requests,
+                tool_calls=most.tool_calls,
+                input_tokens=most.input_tokens,
+                output_tokens=most.output_tokens,
+                tokens=most.tokens,
+                cost_usd=most.cost_usd,
+                time_s=most.time_s,
+            ),
+            cost_of=self._parts.cost_of,
+            spending=self._parts.spending,
+        )

@@ -1,0 +1,130 @@
+"""The gates and reminders of one run, in the order that is policy."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from dirge_py.config.loop_tables import Gates
+from dirge_py.config.schema import Config
+from dirge_py.files.workspace import Workspace
+from dirge_py.guards.after_failure import resume_after_failure
+from dirge_py.guards.depth import DepthTracker, depth
+from dirge_py.guards.failures import failures
+from dirge_py.guards.gate import unless
+from dirge_py.guards.judges import Judges
+from dirge_py.guards.todo import todo
+from dirge_py.guards.verification import Verification, tracking
+from dirge_py.guards.verifier import verifier
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.processes.runner import Runner
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import Sink, UsageReported
+from dirge_py.types.hooks import Bundle, TurnInfo
+
+if TYPE_CHECKING:
+    from dirge_py.guards.goal import goal
+    from dirge_py.guards.judge import DiffOf, judge
+    from dirge_py.sdk.working_tree import WorkingTree
+else:
+    WorkingTree = late("dirge_py.sdk.working_tree", "WorkingTree")
+    goal = late("dirge_py.guards.goal", "goal")
+    judge = late("dirge_py.guards.judge", "judge")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateServices:
+    """What the gates of one conversation use; what is None has nothing to say.
+
+    `depth` may outlive runs. While `should_defer` the end of a run is not the end of the work.
+    """
+
+    judges: Judges | None = None
+    diff: "DiffOf | None" = None
+    open_items: Callable[[], Sequence[str]] | None = None
+    depth: DepthTracker | None = None
+    should_defer: Callable[[], bool] | None = None
+
+
+def gates(
+    config: Gates, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
+) -> Sequence[Bundle]:
+    """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
+
+    A fork gets none: it answers to whoever forked it. Where the work is reviewed afterwards, nobody
+    else judges it: the first three only. What may add follow-ups comes before these.
+    """
+    if is_fork:
+        return ()
+    voice = _Voice()
+    verification = Verification()
+    while_working = [
+        depth(services.depth or DepthTracker(), config.depth),
+        *([failures(config.failures)] if config.failures else []),
+        tracking(verification),
+        voice.bundle(),
+        resume_after_failure(config.resume),
+    ]
+    at_the_end = [
+        verifier(verification, config.verifier),
+        *_judged(config, services, verification, voice),
+        *([todo(services.open_items, config.todo)] if services.open_items else []),
+    ]
+    bundles = while_working if is_reviewed else [*while_working, *at_the_end]
+    if services.should_defer is None:
+        return bundles
+    return [unless(services.should_defer, bundle) for bundle in bundles]
+
+
+def _judged(
+    config: Gates, services: GateServices, verification: Verification, voice: "_Voice"
+) -> Sequence[Bundle]:
+    if services.judges is None:
+        return ()
+    try:
+        ask = services.judges.judge("critic", voice.tell)
+    except ConfigError:
+        return ()  # the person was told at the start: `unusable_roles`
+    if ask is None:
+        return ()
+    bundles = []
+    if config.critic != "off":
+        bundles.append(
+            judge(ask, mode=config.critic, verification=verification, diff=services.diff)
+        )
+    if config.goal:
+        bundles.append(goal(config.goal, ask, verification=verification, most=config.goal_checks))
+    return bundles
+
+
+class _Voice:
+    """The ear of the run that goes on, for what happens outside of its own model calls."""
+
+    def __init__(self) -> None:
+        self._emit: Sink | None = None
+
+    def bundle(self) -> Bundle:
+        return Bundle(name="usage", transform_context=self._listen)
+
+    def tell(self, event: UsageReported) -> None:
+        if self._emit is not None:
+            self._emit(event)
+
+    def _listen(self, info: TurnInfo) -> None:
+        self._emit = info.emit
+
+
+def shown_diff(
+    config: Config,
+    *,
+    runner: Runner,
+    workspace: Workspace,
+    cwd: str,
+    withholds: Callable[[str], bool],
+    redact: Callable[[str], str],
+) -> "DiffOf | None":
+    """What the critic is shown of the working tree; nothing where there is no critic."""
+    if not config.roles.critic:
+        return None
+    return WorkingTree(
+        runner=runner, cwd=cwd, roots=workspace.roots, withholds=withholds, redact=redact
+    ).diff

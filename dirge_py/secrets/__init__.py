@@ -1,1 +1,0 @@
-"""Keys: where they come from, and how they are kept out of what we write."""

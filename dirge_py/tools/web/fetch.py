@@ -1,0 +1,154 @@
+"""A page, step by step: every redirect judged anew, every byte counted."""
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+
+import httpx
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.version import __version__
+from dirge_py.tools.web.outgoing import Outgoing
+from dirge_py.tools.web.transport import Transport
+from dirge_py.tools.web.unpack import ACCEPTED, Unpacker
+from dirge_py.tools.web.url import Target, parse_reference
+from dirge_py.types.errors import ToolFailed
+
+MAX_REDIRECTS = 5
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+USER_AGENT = f"dirge/{__version__}"
+_HEADERS: Mapping[str, str] = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/markdown, text/html;q=0.9, text/plain;q=0.8, application/json;q=0.8, */*;q=0.1",
+    "Accept-Language": "en, *;q=0.5",
+    "Accept-Encoding": ACCEPTED,
+}
+
+_TEXT_TYPE = re.compile(
+    r"text/.*|image/svg\+xml|.*\+(?:json|xml|yaml)"
+    r"|application/(?:x-)?(?:json|jsonl|ndjson|json5|xml|xhtml\+xml|yaml|toml|markdown|javascript"
+    r"|ecmascript|typescript|sql|graphql|sh|shellscript|python|ruby|perl|php|httpd-php|tex|latex"
+    r"|rtf|x509-ca-cert|pem-file|www-form-urlencoded)"
+)
+_HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
+_SNIFFED_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a target answered. `media_type` is lower case, without parameters.
+
+    `is_whole` is False where `max_bytes` ended the reading. `moved_to` is another host to which
+    it redirects; there is no body then.
+    """
+
+    target: Target
+    body: bytes = b""
+    media_type: str = ""
+    charset: str = ""
+    is_whole: bool = True
+    moved_to: Target | None = None
+
+    @property
+    def is_html(self) -> bool:
+        return self.media_type in _HTML_TYPES
+
+
+async def fetch(transport: Transport, target: Target, *, max_bytes: int) -> Fetched:
+    """The text at `target`, redirects followed as long as they stay on its host.
+
+    Raises:
+        ToolFailed: it may not be reached, cannot be, or is not text. In words for the model.
+    """
+    first = target
+    for _ in range(MAX_REDIRECTS + 1):
+        async with transport.send(target, Outgoing(headers=_HEADERS)) as response:
+            location = response.headers.get("location", "")
+            if response.status_code not in _REDIRECTS or not location:
+                return await _read(target, response, max_bytes)
+        following = _next(target, location)
+        if following.host != first.host:
+            transport.reach.admit(following)
+            return Fetched(target=target, moved_to=following)
+        target = following
+    raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times. Try another page.")
+
+
+async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
+    """(at most `max_bytes` of the body, unpacked; whether that is all).
+
+    Raises:
+        ToolFailed: it cannot be unpacked, or unpacks to too much.
+    """
+    unpacker = Unpacker(response.headers.get("content-encoding", ""))
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        for piece in unpacker.feed(chunk):
+            body += piece[: max_bytes + 1 - len(body)]
+            if len(body) > max_bytes:
+                return bytes(body[:max_bytes]), False
+    return bytes(body), True
+
+
+async def _read(target: Target, response: httpx.Response, max_bytes: int) -> Fetched:
+    if not 200 <= response.status_code < 300:
+        raise ToolFailed(_status_words(target, response.status_code))
+    media_type, charset = _content_type(response.headers.get("content-type", ""))
+    if media_type and not _TEXT_TYPE.fullmatch(media_type):
+        raise ToolFailed(
+            f"{target} is {media_type}, and only text is read here (web pages, JSON, XML, source "
+            "code). Look for a page about it, or download it with a command."
+        )
+    body, is_whole = await read_body(response, max_bytes)
+    if not media_type:
+        media_type = _sniffed(target, body)
+    return Fetched(
+        target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
+    )
+
+
+def _next(target: Target, location: str) -> Target:
+    try:
+        following = parse_reference(location, target)
+    except ToolFailed as error:
+        raise ToolFailed(f"{target} redirects to what is no usable URL. {error}") from None
+    if target.scheme == "https" and following.scheme == "http":
+        raise ToolFailed(
+            f"{target} redirects to {following}, which is not encrypted: not followed."
+        )
+    return following
+
+
+def _content_type(header: str) -> tuple[str, str]:
+    """(media type, charset), both lower case."""
+    media_type, _, parameters = header.lower().partition(";")
+    charset = re.search(r"""charset\s*=\s*["']?([\w:.-]+)""", parameters[:200])
+    media_type = media_type.strip()
+    # It is shown outside of the quotation: words of a stranger have no place there.
+    is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
+    return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
+
+
+def _sniffed(target: Target, body: bytes) -> str:
+    """The media type of what came without one."""
+    start = body[:_SNIFFED_BYTES]
+    if b"\0" in start:
+        raise ToolFailed(f"{target} is no text, and does not say what it is.")
+    is_html = re.match(rb"\s*(?:<!doctype html|<html|<head|<body)", start, re.IGNORECASE)
+    return "text/html" if is_html else "text/plain"
+
+
+def _status_words(target: Target, status: int) -> str:
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "an unknown status"
+    advice = {
+        401: "It wants a login, which is not possible here.",
+        403: "It does not let programs in, or wants a login. Try another source.",
+        404: "There is no such page. Check the address, or search for it.",
+        410: "The page is gone. Search for a newer one.",
+        429: "It wants a pause. Try another source, or later.",
+    }.get(status, "Try later, or another source." if status >= 500 else "Try another source.")
+    return f"{target} answered {status} ({phrase}). {advice}"

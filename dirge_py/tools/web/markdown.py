@@ -1,0 +1,168 @@
+"""A web page as Markdown: what a person would read on it, and where its links lead.
+
+Nothing is fetched and nothing is run. What the page hides from people is left out, too: text that
+only programs read is where instructions to programs are put.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from justhtml import JustHTML, Text
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.tools.web.tables import Tables
+from dirge_py.tools.web.url import Target, parse_reference
+from dirge_py.types.errors import ToolFailed
+
+MAX_CHARS = 500_000
+MAX_ELEMENTS = 30_000
+"""More of a page is not parsed: this much takes a second or two, and 40 MB at the very worst."""
+
+_PROGRAMS = ("script", "style", "noscript", "template", "iframe", "object", "embed", "dialog")
+_PICTURES = ("svg", "math", "canvas", "audio", "video", "map")
+_CONTROLS = ("button", "select", "input", "textarea", "datalist")
+_LEFT_OUT = frozenset((*_PROGRAMS, *_PICTURES, *_CONTROLS, "nav", "footer", "#comment"))
+_HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+# The parser takes quadratic time for a text full of these.
+_ELEMENT = re.compile(r"<[A-Za-z]")
+_LOOSE_BRACKET = re.compile(r"<(?![A-Za-z/!?])")
+_PROGRAM = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
+_MAIN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Article:
+    """What a page says. `is_whole` is False where its end was not looked at."""
+
+    title: str
+    text: str
+    is_whole: bool = True
+
+
+def as_markdown(html: str, source: Target) -> Article:
+    """The readable part of a page that came from `source`, links absolute. Takes its time."""
+    start, is_whole = _start(html)
+    page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
+    title = page.query_one("title")
+    heading = " ".join(title.to_text().split()) if title is not None else ""
+    base = _base(page, source)
+    tables = Tables()
+    found: list[Any] = []
+    around: dict[int, Any] = {}
+    for element, table in _visible(page.root):
+        if element.name == "a":
+            _make_absolute(element, base)
+        elif element.name == "img":
+            _say(element)
+        elif element.name == "table":
+            found.append(element)
+            around[id(table)] = table
+    for element in found:
+        tables.take(element, holds_tables=id(element) in around)
+    text = tables.put_back(_main_part(page).to_markdown())
+    return Article(
+        title=heading,
+        text=_EMPTY_LINES.sub("\n\n", text).strip(),
+        is_whole=is_whole,
+    )
+
+
+def _start(html: str) -> tuple[str, bool]:
+    """(as much of `html` as is parsed, whether that is all of it)."""
+    if len(html) > MAX_CHARS:
+        html = _without_programs(html)
+    start = html[:MAX_CHARS]
+    too_many = next(islice(_ELEMENT.finditer(start), MAX_ELEMENTS, None), None)
+    start = start if too_many is None else start[: too_many.start()]
+    return start, len(start) == len(html)
+
+
+def _without_programs(html: str) -> str:
+    """`html` without scripts and styles, which are most of many a long page."""
+    kept: list[str] = []
+    position = 0
+    while begin := _PROGRAM.search(html, position):
+        kept.append(html[position : begin.start()])
+        end = re.compile(f"</{begin[1]}[^>]{{0,100}}>", re.IGNORECASE).search(html, begin.end())
+        if end is None:
+            return "".join(kept)
+        position = end.end()
+    return "".join((*kept, html[position:]))
+
+
+def _visible(root: Any) -> Iterator[tuple[Any, Any]]:
+    """(element, the table around it) of all that is shown, from the outside in.
+
+    What is not shown is taken out on the way.
+    """
+    waiting: list[tuple[Any, Any]] = [(root, None)]
+    while waiting:
+        node, table = waiting.pop()
+        if node.children:
+            node.children = [child for child in node.children if _is_shown(child)]
+            inner = node if node.name == "table" else table
+            waiting += [
+                (child, inner) for child in reversed(node.children) if child.name != "#text"
+            ]
+        yield node, table
+
+
+def _is_shown(node: Any) -> bool:
+    if node.name in _LEFT_OUT:
+        return False
+    attributes = getattr(node, "attrs", None)
+    if not attributes:
+        return True
+    return not (
+        "hidden" in attributes
+        or attributes.get("aria-hidden") == "true"
+        or _HIDING_STYLE.search(attributes.get("style") or "")
+    )
+
+
+def _base(page: Any, source: Target) -> Target:
+    element = page.query_one("base")
+    href = element.attrs.get("href") if element is not None else None
+    try:
+        return parse_reference(href, source) if href else source
+    except ToolFailed:
+        return source
+
+
+def _make_absolute(link: Any, base: Target) -> None:
+    """Give `link` its whole URL, or make plain text of one that leads nowhere else."""
+    href = (link.attrs.get("href") or "").strip()
+    fragment = href.partition("#")[2]
+    try:
+        target = parse_reference(href, base) if href and not href.startswith("#") else None
+    except ToolFailed:
+        target = None
+    if target is None:
+        link.name, link.attrs = "span", {}
+        return
+    is_plain = re.fullmatch(r"[A-Za-z0-9._~:/?@!$&'*+,;=%-]{1,200}", fragment)
+    link.attrs = {"href": f"{target}#{fragment}" if is_plain else str(target)}
+
+
+def _say(image: Any) -> None:
+    """Replace a picture by the words for it."""
+    words = " ".join((image.attrs.get("alt") or "").split())
+    image.name, image.attrs = "span", {}
+    if words:
+        text = Text(f"(image: {words})")
+        text.parent = image
+        image.children = [text]
+
+
+def _main_part(page: Any) -> Any:
+    """The element that holds what the page is about."""
+    candidates = page.query("main") or page.query('[role="main"]')
+    articles = page.query("article")
+    if not candidates and len(articles) == 1:
+        candidates = articles
+    if len(candidates) == 1 and len(candidates[0].to_text()) >= _MAIN_CHARS:
+        return candidates[0]
+    return page.query_one("body") or page.root

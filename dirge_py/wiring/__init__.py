@@ -1,1 +1,0 @@
-"""Settings in, a conversation out: the only place that knows every part."""
