@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dirge_py.extensions.guardrails.verdict import Pass, Trip, Warn
     from dirge_py.plan.runner import PlanResult
     from dirge_py.sdk.agent import Agent
-    from dirge_py.sdk.inputs import Blocks, Continue, Resume, Text
+    from dirge_py.sdk.agent_inputs import Blocks, Continue, Resume, Text
     from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
     from dirge_py.tools.base import Hints, ToolContext
     from dirge_py.tools.function_tool import tool
@@ -53,7 +53,7 @@ _HOMES = {
     ),
     "dirge_py.plan.runner": ("PlanResult",),
     "dirge_py.sdk.agent": ("Agent",),
-    "dirge_py.sdk.inputs": ("Blocks", "Continue", "Resume", "Text"),
+    "dirge_py.sdk.agent_inputs": ("Blocks", "Continue", "Resume", "Text"),
     "dirge_py.sdk.steps": (
         "Compacted",
         "FinalResponse",

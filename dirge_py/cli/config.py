@@ -10,8 +10,8 @@ from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
 from dirge_py.context.prompt_source import SystemPrompt
 from dirge_py.providers.discovery import look_around
+from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.toolset import chosen_tools
 from dirge_py.types.errors import UsageError
 
 VERBS = {

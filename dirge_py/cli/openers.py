@@ -84,7 +84,7 @@ def openers(load: "Callable[[], Config]", options: "Callable[[], BuildOptions]")
         from dirge_py.config.key_files import key_file_notices
         from dirge_py.permission.project_trust import with_project
         from dirge_py.sdk.build import build
-        from dirge_py.sdk.choice_notices import choice_notices
+        from dirge_py.sdk.model_notices import choice_notices
 
         config, wanted = with_project(settings(), wanted, project().project)
         config = nearby.added_to(config)

@@ -23,7 +23,7 @@ from dirge_py.lib.late import late
 from dirge_py.permission.project_trust import look_at_project, with_project
 from dirge_py.providers.discovery import look_around
 from dirge_py.sdk.build import build
-from dirge_py.sdk.choice_notices import choice_notices
+from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.sessions import open_store
 from dirge_py.session.continuation import Continuation, check_call, load_continuation

@@ -55,7 +55,7 @@ def signal(rest: Sequence[str]) -> int:
     if flags.name is None:
         sys.stdout.write(_told(_waiting(store.events_since(session_id, 0))))
         return 0
-    from dirge_py.conversation.durable.signals import SignalBox
+    from dirge_py.conversation.durable import SignalBox
 
     payload = _payload(flags)
     if flags.name == "answer":

@@ -4,9 +4,9 @@ Sinks are told synchronously and never wait. Whoever iterates reads from a mailb
 
 * It holds 100 entries. A delta that continues the last entry is merged into it, and so is the next
   progress of the same call, so text is whole and in order however slowly it is read.
-* While one is full, the run waits for it at its hook points (`Mailboxes.wait_for_room`), never
-  inside an event. Each reader has 30 s of such patience, once, for the whole run; meanwhile its
-  mailbox may hold more, up to 1,000.
+* While one is full, the run waits for it at its hook points (`EventBroadcaster.wait_for_room`),
+  never inside an event. Each reader has 30 s of such patience, once, for the whole run; meanwhile
+  its mailbox may hold more, up to 1,000.
 * A reader that has used it up is detached: it reads what it has, then gets `Detached`, which says
   where to catch up. Nobody else notices.
 * A reader that goes away (closed, or no longer referenced) is forgotten at once.
@@ -50,7 +50,7 @@ class Detached(DirgeError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class BackpressurePolicy:
     """How long a run waits for a reader, and on which clock (seconds)."""
 
     grace_s: float = GRACE_S
@@ -96,8 +96,8 @@ class _Entry:
         return _Entry(self.event, self.journal_seq)
 
 
-class Mailbox:
-    """What one reader has not read yet. Written by `Mailboxes`, read by an `EventStream`."""
+class Subscription:
+    """What one reader has not read yet. Written by `EventBroadcaster`, read by an `EventStream`."""
 
     def __init__(self, entries: Iterable[_Entry], grace_s: float) -> None:
         self._entries = deque(entries)
@@ -143,7 +143,7 @@ class EventStream(AsyncIterator[LoopEvent]):
         Detached: once what it had been given is read, if it was too slow.
     """
 
-    def __init__(self, mailbox: Mailbox, *, is_whole: bool) -> None:
+    def __init__(self, mailbox: Subscription, *, is_whole: bool) -> None:
         self._mailbox = mailbox
         self._last_stored: int | None = None
         self.is_whole = is_whole
@@ -176,7 +176,7 @@ class EventStream(AsyncIterator[LoopEvent]):
         self._mailbox.close()
 
 
-class Mailboxes:
+class EventBroadcaster:
     """All readers of one run. Belongs to the event loop of that run.
 
     What happened before anybody read is kept as long as it fits one mailbox. `on_detached` gets a
@@ -185,14 +185,14 @@ class Mailboxes:
 
     def __init__(
         self,
-        patience: Patience | None = None,
+        patience: BackpressurePolicy | None = None,
         *,
         on_detached: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._patience = patience or Patience()
+        self._patience = patience or BackpressurePolicy()
         self._on_detached = on_detached
-        self._boxes: list[Mailbox] = []
-        self._begin: Mailbox | None = Mailbox((), 0)
+        self._boxes: list[Subscription] = []
+        self._begin: Subscription | None = Subscription((), 0)
         self._is_over = False
         self._turnstile = asyncio.Lock()
 
@@ -200,7 +200,7 @@ class Mailboxes:
         """A reader of what comes, and of all that came, if that is still there."""
         begun = self._begin
         earlier = [entry.copy() for entry in begun._entries] if begun else ()
-        mailbox = Mailbox(earlier, self._patience.grace_s)
+        mailbox = Subscription(earlier, self._patience.grace_s)
         mailbox.is_over = self._is_over
         if not self._is_over:
             self._boxes.append(mailbox)
@@ -243,7 +243,7 @@ class Mailboxes:
                 if full:
                     await self._wait_for(full)
 
-    async def _wait_for(self, full: list[Mailbox]) -> None:
+    async def _wait_for(self, full: list[Subscription]) -> None:
         """Wait until one of them was read from, or the shortest grace is over."""
         clock, began = self._patience.clock, self._patience.clock()
         waits: list[asyncio.Future[object]] = [
@@ -261,12 +261,12 @@ class Mailboxes:
             for mailbox in full:
                 mailbox.grace_s -= spent
 
-    def _live(self) -> list[Mailbox]:
+    def _live(self) -> list[Subscription]:
         """The mailboxes that somebody still reads; the others are forgotten."""
         self._boxes = [mailbox for mailbox in self._boxes if not mailbox.is_over]
         return list(self._boxes)
 
-    def _detach(self, mailbox: Mailbox) -> None:
+    def _detach(self, mailbox: Subscription) -> None:
         mailbox.is_detached = True
         mailbox.has_changed.set()
         self._boxes.remove(mailbox)

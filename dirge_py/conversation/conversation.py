@@ -1,9 +1,9 @@
 """What every front end holds: one conversation, and the runs in it.
 
-A `Conversation` owns the history, the queues of what was typed while a run was busy, and who is
-listening. It decides no policy: wiring hands it `Parts`, and `agent_loop` drives every run. What a
-run is made of is in `conversation/run.py`, what may be chosen in `conversation/settings.py`, what
-it came to in `conversation/log.py`.
+A `Conversation` owns the history, the queues of input that came while a run was busy, and the
+subscribers. It decides no policy: `sdk/build.py` hands it `ConversationDeps`, and `agent_loop`
+drives every run. A run is in `conversation/run.py`, what a person may choose in
+`conversation/settings.py`, totals in `conversation/log.py`.
 """
 
 import asyncio
@@ -11,17 +11,23 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.resume import resumable
-from dirge_py.conversation.compaction_controls import Folded
-from dirge_py.conversation.deps import ChildSpec, Parts, Pictures
-from dirge_py.conversation.handle import Run
-from dirge_py.conversation.log import Ledger
-from dirge_py.conversation.pending_inserts import Inserts
-from dirge_py.conversation.run import Drive, Order, Queues
-from dirge_py.conversation.settings import Choices, Occupant
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    ForkOptions,
+    Pictures,
+    SentView,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.queue import PendingInserts
+from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
+from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.lib.late import late
 from dirge_py.session.rewind import Timeline
 from dirge_py.session.unsent import Unsent
@@ -40,8 +46,10 @@ from dirge_py.types.events import (
 from dirge_py.types.hooks import Bundle, CallDecision
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
+from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
+    from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
     from dirge_py.guards.structured import StructuredAnswer
     from dirge_py.session.interruption import Interruption
@@ -50,77 +58,150 @@ else:
 
 _LEAVING_S = 3.0
 """How long whoever drives a conversation may take to leave it when it is closed."""
-
 _logger = logging.getLogger(__name__)
 
 
-class Conversation(Choices):
+class ExclusiveOwner(Protocol):
+    """Has a conversation to itself for a while, as a plan that works through its phases.
+
+    Nobody else starts runs then; what a person types waits, or steers the owner's runs.
+    """
+
+    @property
+    def description(self) -> str:
+        """What it does, for people: `the plan is being reviewed`."""
+
+    def interrupt(self, reason: str = "user") -> None:
+        """Stop what goes on, and leave: soon, and without starting anything more."""
+
+
+class Conversation:
     """A history, and the means to carry it on. One run at a time."""
 
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self._ledger = Ledger(parts.history, parts.usage, parts.cost_usd)
-        self.inserts = Inserts(parts.prompt_checks, self)
+    def __init__(self, deps: ConversationDeps) -> None:
+        self._deps = deps
+        session = deps.session
+        self.settings = ConversationSettings(deps)
+        """Model, mode, grants, folders: what a person may change."""
+        self.todo = deps.todo
+        """What the model has set out to do; None where it has no such list."""
+        self.memory = deps.memory
+        """What is kept from one session to the next; None where nothing is."""
+        self.plugins = deps.plugins
+        self.plan_terms = deps.plan_terms
+        self._log = ConversationLog(session.history, session.usage, session.cost_usd)
+        self.inserts = PendingInserts(deps.run.prompt_checks, self)
         self._queues = Queues(
             inserts=self.inserts,
-            steering=InputQueue("steering", parts.steering_mode),
-            follow_ups=InputQueue("follow_up", parts.follow_up_mode),
+            steering=InputQueue("steering", deps.run.steering_mode),
+            follow_ups=InputQueue("follow_up", deps.run.follow_up_mode),
         )
-        self._sinks: list[Sink] = [*parts.sinks]
+        self._sinks: list[Sink] = [*deps.sinks]
         self._task: asyncio.Task[None] | None = None
-        self._is_compacting = self._closed = False
-        self._is_gone = asyncio.Event()
+        self._is_compacting = False
+        self._is_closed = False
+        self._close_done = asyncio.Event()
+        self._owner: ExclusiveOwner | None = None
+        self._owner_left = asyncio.Event()
+        self._owner_left.set()
+        self.side_questions = 0
+        """How many side questions are being answered."""
         self.run: Run | None = None
+        """The run that goes on now."""
         self.timeline = Timeline(
-            parts.recorder, parts.snapshots, report=self.report, check_idle=self.check_idle
+            session.recorder, session.snapshots, report=self.report, check_idle=self.check_idle
         )
-        self.timeline.uncommitted = parts.uncommitted
+        self.timeline.uncommitted = session.uncommitted
         """The way to other points of the session, and back."""
-        self.unsent = Unsent(parts.recorder, has_begun=bool(parts.history))
+        self.unsent = Unsent(session.recorder, has_begun=bool(session.history))
         """What was typed and is no message yet, kept for the next start."""
         self.journal_seq: int | None = None
-        """The record that the event being delivered is stored in, while sinks hear of it."""
-        parts.relay.sink = self.report
-        self.folded = Folded(
-            parts.view, lambda: self.messages, check_idle=self.check_idle, report=self.report
+        """The record that the event being delivered is stored in, while sinks receive it."""
+        self.compaction_controls = CompactionControls(
+            session.view, lambda: self.messages, check_idle=self.check_idle, report=self.report
         )
+        deps.relay.sink = self.report
 
     # -- what it is
 
     @property
+    def environment(self) -> WorkEnvironment:
+        """Where it works."""
+        return self._deps.environment
+
+    @property
+    def session(self) -> SessionDeps:
+        """What of it is stored."""
+        return self._deps.session
+
+    @property
+    def cwd(self) -> Path:
+        """The folder it works in."""
+        return self.environment.cwd
+
+    @property
     def session_id(self) -> str | None:
-        return self._parts.recorder.session_id if self._parts.recorder else None
+        recorder = self.session.recorder
+        return recorder.session_id if recorder is not None else None
+
+    @property
+    def exclusive_owner(self) -> ExclusiveOwner | None:
+        """Who has the conversation to itself; None: anybody may start a run."""
+        return self._owner
+
+    @exclusive_owner.setter
+    def exclusive_owner(self, owner: ExclusiveOwner | None) -> None:
+        self._owner = owner
+        (self._owner_left.clear if owner is not None else self._owner_left.set)()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """What to tell the person at the start."""
+        return self._deps.notices
+
+    @property
+    def tools(self) -> Sequence[LoopTool]:
+        return self._deps.run.tools
+
+    @property
+    def tool_names(self) -> Sequence[str]:
+        return [tool.name for tool in self.tools]
+
+    def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
+        """These tools with this conversation's services, as a `TurnUpdate` wants them."""
+        return self._deps.run.bind_tools(tools)
 
     @property
     def messages(self) -> Sequence[Message]:
-        return self._ledger.messages
+        return self._log.messages
 
     @property
     def usage(self) -> Usage:
-        return self._ledger.usage
+        return self._log.usage
 
     @property
     def cost_usd(self) -> float | None:
         """What it cost so far; None when a part of that is unknown."""
-        return self._ledger.cost_usd
+        return self._log.cost_usd
 
     @property
     def least_usd(self) -> float:
-        return self._ledger.least_usd
+        """What it cost as far as prices are known."""
+        return self._log.least_usd
 
     @property
     def reported(self) -> Sequence[UsageReported]:
         """What every model call since the start used, oldest first."""
-        return self._ledger.reported
+        return self._log.reported
 
     @property
     def idle_requests(self) -> int:
         """Answers of models since the start that came while nothing was asked for."""
-        return self._ledger.idle_requests
+        return self._log.idle_requests
 
     @property
     def context_tokens(self) -> int:
-        return self._ledger.context_tokens
+        return self._log.context_tokens
 
     @property
     def is_running(self) -> bool:
@@ -133,13 +214,13 @@ class Conversation(Choices):
 
     def context_report(self) -> "ContextReport | None":
         """What would be sent now; None where nobody keeps count."""
-        report = self._parts.context_report
+        report = self._deps.session.context_report
         return report(tuple(self.messages)) if report is not None else None
 
     @property
     def interruption(self) -> "Interruption | None":
         """What the session's last run left when it was killed; None once something goes on."""
-        recorder = self._parts.recorder
+        recorder = self._deps.session.recorder
         return recorder.interruption if recorder is not None else None
 
     # -- runs
@@ -151,7 +232,7 @@ class Conversation(Choices):
         origin: Origin = "user",
         single_turn: bool = False,
         bundles: Sequence[Bundle] = (),
-        by: Occupant | None = None,
+        by: ExclusiveOwner | None = None,
     ) -> Run:
         """Start a run with this prompt. Raises DirgeError while another one is going on.
 
@@ -162,7 +243,7 @@ class Conversation(Choices):
         only the permission engine is asked after them.
         """
         message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
-        order = Order(prompts=[message], single_turn=single_turn, bundles=bundles)
+        order = RunRequest(prompts=[message], single_turn=single_turn, bundles=bundles)
         return self._start(order, by)
 
     def continue_run(
@@ -171,7 +252,7 @@ class Conversation(Choices):
         *,
         single_turn: bool = False,
         bundles: Sequence[Bundle] = (),
-        by: Occupant | None = None,
+        by: ExclusiveOwner | None = None,
     ) -> Run:
         """Carry on without a new prompt: from results nobody answered, or with open calls decided.
 
@@ -182,12 +263,12 @@ class Conversation(Choices):
             resumable(self.messages, decisions)
         except ValueError as error:
             raise DirgeError(str(error)) from error
-        order = Order(decisions=decisions, single_turn=single_turn, bundles=bundles)
+        order = RunRequest(decisions=decisions, single_turn=single_turn, bundles=bundles)
         return self._start(order, by)
 
     def resume_queued(self) -> Run | None:
         """Start a run with what is still queued, joined into one prompt; None if nothing is."""
-        left = () if self.is_running or self.occupant is not None else self.take_back()
+        left = () if self.is_running or self.exclusive_owner is not None else self.take_back()
         if not left:
             return None
         blocks = tuple(block for item in left for block in item.message.content)
@@ -195,7 +276,7 @@ class Conversation(Choices):
 
     async def attach(self, text: str, pictures: Pictures | None = None) -> UserMessage:
         """A prompt with its `@path` attachments read. Raises FileError for one that cannot be."""
-        return await self._parts.attach(text, pictures or {})
+        return await self._deps.environment.attach(text, pictures or {})
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for before the next turn; while idle it waits for the next run."""
@@ -236,11 +317,11 @@ class Conversation(Choices):
             DirgeError: a run goes on, or this conversation cannot do it.
         """
         self.check_idle()
-        if self._parts.compact is None:
+        if self._deps.session.compact is None:
             raise DirgeError("this conversation cannot compact its context.")
         self._is_compacting = True
         try:
-            compacted = await self._parts.compact(tuple(self.messages), focus)
+            compacted = await self._deps.session.compact(tuple(self.messages), focus)
         finally:
             self._is_compacting = False
         if compacted is not None:
@@ -261,9 +342,9 @@ class Conversation(Choices):
         """
         self._emit(self.run, event)
 
-    async def fork(self, spec: ChildSpec) -> "Conversation":
-        """A conversation of its own that starts from this one. Raises what `Parts.forked` does."""
-        now = replace(self._parts, model=self.model, thinking=self.thinking)
+    async def fork(self, spec: ForkOptions) -> "Conversation":
+        """A conversation that starts from this one. Raises what `ConversationDeps.forked` does."""
+        now = replace(self._deps, model=self.settings.model, thinking=self.settings.thinking)
         return Conversation(await now.forked(spec, tuple(self.messages)))
 
     def rename(self, title: str) -> str:
@@ -272,42 +353,44 @@ class Conversation(Choices):
 
     async def close(self) -> None:
         """Stop what runs, flush, and let everything go. Whoever calls it again waits for that."""
-        if self._closed:
-            await self._is_gone.wait()
+        if self._is_closed:
+            await self._close_done.wait()
             return
-        self._closed = True
+        self._is_closed = True
         await self._send_away()
         self.abort("closed")
         try:
             if self._task is not None and self.run is not None:
                 await asyncio.wait([self._task])
-            for settle in self._parts.before_close:
+            for settle in self._deps.before_close:
                 await settle()
-            if self._parts.recorder is not None:
+            if self._deps.session.recorder is not None:
                 # Before anything else is waited for: who comes next may have the session.
-                self._parts.recorder.close()
-            for close in self._parts.on_close:
+                self._deps.session.recorder.close()
+            for close in self._deps.on_close:
                 await close()
         finally:
             # What could not be saved is known only now.
             self._tell_notices(None)
-            self._is_gone.set()
+            self._close_done.set()
 
     # -- inside
 
     async def _send_away(self) -> None:
         """Let whoever has the conversation to themselves leave in good order."""
-        if self.occupant is not None:
-            self.occupant.interrupt("closed")
+        if self.exclusive_owner is not None:
+            self.exclusive_owner.interrupt("closed")
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_vacant.wait(), _LEAVING_S)
+                await asyncio.wait_for(self._owner_left.wait(), _LEAVING_S)
 
-    def check_idle(self, by: Occupant | None = None) -> None:
+    def check_idle(self, by: ExclusiveOwner | None = None) -> None:
         """Raises DirgeError while something goes on, of somebody else than `by`."""
-        if self._closed:
+        if self._is_closed:
             raise DirgeError("this conversation is closed.")
-        if self.occupant is not None and self.occupant is not by:
-            raise DirgeError(f"{self.occupant.doing}.", hint="Wait for its end, or interrupt it.")
+        if self.exclusive_owner is not None and self.exclusive_owner is not by:
+            raise DirgeError(
+                f"{self.exclusive_owner.description}.", hint="Wait for its end, or interrupt it."
+            )
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
         if self._is_compacting:
@@ -315,31 +398,33 @@ class Conversation(Choices):
         if self.timeline.is_moving:
             raise DirgeError("the session goes to another point.", hint="Wait until that is done.")
 
-    def _start(self, order: Order, by: Occupant | None) -> Run:
+    def _start(self, order: RunRequest, by: ExclusiveOwner | None) -> Run:
         self.check_idle(by)
-        if self.answer_schema is not None:
-            answer = StructuredAnswer(self.answer_schema, is_native=self._parts.models.holds_schema)
+        schema = self.settings.answer_schema
+        if schema is not None:
+            answer = StructuredAnswer(schema, is_native=self._deps.models.holds_schema)
             order = replace(order, answer=answer, bundles=(*order.bundles, answer.bundle()))
         run = Run(
             self,
             AbortSignal(),
             prompts=order.prompts or (),
-            patience=self._parts.patience,
-            on_notice=self._parts.late_notices.append,
+            patience=self._deps.run.backpressure,
+            on_notice=self._deps.late_notices.append,
         )
         self.run = run
         self._task = asyncio.get_running_loop().create_task(self._drive(run, order))
         return run
 
-    async def _drive(self, run: Run, order: Order) -> None:
+    async def _drive(self, run: Run, order: RunRequest) -> None:
         outcome: Outcome = Cancelled(reason="closed")
         try:
-            drive = Drive(
+            drive = RunExecutor(
                 run,
                 order,
-                parts=self._parts,
-                choices=self,
-                ledger=self._ledger,
+                deps=self._deps,
+                settings=self.settings,
+                is_owned=self._owner is not None,
+                log=self._log,
                 queues=self._queues,
                 tell=lambda event: self._emit(run, event),
             )
@@ -350,17 +435,22 @@ class Conversation(Choices):
 
     def _emit(self, run: Run | None, event: LoopEvent) -> None:
         if isinstance(event, UsageReported) and event.cost_usd is None:
-            event = replace(event, cost_usd=self._parts.models.cost_usd(event.model, event.usage))
-        if isinstance(event, UsageReported) and event.role in OF_TURNS and self._parts.watch:
-            event = replace(event, changed=self._parts.watch.take())
+            event = replace(event, cost_usd=self._deps.models.cost_usd(event.model, event.usage))
+        if isinstance(event, UsageReported) and event.role in OF_TURNS and self._deps.run.watch:
+            event = replace(event, changed=self._deps.run.watch.take())
         if isinstance(event, AgentEnd):
             self._tell_notices(run)  # those of a run come before its end
-        is_asked = run is not None or self._is_compacting or self.asides > 0 or self.occupant
-        self._ledger.take_in(event, run, is_idle=not is_asked)
+        is_asked = (
+            run is not None
+            or self._is_compacting
+            or self.side_questions > 0
+            or self.exclusive_owner
+        )
+        self._log.take_in(event, run, is_idle=not is_asked)
         self.journal_seq = None
-        if self._parts.recorder is not None:
-            self._parts.recorder.sink(event)
-            self.journal_seq = self._parts.recorder.written_seq
+        if self._deps.session.recorder is not None:
+            self._deps.session.recorder.sink(event)
+            self.journal_seq = self._deps.session.recorder.written_seq
             if isinstance(event, MessageEnd):
                 self.unsent.message_came()
             if isinstance(event, MessageEnd | AgentEnd):
@@ -384,8 +474,8 @@ class Conversation(Choices):
         )
 
     def _tell_notices(self, run: Run | None) -> None:
-        while self._parts.late_notices:
-            self._tell(run, SystemNotice(self._parts.late_notices.pop(0)))
+        while self._deps.late_notices:
+            self._tell(run, SystemNotice(self._deps.late_notices.pop(0)))
 
     def _tell(self, run: Run | None, event: LoopEvent) -> None:
         if run is not None:
@@ -398,3 +488,49 @@ class Conversation(Choices):
                 _logger.exception("a sink failed on %s and is told no more", event.type)
                 if sink in self._sinks:
                     self._sinks.remove(sink)
+
+
+class CompactionControls:
+    """`check_idle` raises while a run goes on; `report` tells sinks and journal of each change."""
+
+    def __init__(
+        self,
+        view: SentView | None,
+        messages: Callable[[], Sequence[Message]],
+        *,
+        check_idle: Callable[[], None],
+        report: Sink,
+    ) -> None:
+        self._view = view
+        self._messages = messages
+        self._check_idle = check_idle
+        self._report = report
+
+    def dropped(self) -> "Sequence[Dropped]":
+        """The messages that are left out or shortened, in order."""
+        return self._view.dropped(self._messages()) if self._view is not None else ()
+
+    def show_again(self, number: int) -> ContextCompacted | None:
+        """Send this message (counted from 1) whole again; None if it is not left out.
+
+        Raises:
+            DirgeError: a run goes on.
+        """
+        self._check_idle()
+        if self._view is None:
+            return None
+        return self._told(self._view.show_again(self._messages(), number))
+
+    def undo(self) -> ContextCompacted | None:
+        """Take the last compaction back; None if there was none.
+
+        Raises:
+            DirgeError: a run goes on.
+        """
+        self._check_idle()
+        return self._told(self._view.undo(self._messages())) if self._view is not None else None
+
+    def _told(self, change: ContextCompacted | None) -> ContextCompacted | None:
+        if change is not None:
+            self._report(change)
+        return change

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dirge_py.agent_loop.queues import QueueMode
-from dirge_py.conversation.broadcaster import Patience
-from dirge_py.conversation.durable.base import DurableContext
+from dirge_py.conversation.broadcaster import BackpressurePolicy
+from dirge_py.conversation.durable import DurableContext
 from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
@@ -37,64 +37,74 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChildSpec:
-    """How a fork differs from its parent.
+class ForkOptions:
+    """How a fork differs from the conversation it starts from, its parent.
 
-    `frozen` history starts from a copy of the parent's, `empty` from nothing. A fork keeps no
-    journal of its own and asks through the parent's asker; it never may do more than its parent.
-    `room` says where it works: as the parent does; in the same folder, but with commands that can
-    only look; or in a copy of the working tree, without a network, which goes when it is closed.
+    A fork keeps no journal and asks through the parent's asker. It may never do more than its
+    parent.
     """
 
     history: Literal["frozen", "empty"] = "frozen"
+    """Start from a copy of the parent's messages, or from none."""
     tools: Sequence[str] | None = None
+    """Names of the tools the fork may use; None means the parent's."""
     model: str | None = None
+    """`[alias/]id[:level]`; None means the parent's."""
     max_turns: int | None = None
-    room: Literal["shared", "read_only", "copy"] = "shared"
+    """The most turns of one run; None means the parent's."""
+    workspace: Literal["shared", "read_only", "copy"] = "shared"
+    """Where it works: as the parent does; in the same folder with commands that can only read; or
+    in a copy of the working tree without a network, which is removed when the fork is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """How plans are worked through. `models` are those of phases, by name; absent: the main one.
-
-    `auto_accept`: None means that a plan is accepted unasked only where nobody could be asked.
-    `max_turns` is the most that a fork of a phase may have; what the plan as a whole may cost, use
-    and take is without a limit where it is None.
-    """
+    """How `/plan` works through its phases."""
 
     is_enabled: bool = True
+    """Whether `/plan` can be used."""
     review_cycles: int = 2
+    """How often an implementation may be sent back by its review."""
     auto_accept: bool | None = None
+    """Accept plans without asking; None: only where nobody can be asked."""
     max_turns: int = 40
+    """The most turns of one phase."""
     models: Mapping[str, str] = field(default_factory=dict)
+    """The model of each phase by its name; the main model where it is absent."""
     cost_usd: float | None = None
+    """What the whole plan may cost; None: no limit."""
     tokens: int | None = None
+    """How many tokens the whole plan may use; None: no limit."""
     time_s: float | None = None
+    """How long the whole plan may take; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What wiring needs to know to configure one run.
-
-    `is_recorded`: calls go to the journal. `single_turn`: the run rests after each turn, which the
-    conversation itself sees to; gates have nothing to say in it. `chosen_model` and
-    `chosen_thinking` tell what is chosen now, which may change while the run goes on. `further` are
-    hooks for this run alone: they stand behind all others, but before those that take secrets out
-    and judge calls. `is_continued`: no prompt opened it. `is_reviewed`: whoever has the
-    conversation sees to what comes of it.
-    """
+    """What `RunDeps.configure` needs to know to configure one run."""
 
     model: str
+    """`alias/id`."""
     thinking: ThinkingLevel
+    """The thinking level at the start."""
     bundle: Bundle
+    """The hooks of the conversation itself: they come first."""
     chosen_model: Callable[[], str]
+    """The model that is selected now; it may change during the run."""
     chosen_thinking: Callable[[], ThinkingLevel]
+    """The thinking level that is selected now."""
     max_turns: int | None = None
+    """The most turns; None: no limit."""
     is_recorded: bool = True
+    """Whether calls go to the journal."""
     single_turn: bool = False
+    """Whether the run rests after each turn; stop checks are silent then."""
     is_continued: bool = False
+    """Whether no prompt opened it."""
     is_reviewed: bool = False
+    """Whether the exclusive owner of the conversation reviews its result."""
     further: Sequence[Bundle] = ()
+    """Hooks for this run alone: after all others, before redaction and permission."""
 
 
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
@@ -119,7 +129,7 @@ OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 """Makes the continuation of a conversation that waits for a decision."""
 
 
-class Relay:
+class EventForwarder:
     """A way for services to tell the conversation they work for what happens outside the loop.
 
     A sink like any other: the tokens of a judge, a summary that begins. Before the conversation is
@@ -154,178 +164,199 @@ ReadTree: TypeAlias = Callable[[], Awaitable[TreeState]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherRoom:
-    """What replaces the parent's where a fork works elsewhere, or may do less there.
-
-    `shut_in` says, in words for a person, what keeps its commands from changing the project.
-    """
+class WorkEnvironment:
+    """Where a conversation works, and what it may do there."""
 
     cwd: Path
-    gate: Gate
-    shut_in: str
-    sandbox: str
+    """The folder it works in."""
     system_prompt: Callable[[Sequence[str]], str]
+    """Makes the system prompt for the tools' names; read once a run, so that it stays the same."""
     attach: Callable[[str, Pictures], Awaitable[UserMessage]]
-    explain: Callable[[str, str], Decision]
-    shells: "Shells"
-    tree: ReadTree
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkParts:
-    """What a fork cannot share with its parent: guards with a memory of their own, own state.
-
-    `room` is None where it works where its parent does, as its parent may.
-    """
-
-    configure: Callable[[RunSettings], LoopConfig]
-    tools: Sequence[LoopTool]
-    room: OtherRoom | None = None
-    sinks: Sequence[Sink] = ()
-    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What a conversation is made of. Built by wiring; a fork replaces some of it.
-
-    `configure` makes the loop configuration of one run, with fresh guards. `system_prompt` gets the
-    tools' names and is read once a run, so that it stays the same, byte for byte, within it.
-    `notices` are for the start, `late_notices` is where services put what comes up later; it is
-    emptied into events, and `relay` is where they tell events of their own.
-
-    `prompt_checks` see every typed message before it becomes history; the first reason holds it
-    back, and so does a check that fails. `compact` does what `Conversation.compact` promises, and
-    `view` takes it back; `context_report` tells what would be sent of these messages. `on_waiting`
-    is asked when the last event of a run that waits was recorded. `bind_tools` makes tools ready
-    for the loop that come later than `tools`. `snapshots` are those of the project's files, None
-    where none are kept; `uncommitted` tells what differs from the last commit there. `asset_dir` is
-    where pictures are that were attached. `for_fork` makes what a fork with this model (`alias/id`)
-    needs of its own; without it a fork shares everything. `tree` reads the files of the project;
-    `kept` is what the session keeps by name, `shut_in` what `OtherRoom` says of it. `sandbox` is
-    the kind that commands run in, "" for none; `read_only_profile` says in words what holds those
-    that only look, and blocks until one was tried. `durable` is the engine that model and tool
-    calls go through; `watch` compares the requests of this conversation. `memory` is what is kept
-    from one session to the next; `on_run_end` is awaited before the end of a run is told.
-    `before_close` may still record something, `on_close` no longer.
-    """
-
-    cwd: Path
-    model: str
-    thinking: ThinkingLevel
-    models: Models
-    tools: Sequence[LoopTool]
-    stream_fn: StreamFn
-    configure: Callable[[RunSettings], LoopConfig]
-    system_prompt: Callable[[Sequence[str]], str]
-    attach: Callable[[str, Pictures], Awaitable[UserMessage]]
-    explain: Callable[[str, str], Decision] | None = None
+    """Reads the `@path` attachments of a prompt."""
     gate: Gate | None = None
-    recorder: Recorder | None = None
-    snapshots: Snapshots | None = None
-    uncommitted: "Uncommitted | None" = None
-    list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
-    instruction_files: Sequence[str] = ()
-    notices: Sequence[str] = ()
-    late_notices: list[str] = field(default_factory=list)
-    history: Sequence[Message] = ()
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    steering_mode: QueueMode = "all"
-    follow_up_mode: QueueMode = "one-at-a-time"
-    max_turns: int | None = None
-    time_limit_s: float | None = None
-    prompt_checks: Sequence[PromptCheck] = ()
-    compact: Compactor | None = None
-    view: SentView | None = None
-    context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
-    on_waiting: OnWaiting | None = None
-    on_run_end: OnRunEnd | None = None
-    bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
-    for_fork: Callable[[ChildSpec, str], Awaitable[ForkParts]] | None = None
-    tree: ReadTree | None = None
-    todo: "TodoList | None" = None
-    kept: Kept = field(default_factory=Kept)
-    shut_in: str = ""
-    plan_terms: PlanTerms = PlanTerms()
-    plugins: Plugins | None = None
+    """The permission engine."""
+    explain: Callable[[str, str], Decision] | None = None
+    """What would be decided about a tool's call, from its name and input."""
     shells: "Shells | None" = None
-    prompts: "PromptBook | None" = None
-    asset_dir: Path | None = None
+    """Commands in the background, and the way there for one that runs."""
     sandbox: str = ""
+    """The kind of sandbox that commands run in; "" for none."""
     read_only_profile: Callable[[], str] = str
-    durable: DurableContext | None = None
-    memory: MemoryProvider | None = None
-    relay: Relay = field(default_factory=Relay)
-    watch: "PrefixWatch | None" = None
-    patience: Patience = field(default_factory=Patience)
-    sinks: Sequence[Sink] = ()
-    before_close: Sequence[Callable[[], Awaitable[None]]] = ()
-    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
+    """What holds read-only commands, in words; "" if unknown. Blocks the first time."""
+    isolation: str = ""
+    """For people: what keeps the commands of a fork from changing the project; "" elsewhere."""
+    read_tree: ReadTree | None = None
+    """Reads the files of the project; None where nobody can."""
+    asset_dir: Path | None = None
+    """Where attached pictures are stored; None where they are not."""
+    instruction_files: Sequence[str] = ()
+    """Paths of the instruction files in the system prompt."""
 
-    async def forked(self, spec: ChildSpec, history: Sequence[Message]) -> "Parts":
-        """The parts of a conversation that differs from this one, at `history`, as `spec` says.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDeps:
+    """What each run of a conversation is made of."""
+
+    tools: Sequence[LoopTool]
+    """The tools, ready for the loop."""
+    stream_fn: StreamFn
+    """Calls the model that `options.model` names."""
+    configure: Callable[[RunSettings], LoopConfig]
+    """Makes the configuration of one run, with fresh guards."""
+    bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
+    """Makes tools that come later ready for the loop."""
+    prompts: "PromptBook | None" = None
+    """The prompts kept in files; a selected one holds from the next run on."""
+    prompt_checks: Sequence[PromptCheck] = ()
+    """See every typed message before it becomes history; the first reason holds it back."""
+    on_run_end: OnRunEnd | None = None
+    """Awaited before the end of a run is emitted."""
+    on_waiting: OnWaiting | None = None
+    """Called when the last event of a run that waits for a decision was recorded."""
+    watch: "PrefixWatch | None" = None
+    """Compares the requests of the conversation, for the provider's cache."""
+    steering_mode: QueueMode = "all"
+    """How many steering messages enter before a turn."""
+    follow_up_mode: QueueMode = "one-at-a-time"
+    """How many follow-ups enter when the agent would stop."""
+    max_turns: int | None = None
+    """The most turns of a run; None: no limit."""
+    time_limit_s: float | None = None
+    """How long a run may take; None: no limit."""
+    backpressure: BackpressurePolicy = field(default_factory=BackpressurePolicy)
+    """How long a run waits for slow readers of its events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDeps:
+    """What of a conversation is stored, and what was loaded."""
+
+    recorder: Recorder | None = None
+    """Writes the journal; None where nothing is stored."""
+    history: Sequence[Message] = ()
+    """The messages it starts with."""
+    usage: Usage = field(default_factory=Usage)
+    """The tokens those have used."""
+    cost_usd: float | None = 0.0
+    """What they have cost; None when a part of that is unknown."""
+    metadata: Kept = field(default_factory=Kept)
+    """Small values that the session keeps by name."""
+    list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
+    """The sessions of this project."""
+    snapshots: Snapshots | None = None
+    """Snapshots of the project's files; None where none are taken."""
+    uncommitted: "Uncommitted | None" = None
+    """Tells what differs from the last commit."""
+    compact: Compactor | None = None
+    """Does what `Conversation.compact` promises."""
+    view: SentView | None = None
+    """Takes a compaction back."""
+    context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
+    """Tells what would be sent of these messages."""
+    durable: DurableContext | None = None
+    """The engine that model and tool calls go through."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkEnvironment:
+    """What a fork cannot share with its parent."""
+
+    configure: Callable[[RunSettings], LoopConfig]
+    """Guards with a memory of their own."""
+    tools: Sequence[LoopTool]
+    """Tools with a state of their own."""
+    environment: WorkEnvironment | None = None
+    """Where it works; None: as its parent does."""
+    sinks: Sequence[Sink] = ()
+    """Sinks of its own."""
+    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Called when it is closed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationDeps:
+    """What a conversation is made of. `sdk/build.py` makes it; a fork replaces some of it."""
+
+    environment: WorkEnvironment
+    """Where it works."""
+    run: RunDeps
+    """What its runs are made of."""
+    models: Models
+    """The models that are configured."""
+    model: str
+    """The model it starts with, as `alias/id`."""
+    thinking: ThinkingLevel = "off"
+    """The thinking level it starts with."""
+    session: SessionDeps = field(default_factory=SessionDeps)
+    """What of it is stored."""
+    for_fork: Callable[[ForkOptions, str], Awaitable[ForkEnvironment]] | None = None
+    """Makes what a fork with this model (`alias/id`) needs; None: forks share everything."""
+    notices: Sequence[str] = ()
+    """What to tell the person at the start."""
+    late_notices: list[str] = field(default_factory=list)
+    """Where services put what comes up later; emptied into events."""
+    relay: EventForwarder = field(default_factory=EventForwarder)
+    """Where services emit events of their own."""
+    sinks: Sequence[Sink] = ()
+    """Receive every event."""
+    before_close: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Called when it is closed, while something can still be recorded."""
+    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Called when it is closed and nothing can be recorded any more."""
+    todo: "TodoList | None" = None
+    """What the model has set out to do."""
+    plan_terms: PlanTerms = PlanTerms()
+    """How plans are worked through."""
+    plugins: Plugins | None = None
+    """The plugins that were loaded."""
+    memory: MemoryProvider | None = None
+    """What is kept from one session to the next."""
+
+    async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
+        """The parts of a conversation that differs from this one, at `history`, as `options` says.
 
         Raises:
-            ConfigError: `spec` names a model that does not exist.
-            DirgeError: the room it wants cannot be had.
+            ConfigError: `options` names a model that does not exist.
+            DirgeError: the workspace it asks for cannot be had.
         """
         model, level = self.model, self.thinking
-        if spec.model is not None:
-            model, asked = self.models.resolve(spec.model)
+        if options.model is not None:
+            model, asked = self.models.resolve(options.model)
             level = asked or level
-        if self.for_fork is None and spec.room != "shared":
+        if self.for_fork is None and options.workspace != "shared":
             raise DirgeError("this conversation has no other room that a fork could work in.")
         own = (
-            await self.for_fork(spec, model)
+            await self.for_fork(options, model)
             if self.for_fork
-            else ForkParts(configure=self.configure, tools=self.tools)
+            else ForkEnvironment(configure=self.run.configure, tools=self.run.tools)
         )
-        chosen = own.tools
-        if spec.tools is not None:
-            chosen = [tool for tool in chosen if tool.name in set(spec.tools)]
-        parts = replace(
-            self,
+        tools = own.tools
+        if options.tools is not None:
+            tools = [tool for tool in tools if tool.name in set(options.tools)]
+        return ConversationDeps(
+            environment=own.environment or self.environment,
+            run=replace(
+                self.run,
+                tools=tuple(tools),
+                configure=own.configure,
+                max_turns=options.max_turns or self.run.max_turns,
+                on_waiting=None,
+                on_run_end=None,
+                watch=None,
+            ),
+            models=self.models,
             model=model,
             thinking=level,
-            tools=tuple(chosen),
-            configure=own.configure,
-            history=tuple(history) if spec.history == "frozen" else (),
-            recorder=None,
-            snapshots=None,
-            max_turns=spec.max_turns or self.max_turns,
-            usage=Usage(),
-            cost_usd=0.0,
-            compact=None,
-            view=None,
-            context_report=None,
-            on_waiting=None,
-            on_run_end=None,
-            for_fork=None,
-            watch=None,
-            kept=Kept(),
-            late_notices=[],
-            relay=Relay(),
+            session=SessionDeps(
+                history=tuple(history) if options.history == "frozen" else (),
+                list_sessions=self.session.list_sessions,
+                uncommitted=self.session.uncommitted if own.environment is None else None,
+                durable=self.session.durable,
+            ),
             sinks=own.sinks,
-            before_close=(),
             on_close=own.on_close,
-            notices=(),
+            todo=self.todo if own.environment is None else None,
+            plan_terms=self.plan_terms,
+            plugins=self.plugins,
+            memory=self.memory,
         )
-        return parts if own.room is None else _moved(parts, own.room)
-
-
-def _moved(parts: Parts, room: OtherRoom) -> Parts:
-    return replace(
-        parts,
-        cwd=room.cwd,
-        gate=room.gate,
-        sandbox=room.sandbox,
-        shut_in=room.shut_in,
-        system_prompt=room.system_prompt,
-        attach=room.attach,
-        explain=room.explain,
-        shells=room.shells,
-        tree=room.tree,
-        todo=None,
-        uncommitted=None,
-    )

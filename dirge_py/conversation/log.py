@@ -1,9 +1,9 @@
 """What a conversation has come to: its messages, and what they cost."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from dirge_py.agent_loop.turns import is_turn
-from dirge_py.conversation.handle import Run
 from dirge_py.types.events import (
     ContextReplaced,
     HistoryMoved,
@@ -14,7 +14,16 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
 
 
-class Ledger:
+class CountedRun(Protocol):
+    """What a run adds up about itself."""
+
+    usage: Usage
+    cost_usd: float | None
+
+    def count(self, message: Message) -> None: ...
+
+
+class ConversationLog:
     """Kept up by events, of runs and from outside of them.
 
     `cost_usd` is None as soon as one price is unknown: a known-looking figure would be too low;
@@ -32,7 +41,7 @@ class Ledger:
         self.idle_requests = 0
         self.reported: list[UsageReported] = []
 
-    def take_in(self, event: LoopEvent, run: Run | None, *, is_idle: bool = False) -> None:
+    def take_in(self, event: LoopEvent, run: CountedRun | None, *, is_idle: bool = False) -> None:
         """Count the event, for the run it belongs to as well; None: it came outside of one."""
         match event:
             case MessageEnd(message):
@@ -63,7 +72,7 @@ class Ledger:
                 usage += message.usage or Usage()
         return turns, usage
 
-    def _add(self, message: Message, run: Run | None) -> None:
+    def _add(self, message: Message, run: CountedRun | None) -> None:
         self.messages.append(message)
         if run is not None:
             run.count(message)

@@ -1,22 +1,27 @@
-"""One run driven to its end: what was asked for, the hooks of the conversation, how it ended."""
+"""One run driven to its end: what was asked for, the hooks of the conversation, how it ended.
+
+One run of a conversation, as whoever started it holds it.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py.agent_loop.merge import compose
-from dirge_py.agent_loop.queues import InputQueue
+from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.race import Aborted, until_aborted
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
-from dirge_py.conversation.deps import Parts, RunSettings
-from dirge_py.conversation.handle import Run
-from dirge_py.conversation.log import Ledger
-from dirge_py.conversation.pending_inserts import Inserts, objection
-from dirge_py.conversation.settings import Choices
-from dirge_py.guards.limits import TIMEOUT
+from dirge_py.agent_loop.turns import is_turn, last_words
+from dirge_py.conversation.broadcaster import BackpressurePolicy, EventBroadcaster, EventStream
+from dirge_py.conversation.deps import ConversationDeps, RunSettings
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.queue import PendingInserts, objection
+from dirge_py.conversation.settings import ConversationSettings
+from dirge_py.guards.limits import TIMEOUT, timed_out
 from dirge_py.guards.single_turn import single_turn
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import (
@@ -26,6 +31,7 @@ from dirge_py.session.recovery import (
     end_leftovers,
     passed_over,
 )
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
     AgentEnd,
@@ -45,10 +51,13 @@ from dirge_py.types.hooks import (
     TurnInfo,
     TurnUpdate,
 )
-from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
 from dirge_py.types.outcomes import (
+    AgentResult,
     AwaitingConfirmation,
     Cancelled,
+    Done,
     Failed,
     HookTerminated,
     NeedsMoreTurns,
@@ -59,11 +68,143 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 if TYPE_CHECKING:
     from dirge_py.guards.structured import StructuredAnswer
 
+
+class Queueing(Protocol):
+    """Where a run's input goes: its conversation."""
+
+    def steer(self, prompt: str | UserMessage) -> QueuedInput: ...
+    def follow_up(self, prompt: str | UserMessage) -> QueuedInput: ...
+
+
+class Run:
+    """One run, from a prompt until the agent rests. `await run.outcome` never raises.
+
+    `unsent` are typed messages that did not become part of history and are in no queue: a check
+    held them back, or the run ended before it took them up. They belong back in the input.
+    """
+
+    def __init__(
+        self,
+        conversation: Queueing,
+        signal: AbortSignal,
+        *,
+        prompts: Sequence[Message] = (),
+        patience: BackpressurePolicy | None = None,
+        on_notice: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.id = ""
+        self.signal = signal
+        self.started_at = time.monotonic()
+        self.api_s = 0.0
+        self.turns = 0
+        self.usage = Usage()
+        self.cost_usd: float | None = 0.0
+        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.mailboxes = EventBroadcaster(patience, on_detached=on_notice)
+        self._conversation = conversation
+        self._is_over = False
+        self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
+
+    def __await__(self) -> Generator[Any, None, Outcome]:
+        return self.outcome.__await__()
+
+    @property
+    def outcome(self) -> "asyncio.Future[Outcome]":
+        """How it ends. Who stops waiting for it stops neither the run nor others who wait."""
+        return asyncio.shield(self._outcome)
+
+    @property
+    def unsent(self) -> Sequence[UserMessage]:
+        return tuple(self._unsent)
+
+    def events(self) -> EventStream:
+        """The events of this run, in order, read at the reader's own pace; ends after `agent_end`.
+
+        Any number may read. What happened before one begins is still there as long as it is not
+        much; after that it hears what comes. One that stays behind is `mailboxes.Detached`.
+        """
+        return self.mailboxes.subscribe()
+
+    def steer(self, prompt: str | UserMessage) -> QueuedInput:
+        return self._conversation.steer(prompt)
+
+    def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
+        return self._conversation.follow_up(prompt)
+
+    def interject(self) -> None:
+        self.signal.interject()
+
+    def abort(self, reason: str = "user") -> None:
+        self.signal.abort(reason)
+
+    def timed(self, stream_fn: StreamFn) -> StreamFn:
+        """`stream_fn`, its time added up in `api_s`."""
+
+        async def timed(
+            context: LlmContext, options: StreamOptions, signal: AbortSignal
+        ) -> AsyncIterator[StreamEvent]:
+            started = time.monotonic()
+            events = stream_fn(context, options, signal)
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+                self.api_s += time.monotonic() - started
+
+        return timed
+
+    def judge(self, event: AgentEnd, time_limit_s: float | None) -> Outcome:
+        """The outcome as the loop saw it, told with what only the run knows."""
+        outcome = event.outcome
+        if isinstance(outcome, Done) and self.signal.aborted and self.signal.reason != TIMEOUT:
+            # Its work was done, but not what was to be asked about it: whoever said stop is heard.
+            outcome = Cancelled(reason=self.signal.reason)
+        if time_limit_s is not None:
+            used_s = round(time.monotonic() - self.started_at, 3)
+            outcome = timed_out(outcome, used_s=used_s, max_s=time_limit_s)
+        if isinstance(outcome, Done):
+            result = AgentResult(
+                response=last_words(event.messages),
+                messages=event.messages,
+                usage=self.usage,
+                turns=self.turns,
+            )
+            return replace(outcome, result=result)
+        return outcome
+
+    def hear(self, event: LoopEvent, journal_seq: int | None = None) -> None:
+        """Tell whoever reads the events of this run. What comes after its end is not of it."""
+        if not self._is_over:
+            self._is_over = isinstance(event, AgentEnd)
+            self.mailboxes.put(event, journal_seq)
+
+    def hold_back(self, message: UserMessage) -> None:
+        """Keep what was taken from a queue until it is history."""
+        self._unsent.append(message)
+
+    def count(self, message: Message) -> None:
+        """Note that the message is history."""
+        if isinstance(message, UserMessage):
+            self._unsent = [held for held in self._unsent if held is not message]
+        elif isinstance(message, AssistantMessage) and message.origin == "model":
+            self.turns += is_turn(message)
+            if message.content and not message.usage:
+                # It was paid for, and nobody said how much.
+                self.cost_usd = None
+
+    def finish(self, outcome: Outcome) -> None:
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+        self.mailboxes.close()
+
+
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunRequest:
     """What a run is to do. No `prompts`: it goes on from where the conversation stands.
 
     `bundles` are asked behind those of the configuration; only permission comes after them. With
@@ -83,28 +224,30 @@ class Queues:
 
     steering: InputQueue
     follow_ups: InputQueue
-    inserts: Inserts
+    inserts: PendingInserts
 
 
-class Drive:
+class RunExecutor:
     """Drives one run. `tell` takes every event of it to whoever listens."""
 
     def __init__(
         self,
         run: Run,
-        order: Order,
+        order: RunRequest,
         *,
-        parts: Parts,
-        choices: Choices,
-        ledger: Ledger,
+        deps: ConversationDeps,
+        settings: ConversationSettings,
+        is_owned: bool,
+        log: ConversationLog,
         queues: Queues,
         tell: Sink,
     ) -> None:
         self._run = run
         self._order = order
-        self._parts = parts
-        self._choices = choices
-        self._ledger = ledger
+        self._deps = deps
+        self._settings = settings
+        self._is_owned = is_owned
+        self._log = log
         self._queues = queues
         self._tell = tell
         self._decisions = order.decisions
@@ -113,7 +256,7 @@ class Drive:
 
     async def to_its_end(self) -> Outcome:
         """How the run ended. Raises only a cancellation from outside."""
-        limit_s, timer = self._parts.time_limit_s, None
+        limit_s, timer = self._deps.run.time_limit_s, None
         if limit_s is not None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(limit_s, self._run.signal.abort, TIMEOUT)
@@ -138,9 +281,9 @@ class Drive:
     def emit(self, event: LoopEvent) -> None:
         self._has_begun = True
         if isinstance(event, AgentEnd):
-            outcome = self._run.judge(event, self._parts.time_limit_s)
+            outcome = self._run.judge(event, self._deps.run.time_limit_s)
             if self._order.answer is not None:
-                outcome = self._order.answer.judged(outcome, self._ledger.messages)
+                outcome = self._order.answer.judged(outcome, self._log.messages)
             # Nothing may come after it, so it is told when all else is done: see `_tell_end`.
             self._ended = replace(event, outcome=outcome)
             return
@@ -156,7 +299,7 @@ class Drive:
 
     async def _tell_end(self, ended: AgentEnd) -> None:
         """Tell that the run is over, after whoever keeps what it said. One that rests is not."""
-        on_run_end = self._parts.on_run_end
+        on_run_end = self._deps.run.on_run_end
         try:
             if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
                 await on_run_end(self._said(ended), self._run.signal)
@@ -170,18 +313,18 @@ class Drive:
         """What was said since the prompt, also by the parts of the run before this one."""
         if self._order.prompts is not None:
             return ended.messages
-        messages = self._ledger.messages
+        messages = self._log.messages
         opened = [at for at, message in enumerate(messages) if _opens(message)]
         return tuple(messages[opened[-1] :]) if opened else ended.messages
 
     async def _early_end(self) -> Outcome | None:
         """Why the prompts do not become history, if they do not."""
         for prompt in self._order.prompts or ():
-            if not isinstance(prompt, UserMessage) or not self._parts.prompt_checks:
+            if not isinstance(prompt, UserMessage) or not self._deps.run.prompt_checks:
                 continue
             try:
                 reason = await until_aborted(
-                    objection(self._parts.prompt_checks, prompt), self._run.signal
+                    objection(self._deps.run.prompt_checks, prompt), self._run.signal
                 )
             except Aborted:
                 return Cancelled(reason=self._run.signal.reason)
@@ -190,16 +333,16 @@ class Drive:
         return None
 
     async def _loop(self) -> None:
-        parts, order, run = self._parts, self._order, self._run
+        deps, order, run = self._deps, self._order, self._run
         if order.prompts is not None:
             self._pass_over()
         else:
             self._take_up()
         self._queues.inserts.run_begins()
         config = self._config()
-        names = [tool.name for tool in parts.tools]
+        names = [tool.name for tool in deps.run.tools]
         # Plugins may have a word in it, and take their time.
-        writing = asyncio.to_thread(parts.system_prompt, names)
+        writing = asyncio.to_thread(deps.environment.system_prompt, names)
         try:
             system_prompt = await until_aborted(writing, run.signal)
         except Aborted:
@@ -207,10 +350,12 @@ class Drive:
             return
         context = Context(
             system_prompt=system_prompt,
-            messages=list(self._ledger.messages),
-            tools=(*parts.tools, *([order.answer.tool] if order.answer else ())),
+            messages=list(self._log.messages),
+            tools=(*deps.run.tools, *([order.answer.tool] if order.answer else ())),
         )
-        watched = parts.watch.around(parts.stream_fn) if parts.watch else parts.stream_fn
+        watched = (
+            deps.run.watch.around(deps.run.stream_fn) if deps.run.watch else deps.run.stream_fn
+        )
         stream_fn = run.timed(watched)
         if order.answer is not None:
             stream_fn = order.answer.around_model(stream_fn)
@@ -238,24 +383,24 @@ class Drive:
 
         It is told in no event, as these calls are no part of this run.
         """
-        recorder = self._parts.recorder
+        recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
-        waiting = open_calls(self._ledger.messages)
+        waiting = open_calls(self._log.messages)
         for call in waiting.calls if waiting else ():
             answer = passed_over(call, interruption)
-            self._ledger.take_in(MessageEnd(answer), None)
+            self._log.take_in(MessageEnd(answer), None)
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:
             names = [one.call.name for one in interruption.calls]
-            self._parts.late_notices.append(closed_words(names))
+            self._deps.late_notices.append(closed_words(names))
 
     def _take_up(self) -> None:
         """Have something decided about each call that may have done its work when it was cut off.
 
         It is recorded before anything runs, so that nobody is asked about them again.
         """
-        recorder = self._parts.recorder
+        recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
         if recorder is None or interruption is None:
             return
@@ -267,26 +412,26 @@ class Drive:
         end_leftovers(self._decisions, interruption)
 
     def _config(self) -> LoopConfig:
-        parts, order = self._parts, self._order
-        config = parts.configure(
+        deps, order = self._deps, self._order
+        config = deps.run.configure(
             RunSettings(
-                model=self._choices.model,
-                thinking=self._choices.thinking,
+                model=self._settings.model,
+                thinking=self._settings.thinking,
                 bundle=self._bundle(),
-                chosen_model=lambda: self._choices.model,
-                chosen_thinking=lambda: self._choices.thinking,
-                max_turns=parts.max_turns,
-                is_recorded=parts.recorder is not None,
+                chosen_model=lambda: self._settings.model,
+                chosen_thinking=lambda: self._settings.thinking,
+                max_turns=deps.run.max_turns,
+                is_recorded=deps.session.recorder is not None,
                 single_turn=order.single_turn,
                 is_continued=order.prompts is None,
-                is_reviewed=self._choices.occupant is not None,
+                is_reviewed=self._is_owned,
                 further=order.bundles,
             )
         )
         if not order.single_turn:
             return config
-        turns, usage = (0, None) if order.prompts else self._ledger.since_prompt()
-        rests = single_turn(turns_before=turns, usage_before=usage, max_turns=parts.max_turns)
+        turns, usage = (0, None) if order.prompts else self._log.since_prompt()
+        rests = single_turn(turns_before=turns, usage_before=usage, max_turns=deps.run.max_turns)
         return compose(rests, config=config)
 
     # -- the hooks of the conversation
@@ -296,8 +441,8 @@ class Drive:
 
         Also where it waits for slow readers of its events: it never waits inside an event.
         """
-        choices, mailboxes = self._choices, self._run.mailboxes
-        told = (choices.model, choices.thinking)
+        settings, mailboxes = self._settings, self._run.mailboxes
+        told = (settings.model, settings.thinking)
 
         def before_model(_info: TurnInfo) -> Awaitable[None] | None:
             return mailboxes.room()
@@ -310,7 +455,7 @@ class Drive:
         async def before_next(_info: TurnInfo) -> TurnUpdate | None:
             nonlocal told
             await mailboxes.wait_for_room()
-            now = (choices.model, choices.thinking)
+            now = (settings.model, settings.thinking)
             if now == told:
                 return None
             told = now
@@ -351,14 +496,14 @@ class Drive:
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
-            if not self._parts.prompt_checks:
+            if not self._deps.run.prompt_checks:
                 return [*inserts.due(goes_on=info.wants_more or bool(due)), *due]
             for message in due:
                 # From here on it is in no queue; it counts as unsent until it is history.
                 self._run.hold_back(message)
             passed: list[Message] = []
             for message in due:
-                reason = await objection(self._parts.prompt_checks, message)
+                reason = await objection(self._deps.run.prompt_checks, message)
                 if reason is None:
                     passed.append(message)
                 else:
@@ -368,14 +513,13 @@ class Drive:
         return deliver
 
     def _continuable(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, AwaitingConfirmation) and self._parts.on_waiting is not None:
-            return replace(outcome, continuation=self._parts.on_waiting(outcome))
+        if isinstance(outcome, AwaitingConfirmation) and self._deps.run.on_waiting is not None:
+            return replace(outcome, continuation=self._deps.run.on_waiting(outcome))
         return outcome
 
 
 _RESTING = (NeedsMoreTurns, AwaitingConfirmation)
 """Ends of what goes on later: a turn that was asked for alone, a call that waits for a yes."""
-
 _NO_END = Failed(kind="bug", message="The loop ended without saying so.")
 
 

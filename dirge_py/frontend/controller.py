@@ -16,7 +16,7 @@ from dirge_py.types.plan_events import ForkEvent
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.run import Run
     from dirge_py.types.events import LoopEvent, Sink
 
 State = Literal["starting", "ready", "working", "asking", "interrupting", "compacting"]
@@ -91,7 +91,7 @@ class Talk:
 
     @staticmethod
     def _is_occupied(conversation: "Conversation | None") -> bool:
-        return conversation is not None and conversation.occupant is not None
+        return conversation is not None and conversation.exclusive_owner is not None
 
     @property
     def waiting(self) -> Sequence[Waiting]:
@@ -251,13 +251,13 @@ class Talk:
         """
         if self.conversation is None:
             return False
-        if self.conversation.occupant is not None:
+        if self.conversation.exclusive_owner is not None:
             self.take_queue_back()
             self._is_interrupting = True
-            self.conversation.occupant.interrupt("user")
+            self.conversation.exclusive_owner.interrupt("user")
             self._stage.standing_changed()
             return True
-        is_asking_aside = self.conversation.asides > 0 and not self.is_running
+        is_asking_aside = self.conversation.side_questions > 0 and not self.is_running
         if self._command is not None and (self.conversation.is_compacting or is_asking_aside):
             self.take_queue_back()
             self._command.cancel()

@@ -16,6 +16,6 @@ else:
 
 def told_besides(conversation: "Conversation") -> "Sequence[tuple[int, Told]]":
     """The phases of plans, in order, each behind that many messages."""
-    if conversation.kept.get(NAME) is None:
+    if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.
     return phases_in(conversation.timeline.records())

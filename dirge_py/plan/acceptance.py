@@ -11,9 +11,8 @@ from dirge_py.types.hooks import Bundle
 from dirge_py.types.messages import Message, TextBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.conversation.handle import Run
-    from dirge_py.conversation.settings import Occupant
+    from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
+    from dirge_py.conversation.run import Run
     from dirge_py.plan.document import PlanDocument
     from dirge_py.plan.state import PlanState
 
@@ -31,7 +30,7 @@ def grants_for(plan: "PlanDocument", conversation: "Conversation") -> Sequence[s
     rules: list[str] = []
     for command in plan.verify:
         try:
-            decision = conversation.why("bash", command)
+            decision = conversation.settings.why("bash", command)
         except DirgeError:
             continue
         if decision.effect == "ask" and all(r.startswith("execute:") for r in decision.grant):
@@ -44,7 +43,7 @@ def allow_checks(plan: "PlanDocument", conversation: "Conversation") -> Sequence
     told = []
     for rule in grants_for(plan, conversation):
         try:
-            conversation.add_grant(rule)
+            conversation.settings.add_grant(rule)
         except DirgeError:
             continue  # What no rule can open is asked about, as always.
         told.append(f"Allowed for this session, as the plan verifies with it: {rule}")
@@ -53,7 +52,7 @@ def allow_checks(plan: "PlanDocument", conversation: "Conversation") -> Sequence
 
 def take_up(plan: "PlanDocument", conversation: "Conversation") -> Sequence[str]:
     """Make the plan's steps the todo list and grant its verifications; returns what to tell."""
-    told = [_LOCKED] if conversation.mode == "plan" else []
+    told = [_LOCKED] if conversation.settings.mode == "plan" else []
     told += allow_checks(plan, conversation)
     if conversation.todo is not None and plan.steps:
         conversation.todo.give(
@@ -67,7 +66,7 @@ def carry_on(
     prompt: UserMessage,
     state: "PlanState",
     *,
-    by: "Occupant",
+    by: "ExclusiveOwner",
     bundles: Sequence[Bundle],
 ) -> "Run":
     """Begin the implement run, or go on with one that began and did not come to its end.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.types.errors import DirgeError
@@ -18,7 +18,7 @@ from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.run import Run
 
 
 class PhaseEnded(Exception):
@@ -35,7 +35,7 @@ class PhaseFork:
     def __init__(
         self,
         parent: "Conversation",
-        spec: ChildSpec,
+        spec: ForkOptions,
         *,
         phase: PhaseName,
         step: int,
@@ -66,7 +66,12 @@ class PhaseFork:
         fork.subscribe(self._tell)
         self.conversation = fork
         self._parent.report(
-            PlanPhase(phase=self._phase, step=self._step, state="started", shut_in=fork.shut_in)
+            PlanPhase(
+                phase=self._phase,
+                step=self._step,
+                state="started",
+                shut_in=fork.environment.isolation,
+            )
         )
 
     async def close(self) -> None:
@@ -79,7 +84,7 @@ class PhaseFork:
 
     async def tree(self) -> str:
         """The hash of the files that it works on; "" where they cannot be read."""
-        read = self.opened.read_tree
+        read = self.opened.environment.read_tree
         try:
             return (await read()).sha256 if read is not None else ""
         except DirgeError:
@@ -131,7 +136,7 @@ class PhaseFork:
             PhaseEnded: it was stopped from outside.
         """
         fork = self.opened
-        fork.answer_schema = answer if fork.holds_schema else None
+        fork.settings.answer_schema = answer if fork.settings.holds_schema else None
         try:
             return await self.ask(prompt, bundles=bundles, can_act=can_act)
         except PhaseEnded as ended:
@@ -139,7 +144,7 @@ class PhaseFork:
                 raise
             return ""
         finally:
-            fork.answer_schema = None
+            fork.settings.answer_schema = None
 
     def ended(self, summary: str, text: str = "") -> PlanPhase:
         """The event for its end."""
@@ -150,7 +155,7 @@ class PhaseFork:
             state="ended",
             summary=summary,
             text=text,
-            shut_in=self.opened.shut_in,
+            shut_in=self.opened.environment.isolation,
             duration_ms=round((time.monotonic() - self._began) * 1000),
             usage=self.opened.usage,
             cost_usd=self.opened.cost_usd,

@@ -16,9 +16,8 @@ from dirge_py.types.outcomes import Done, Outcome
 from dirge_py.types.plan_events import PlanPhase
 
 if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.conversation.handle import Run
-    from dirge_py.conversation.settings import Occupant
+    from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
+    from dirge_py.conversation.run import Run
     from dirge_py.plan.evidence import EvidenceLedger
     from dirge_py.plan.state import PlanState
 
@@ -29,7 +28,7 @@ async def implement(
     conversation: "Conversation",
     ledger: "EvidenceLedger",
     attached: Sequence[UserBlock],
-    by: "Occupant",
+    by: "ExclusiveOwner",
     bundles: Sequence[Bundle],
     on_begun: Callable[[], None],
 ) -> Outcome:

@@ -110,7 +110,7 @@ class Recording:
     async def _tree(self) -> str:
         if self._strays is not None and self._strays.are_there:
             return ""
-        read = self._conversation.read_tree
+        read = self._conversation.environment.read_tree
         try:
             return (await read()).sha256 if read is not None else ""
         except DirgeError:
@@ -118,7 +118,7 @@ class Recording:
 
     def _is_look(self, command: str) -> bool:
         try:
-            return self._conversation.why(_COMMANDS, command).only_looks
+            return self._conversation.settings.why(_COMMANDS, command).only_looks
         except DirgeError:
             return True  # What nobody knows proves nothing.
 

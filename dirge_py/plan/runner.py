@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan import acceptance, phases
@@ -78,7 +78,7 @@ async def go_on(
     Raises:
         DirgeError: there is none to go on with, or the conversation is busy.
     """
-    state = load_state(conversation.kept.get(NAME))
+    state = load_state(conversation.session.metadata.get(NAME))
     if state is None or not state.is_resumable:
         raise DirgeError("there is no plan to go on with.", hint="/plan REQUEST makes one.")
     if is_accepted and not state.plan:
@@ -113,7 +113,7 @@ class PlanRun:
     # -- as the occupant
 
     @property
-    def doing(self) -> str:
+    def description(self) -> str:
         return _DOING[self._state.phase]
 
     def interrupt(self, reason: str = "user") -> None:
@@ -134,7 +134,7 @@ class PlanRun:
         """Work until it is done, or cannot go on. What it changed is kept with the session."""
         conversation = self._conversation
         conversation.check_idle()
-        conversation.occupant = self
+        conversation.exclusive_owner = self
         forget = conversation.subscribe(self._allowance.sink)
         self._allowance.begin()
         try:
@@ -147,14 +147,14 @@ class PlanRun:
                 conversation.abort("cancelled")
             forget()
             self._close()
-            conversation.occupant = None
+            conversation.exclusive_owner = None
         return PlanResult(outcome=outcome, report=self._report, plan=self._state.plan)
 
     async def _outcome(self) -> Outcome:
         conversation = self._conversation
         outcome: Outcome
         try:
-            conversation.kept.begin(self._state.request)
+            conversation.session.metadata.begin(self._state.request)
             message = await self._interruption.wait(conversation.attach(self._state.request))
             self._attached = message.content[1:]
             outcome = await self._phases()
@@ -227,9 +227,9 @@ class PlanRun:
         phase = self._state.phase
         watch = Untouched(self._conversation)
         await self._interruption.wait(watch.look(needs_way_back=False))
-        spec = ChildSpec(
+        spec = ForkOptions(
             history="frozen" if history == "frozen" else "empty",
-            room="read_only",
+            workspace="read_only",
             tools=tools,
             model=self._terms.models.get(phase),
             max_turns=self._terms.max_turns,
@@ -267,7 +267,7 @@ class PlanRun:
         return None
 
     async def _accept(self, text: str) -> None:
-        snapshots = self._conversation.snapshots
+        snapshots = self._conversation.session.snapshots
         taken = await snapshots.take() if snapshots is not None else None
         self._say(acceptance.take_up(read_plan(text), self._conversation))
         base = taken.tree if taken is not None else ""
@@ -294,9 +294,9 @@ class PlanRun:
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
         # Which sandbox there is, if any, is known only once the fork is there.
         await self._interruption.wait(watch.look(needs_way_back=True))
-        spec = ChildSpec(
+        spec = ForkOptions(
             history="empty",
-            room="copy",
+            workspace="copy",
             tools=phases.REVIEW_TOOLS,
             model=self._terms.models.get("review"),
             max_turns=self._terms.max_turns,
@@ -305,13 +305,13 @@ class PlanRun:
             recording = self._recording(fork.opened)
             fork.opened.subscribe(recording.sink)
             bundles = [recording.bundle()]
-            if not fork.opened.sandbox:
+            if not fork.opened.environment.sandbox:
                 bundles.append(watch.bundle())
             prompt = await self._interruption.wait(reviewer.prompt(self._attached))
             try:
                 text = await reviewer.ask(fork, prompt, bundles)
             except (PhaseEnded, Interrupted):
-                if not fork.opened.sandbox and reviewer.has_acted:
+                if not fork.opened.environment.sandbox and reviewer.has_acted:
                     self._note(await watch.compare())
                 raise
             touched = await self._interruption.wait(watch.compare())
@@ -332,7 +332,7 @@ class PlanRun:
             raise PhaseEnded(limit)
 
     @asynccontextmanager
-    async def _opened(self, spec: ChildSpec) -> AsyncIterator[PhaseFork]:
+    async def _opened(self, spec: ForkOptions) -> AsyncIterator[PhaseFork]:
         phase, step = self._state.phase, self._state.step
         fork = PhaseFork(
             self._conversation,
@@ -378,7 +378,7 @@ class PlanRun:
     def _keep(self, **changes: Any) -> None:
         """Have the session know, whenever something changed."""
         self._state = replace(self._state, **changes)
-        self._conversation.kept.put(NAME, self._state.stored())
+        self._conversation.session.metadata.put(NAME, self._state.stored())
 
     def _close(self) -> None:
         """Nothing of it is left armed: it goes on only when somebody says so."""

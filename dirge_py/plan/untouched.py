@@ -53,7 +53,7 @@ class Untouched:
     async def look(self, *, needs_way_back: bool) -> None:
         """Take the state to compare with; with a snapshot where a sandbox may not shut it in."""
         self._before = await self._read()
-        snapshots = self._conversation.snapshots
+        snapshots = self._conversation.session.snapshots
         if needs_way_back and snapshots is not None:
             self._snapshot = await snapshots.take()
 
@@ -122,7 +122,7 @@ class Untouched:
 
     async def _undone(self, paths: tuple[str, ...]) -> tuple[bool, str]:
         words = f"This phase must not change the project, and did: {_named(paths)}."
-        snapshots, snapshot = self._conversation.snapshots, self._snapshot
+        snapshots, snapshot = self._conversation.session.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
             return False, f"{words} There is no snapshot to undo it from: look at them yourself."
         try:
@@ -137,7 +137,7 @@ class Untouched:
         return not failed, words
 
     async def _read(self) -> TreeState | None:
-        read = self._conversation.read_tree
+        read = self._conversation.environment.read_tree
         try:
             return await read() if read is not None else None
         except DirgeError:

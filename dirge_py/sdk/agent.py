@@ -1,44 +1,124 @@
-"""`Agent`: what an embedder holds."""
+"""`Agent`: what an embedder holds.
+
+A plan worked through for an embedder: who accepts it, and what has to be there for it.
+
+Why a run that was awaited for its answer has none, in words.
+"""
 
 import asyncio
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.resume import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.durable.recording import Engine
-from dirge_py.conversation.handle import Run
+from dirge_py.conversation.deps import PlanTerms
+from dirge_py.conversation.durable import Engine
+from dirge_py.conversation.run import Run
 from dirge_py.guards.limits import Limits
 from dirge_py.permission.project_trust import look_at_project, with_project
 from dirge_py.permission.rules import Mode
-from dirge_py.plan.runner import PlanResult
-from dirge_py.sdk.asking import Asking, as_asker
-from dirge_py.sdk.assembly import Blueprint, Clock, Hooks, WallClock, assemble, distinct, store_in
+from dirge_py.plan.desk import Accept, AcceptsAll, Drop, KeepsAll, PlanAnswer, PlanDesk
+from dirge_py.plan.document import PlanDocument
+from dirge_py.plan.runner import PlanResult, start
+from dirge_py.sdk.agent_inputs import (
+    AgentInput,
+    Asking,
+    Continue,
+    Prompt,
+    Resume,
+    as_asker,
+    as_message,
+)
+from dirge_py.sdk.assembly import (
+    Blueprint,
+    Checks,
+    Clock,
+    HookSource,
+    WallClock,
+    assemble,
+    distinct,
+    store_in,
+)
 from dirge_py.sdk.build import build
-from dirge_py.sdk.checks import Checks
-from dirge_py.sdk.inputs import AgentInput, Continue, Prompt, Resume, as_message
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.output import Output, OutputSchema
-from dirge_py.sdk.plans import AcceptFunction, work_through
+from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
-from dirge_py.sdk.threads import Open, Threads
-from dirge_py.sdk.waiting import check_fits, read_resume, records_of
-from dirge_py.sdk.words import why_not_done
+from dirge_py.sdk.structured import Output, OutputSchema
+from dirge_py.sdk.waiting import Open, Threads, check_fits, read_resume, records_of
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
-from dirge_py.types.errors import LoopError, SessionError
+from dirge_py.types.errors import ConfigError, LoopError, SessionError
 from dirge_py.types.events import Sink
 from dirge_py.types.hooks import Bundle, CallDecision
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
-from dirge_py.types.outcomes import AgentResult, Done, Outcome
+from dirge_py.types.outcomes import (
+    AgentResult,
+    Done,
+    Outcome,
+)
 from dirge_py.types.tools import Interceptor, LoopTool
+
+AcceptFunction: TypeAlias = Callable[
+    [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
+]
+"""Gets a plan before anything is changed: True has it carried out, False drops it; `plan.desk` has
+further answers."""
+
+
+async def work_through(
+    conversation: Conversation,
+    request: str,
+    *,
+    accept: AcceptFunction | None,
+    on_event: Sink | None,
+) -> PlanResult:
+    """What came of the request.
+
+    Raises:
+        ConfigError: plans are switched off, or the conversation has no rooms for their phases.
+        DirgeError: it is busy.
+    """
+    terms = conversation.plan_terms
+    if not terms.is_enabled:
+        raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
+    if conversation.environment.read_tree is None:
+        raise ConfigError(
+            "This agent has no place where the phases of a plan could work.",
+            hint="`Agent.from_config()` has; it brings the built-in tools along.",
+        )
+    forget = conversation.subscribe(on_event) if on_event is not None else None
+    try:
+        return await start(request, conversation, _desk(accept, terms))
+    finally:
+        if forget is not None:
+            forget()
+
+
+def _desk(accept: AcceptFunction | None, terms: PlanTerms) -> PlanDesk:
+    if accept is not None:
+        return _Asked(accept)
+    return KeepsAll() if terms.auto_accept is False else AcceptsAll()
+
+
+class _Asked:
+    def __init__(self, function: AcceptFunction) -> None:
+        self._function = function
+
+    async def decide(self, plan: PlanDocument, _grants: Sequence[str]) -> PlanAnswer:
+        said = self._function(plan)
+        answer = await said if inspect.isawaitable(said) else said
+        if isinstance(answer, PlanAnswer):
+            return answer
+        # Nothing but a plain True is a yes, as with questions about calls.
+        return Accept(plan.text) if answer is True else Drop()
 
 
 class Agent:
@@ -74,7 +154,7 @@ class Agent:
         tools: Sequence[Tool[Any] | LoopTool] = (),
         system_prompt: str = "",
         stream_fn: StreamFn | None = None,
-        bundles: Sequence[Hooks] = (),
+        bundles: Sequence[HookSource] = (),
         interceptors: Sequence[Interceptor] = (),
         guardrails: Checks = (),
         asker: Asking = "deny",
@@ -247,7 +327,7 @@ class Agent:
             DirgeError: plans are switched off, the agent has no settings, or the thread is busy.
         """
         conversation = self._threads.take(thread)
-        conversation.answer_schema = None
+        conversation.settings.answer_schema = None
         try:
             return await work_through(conversation, request, accept=accept, on_event=on_event)
         finally:
@@ -298,7 +378,7 @@ class Agent:
         try:
             if continuation is not None:
                 check_fits(continuation, conversation, thread, self._store)
-            conversation.answer_schema = output.schema if output is not None else None
+            conversation.settings.answer_schema = output.schema if output is not None else None
             run = _begun(conversation, given, single_turn=single_turn, bundles=bundles)
         except BaseException:
             self._threads.let_go(thread)

@@ -1,25 +1,53 @@
-"""From what an `Agent` was given to a conversation: its parts, without any settings file."""
+"""From what an `Agent` was given to a conversation: its parts, without any settings file.
+
+Guardrails that an embedder brings: functions that judge a text.
+
+The guards of an agent that reads no settings: the loop's own, as they are by default.
+
+The models of an agent that reads no settings.
+"""
 
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
+from dirge_py.agent_loop.complete import complete
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.config.model_spec import THINKING_LEVELS
+from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.conversation.broadcaster import Patience
+from dirge_py.config.sources import Chosen, Origin
+from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
+from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import Parts, Pictures, Relay, RunSettings
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    Pictures,
+    RunDeps,
+    RunSettings,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.extensions.guardrails.hooks import Guardrails
+from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.files.log.log_records import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.availability import availability
 from dirge_py.guards.limits import Limits, Spending, limits
+from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recover import recover
+from dirge_py.guards.retries import retries
+from dirge_py.guards.server_compaction import server_compaction
+from dirge_py.guards.storm import StormBreaker
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
@@ -31,13 +59,11 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelCard, cost_usd, lookup
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
-from dirge_py.sdk.asking import Asking, as_asker
-from dirge_py.sdk.checks import Checks, OwnGuardrails
-from dirge_py.sdk.guarding import OwnGuards
-from dirge_py.sdk.models import OwnModels, bare_config
-from dirge_py.sdk.waiting import Waiting
+from dirge_py.sdk.agent_inputs import Asking, as_asker
+from dirge_py.sdk.waiting import ThreadState
 from dirge_py.session.continuations import continuations
 from dirge_py.session.history import Loaded
 from dirge_py.session.originals import NOTHING_KEPT
@@ -45,13 +71,107 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Services, Tool
 from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import UsageReported
 from dirge_py.types.hooks import Bundle, LoopConfig
-from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
-from dirge_py.types.messages import UserMessage, user_text
+from dirge_py.types.llm import (
+    LlmContext,
+    ModelOption,
+    Models,
+    StreamFn,
+    StreamOptions,
+    ThinkingLevel,
+)
+from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
 
-Hooks = Bundle | Callable[[], Bundle]
+_RECOVERIES = 3
+_RETRIES = 3
+
+
+class OwnGuards:
+    """Repeated calls, answers that break off, and histories that grow too long.
+
+    What the model is sent on with at the end of a run (tests, todo items) is left to the product.
+    """
+
+    def __init__(
+        self,
+        stream_fn: StreamFn,
+        models: Models,
+        model: str,
+        *,
+        recorder: Recorder | None,
+        loaded: Loaded,
+        relay: EventForwarder,
+        spending: Spending,
+    ) -> None:
+        async def ask(_role: str, system: str, prompt: str) -> str:
+            context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
+            answer = await complete(stream_fn, context, StreamOptions(model=model), AbortSignal())
+            if answer.usage:
+                spending.add(answer.usage, model)
+                relay(UsageReported(usage=answer.usage, model=model, role="summarize"))
+            return answer.text
+
+        self._storm = StormBreaker()
+        self.context = ContextHooks(
+            ContextParts(
+                window_of=models.window_tokens,
+                summarise=summarise_with(ask),
+                summary_model=model,
+                save=recorder.note_compaction if recorder is not None else lambda record: None,
+                on_compacted=self._storm.note_compaction,
+                records=loaded.compactions,
+            ),
+            model=model,
+        )
+
+    def bundles(self, model: str) -> Sequence[Bundle]:
+        """Fresh hooks for one run with `model`."""
+        return [
+            availability(),
+            self._storm.bundle(),
+            retries(_RETRIES),
+            self.context.bundle(model),
+            recover(_RECOVERIES),
+            overflow(self.context.shrink),
+            server_compaction(),
+        ]
+
+
+Place = Literal["input", "output", "tool_result"]
+Check: TypeAlias = Guardrail | Callable[[str], Verdict | Awaitable[Verdict]]
+Checks: TypeAlias = Sequence[Check] | Mapping[Place, Sequence[Check]]
+"""A sequence looks at all three places: prompts, answers, results of tools."""
+
+
+class OwnGuardrails(Guardrails):
+    """The checks of one agent at work, as those of the settings are."""
+
+    def __init__(self, checks: Checks, notice: Callable[[str], None]) -> None:
+        super().__init__((), redact=lambda text: text, notice=notice)
+        by_place = checks if isinstance(checks, Mapping) else dict.fromkeys(get_args(Place), checks)
+        self._checks = {
+            place: [_as_guardrail(check) for check in by_place.get(place, ())]
+            for place in get_args(Place)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Function:
+    name: str
+    check: Callable[[str], Verdict | Awaitable[Verdict]]
+
+
+def _as_guardrail(check: Check) -> Guardrail:
+    if callable(check):
+        return _Function(name=getattr(check, "__name__", "check"), check=check)
+    return check
+
+
+HookSource = Bundle | Callable[[], Bundle]
 """A bundle, or what makes a fresh one for each run: guards count, so they are made anew."""
 
 
@@ -80,7 +200,7 @@ class Blueprint:
     tools: Sequence[Tool[Any] | LoopTool] = ()
     system_prompt: str = ""
     stream_fn: StreamFn | None = None
-    bundles: Sequence[Hooks] = ()
+    bundles: Sequence[HookSource] = ()
     interceptors: Sequence[Interceptor] = ()
     guardrails: Checks = ()
     asker: Asking = "deny"
@@ -104,7 +224,7 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
         SessionError: the thread cannot be opened.
     """
     keep_off_the_screen()
-    waiting = Waiting(thread)
+    waiting = ThreadState(thread)
     with ExitStack() as undo:
         conversation = Conversation(_Assembly(plan, undo).parts(thread, waiting))
         undo.pop_all()
@@ -130,7 +250,7 @@ class _Assembly:
         self.late_notices: list[str] = []
         self.spending = Spending()
 
-    def parts(self, thread: str | None, waiting: Waiting) -> Parts:
+    def parts(self, thread: str | None, waiting: ThreadState) -> ConversationDeps:
         plan = self.plan
         models, model, level, inner = self._models()
         gate = self._gate()
@@ -144,7 +264,7 @@ class _Assembly:
         guardrails = OwnGuardrails(plan.guardrails, self.late_notices.append)
         asset_dir = _asset_dir(plan.store, recorder)
         retrying = retrying_stream_fn(inner, RecoveryPolicy(), sleep=plan.clock.sleep)
-        relay = Relay()
+        relay = EventForwarder()
         guards = OwnGuards(
             retrying,
             models,
@@ -154,34 +274,40 @@ class _Assembly:
             relay=relay,
             spending=self.spending,
         )
-        return Parts(
-            cwd=plan.cwd,
+        return ConversationDeps(
+            environment=WorkEnvironment(
+                cwd=plan.cwd,
+                system_prompt=lambda names: plan.system_prompt,
+                attach=_as_it_is,
+                gate=gate,
+            ),
+            run=RunDeps(
+                tools=bind(plan.tools),
+                stream_fn=guardrails.around_model(retrying),
+                configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
+                bind_tools=bind,
+                prompt_checks=guardrails.prompt_checks,
+                on_waiting=continuations(plan.store, recorder.session_id)
+                if plan.store is not None and recorder is not None
+                else waiting.continuation,
+                max_turns=plan.max_turns,
+                time_limit_s=plan.limits.time_s,
+                backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
+            ),
+            session=SessionDeps(
+                recorder=recorder,
+                history=loaded.messages,
+                usage=loaded.usage,
+                cost_usd=loaded.cost_usd,
+                compact=partial(guards.context.compact, emit=relay),
+                context_report=guards.context.report,
+            ),
+            models=models,
             model=model,
             thinking=level or plan.thinking,
-            models=models,
-            tools=bind(plan.tools),
-            bind_tools=bind,
-            stream_fn=guardrails.around_model(retrying),
-            configure=self._configure(gate, recorder, guardrails, guards, models, asset_dir),
-            compact=partial(guards.context.compact, emit=relay),
-            context_report=guards.context.report,
+            late_notices=self.late_notices,
             relay=relay,
             sinks=(guards.context.sink,),
-            system_prompt=lambda names: plan.system_prompt,
-            attach=_as_it_is,
-            gate=gate,
-            recorder=recorder,
-            late_notices=self.late_notices,
-            history=loaded.messages,
-            usage=loaded.usage,
-            cost_usd=loaded.cost_usd,
-            max_turns=plan.max_turns,
-            time_limit_s=plan.limits.time_s,
-            prompt_checks=guardrails.prompt_checks,
-            on_waiting=continuations(plan.store, recorder.session_id)
-            if plan.store is not None and recorder is not None
-            else waiting.continuation,
-            patience=Patience(clock=plan.clock, sleep=plan.clock.sleep),
             on_close=(guards.context.close, self._let_go(recorder)),
         )
 
@@ -338,3 +464,51 @@ def _asset_dir(store: Store | None, recorder: Recorder | None) -> str | None:
 
 async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
     return user_text(text)
+
+
+def bare_config(model: str) -> Config:
+    """Settings as if no file existed: defaults, the usual variables, and this model."""
+    config = Config()
+    config._origin = Origin(chosen=Chosen(model=model), environment=dict(os.environ))
+    return config
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModels:
+    """Models behind a stream function of the embedder's; implements `parts.Models`.
+
+    Any name will do; those that the catalogue knows (`anthropic/…`) have a window and a price.
+    """
+
+    first: str
+
+    def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
+        name, _, last = spec.rpartition(":")
+        level = next((level for level in THINKING_LEVELS if level == last), None)
+        return (name, level) if name and level else (spec, None)
+
+    def choices(self) -> Sequence[ModelOption]:
+        return [ModelOption(spec=self.first, window_tokens=self.window_tokens(self.first))]
+
+    def services(self) -> Sequence[str]:
+        return ()
+
+    async def listed(self, alias: str) -> Sequence[ModelOption]:
+        raise ConfigError(f"Whoever answers for {alias} has no list of models.")
+
+    def window_tokens(self, model: str) -> int:
+        return self._card(model).window_tokens or ASSUMED_WINDOW_TOKENS
+
+    def cost_usd(self, model: str, usage: Usage) -> float | None:
+        return cost_usd(self._card(model), usage)
+
+    def holds_schema(self, model: str) -> bool:
+        # What answers here is the embedder's: it takes a tool, and may know nothing of schemas.
+        return False
+
+    def sees_pictures(self, model: str) -> bool | None:
+        return self._card(model).sees_pictures
+
+    def _card(self, model: str) -> ModelCard:
+        provider, _, model_id = model.partition("/")
+        return lookup(provider, model_id)

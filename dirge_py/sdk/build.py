@@ -1,13 +1,20 @@
-"""From settings to a conversation: the one place where the parts meet."""
+"""From settings to a conversation: the one place where the parts meet.
+
+Who judges the calls of one conversation, and whom it asks, from the settings.
+
+What differs from the last commit, for a person who keeps no snapshots.
+
+What `/plan` may do, from the settings.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import state_dir
-from dirge_py.config.roles import unusable_roles, usable_model
+from dirge_py.config.roles import role_choice, unusable_roles, usable_model
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import (
@@ -20,45 +27,79 @@ from dirge_py.context.hooks import (
 )
 from dirge_py.context.prompt_source import SystemPrompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import Parts, PromptCheck, Relay
-from dirge_py.conversation.durable.recording import Engine
-from dirge_py.conversation.durable.seams import durable_interceptor, durable_stream
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    PlanTerms,
+    PromptCheck,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+)
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.memory.base import MemoryProvider
 from dirge_py.extensions.memory.providers import at_run_end, open_memory
 from dirge_py.extensions.plugins.loading import load_plugins
 from dirge_py.files.log.log_records import Log, keep_off_the_screen
+from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judges import Judges
 from dirge_py.guards.limits import Spending
 from dirge_py.guards.redaction import scrub
 from dirge_py.lib.garbage import begin_collecting
+from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
 from dirge_py.permission.authorizer import Authorizer
+from dirge_py.permission.judging import judging_with
+from dirge_py.permission.settings import rule_keeper
+from dirge_py.plan.state import NAME, standing
 from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.model_calls import ModelCalls
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.providers.recording import begin_recording, recorded
 from dirge_py.sdk.attach import GuardedAttacher
-from dirge_py.sdk.authorizing import authorizer_of
+from dirge_py.sdk.environment import (
+    BuildContext,
+    ExecutionEnvironment,
+    SessionResources,
+    ToolFactory,
+    open_room,
+)
 from dirge_py.sdk.explain import Explainer
-from dirge_py.sdk.forks import Forks, Parent
+from dirge_py.sdk.fork import Forks, Parent
 from dirge_py.sdk.guards import GuardParts, Guards
-from dirge_py.sdk.machine import Machine
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.plan import plan_terms, stands
-from dirge_py.sdk.restoring import plan_left, queued_again, restore
-from dirge_py.sdk.room import Room, Site, open_room
-from dirge_py.sdk.sessions import changes_since, open_store, refuse_to_send, typed_dir
+from dirge_py.sdk.sessions import (
+    changes_since,
+    open_store,
+    plan_left,
+    queued_again,
+    refuse_to_send,
+    restore,
+    typed_dir,
+)
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
-from dirge_py.sdk.uncommitted import uncommitted
-from dirge_py.sdk.workshop import Workshop
 from dirge_py.session.continuations import continuations
+from dirge_py.session.difference import Uncommitted
 from dirge_py.session.history import Loaded
+from dirge_py.session.kept import Kept
 from dirge_py.session.recorder import Recorder, may_change_something
+from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.questions import Asker
+
+if TYPE_CHECKING:
+    from dirge_py.sdk.working_tree import WorkingTree
+else:
+    WorkingTree = late("dirge_py.sdk.working_tree", "WorkingTree")
 
 
 def build(
@@ -84,13 +125,13 @@ def build(
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
-        site = _Site(config, asker, options or BuildOptions(), stream_fn, engine, memory, undo)
+        site = _Builder(config, asker, options or BuildOptions(), stream_fn, engine, memory, undo)
         conversation = site.conversation()
         undo.pop_all()
     return conversation
 
 
-class _Site:
+class _Builder:
     """Everything under construction, for one conversation. `undo` is for when that fails."""
 
     def __init__(
@@ -120,15 +161,15 @@ class _Site:
         notify = self.late_notices.append
         self.recorded = begin_recording(options.record, notify, undo)
         self.plugins = load_plugins(config, notify=notify, project=options.project)
-        self.relay = Relay()
+        self.relay = EventForwarder()
         self.checks = Guardrails(config.guardrail, redact=self.redactor.redact, notice=notify)
         self.on_close: list[Callable[[], Awaitable[None]]] = []
-        self.machine = Machine(
+        self.machine = ExecutionEnvironment(
             config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
         )
         self.workspace, self.runner = self.machine.workspace, self.machine.runner
         self.memory = memory or open_memory(config, self.cwd, self.redactor.redact)
-        self.workshop = Workshop(
+        self.workshop = ToolFactory(
             config,
             cwd=self.cwd,
             machine=self.machine,
@@ -147,7 +188,7 @@ class _Site:
 
     def conversation(self) -> Conversation:
         room = self._room()
-        conversation = Conversation(_with_session(self._parts(room), room))
+        conversation = Conversation(self._deps(room))
         restore(
             conversation,
             room.loaded,
@@ -160,7 +201,7 @@ class _Site:
         )
         return conversation
 
-    def _model(self, room: Room) -> tuple[str, ThinkingLevel]:
+    def _model(self, room: SessionResources) -> tuple[str, ThinkingLevel]:
         """The model to begin with; noted, where the session had another."""
         loaded, recorder = room.loaded, room.recorder
         chosen = self.models.start_with(loaded.model, loaded.thinking)
@@ -168,55 +209,23 @@ class _Site:
             recorder.note_model(chosen[0], thinking=chosen[1])
         return chosen
 
-    def _parts(self, room: Room) -> Parts:
+    def _deps(self, room: SessionResources) -> ConversationDeps:
         loaded, recorder = room.loaded, room.recorder
         model, thinking = self._model(room)
         authorizer, guards = self._guards(room, model)
         forks = self._forks(room, guards, authorizer)
         log = self._log(recorder)
-        return Parts(
-            cwd=self.cwd,
+        return ConversationDeps(
+            environment=self._environment(room, forks),
+            run=self._run_deps(room, guards),
+            session=self._session_deps(room, guards),
+            models=self.models,
             model=model,
             thinking=thinking,
-            models=self.models,
-            tools=room.toolbox.loop_tools,
-            stream_fn=self.checks.around_model(durable_stream(room.durable, self.stream_fn)),
-            configure=guards.configure,
-            system_prompt=self.prompt.text,
-            attach=self._attacher(room).attach,
-            explain=self._explainer(room).decide,
-            gate=room.gate,
-            uncommitted=uncommitted(
-                self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
-            ),
-            asset_dir=room.folders.assets,
-            list_sessions=self.store.list,
-            instruction_files=self.prompt.project_files.paths,
+            for_fork=forks.make,
             notices=self._notices(room.notices, loaded),
             late_notices=self.late_notices,
-            steering_mode=self.config.loop.steering,
-            follow_up_mode=self.config.loop.follow_up,
-            max_turns=self.config.loop.max_turns,
-            time_limit_s=self.config.limits.time_s,
-            prompt_checks=self._prompt_checks(),
-            compact=partial(guards.context.compact, emit=self.relay),
-            view=guards.context,
-            context_report=partial(report_of, guards.context, self.prompt, room.toolbox.loop_tools),
-            plugins=self.plugins,
-            shells=self.machine.shells,
-            sandbox=self.machine.sandbox,
-            read_only_profile=lambda: str(self.machine.read_only.mechanism),
-            prompts=self.prompt.prompts,
-            on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
-            bind_tools=partial(self.workshop.bound, room.folders, room.todo),
-            for_fork=forks.make,
-            tree=forks.tree,
-            durable=room.durable,
-            plan_terms=plan_terms(self.config),
-            memory=self.memory,
-            on_run_end=at_run_end(self.memory, self.late_notices.append),
             relay=self.relay,
-            watch=self.prompt.watch,
             sinks=self._sinks(room, guards, log),
             before_close=[taking.aclose for taking in room.run_snapshots],
             on_close=(
@@ -226,14 +235,70 @@ class _Site:
                 guards.context.close,
                 self._let_go(recorder, log),
             ),
+            todo=room.todo,
+            plan_terms=plan_terms(self.config),
+            plugins=self.plugins,
+            memory=self.memory,
         )
 
-    def _explainer(self, room: Room) -> Explainer:
+    def _environment(self, room: SessionResources, forks: Forks) -> WorkEnvironment:
+        return WorkEnvironment(
+            cwd=self.cwd,
+            system_prompt=self.prompt.text,
+            attach=self._attacher(room).attach,
+            gate=room.gate,
+            explain=self._explainer(room).decide,
+            shells=self.machine.shells,
+            sandbox=self.machine.sandbox,
+            read_only_profile=lambda: str(self.machine.read_only.mechanism),
+            read_tree=forks.tree,
+            asset_dir=room.folders.assets,
+            instruction_files=self.prompt.project_files.paths,
+        )
+
+    def _run_deps(self, room: SessionResources, guards: Guards) -> RunDeps:
+        recorder = room.recorder
+        return RunDeps(
+            tools=room.toolbox.loop_tools,
+            stream_fn=self.checks.around_model(durable_stream(room.durable, self.stream_fn)),
+            configure=guards.configure,
+            bind_tools=partial(self.workshop.bound, room.folders, room.todo),
+            prompts=self.prompt.prompts,
+            prompt_checks=self._prompt_checks(),
+            on_run_end=at_run_end(self.memory, self.late_notices.append),
+            on_waiting=continuations(self.store, recorder.session_id) if recorder else None,
+            watch=self.prompt.watch,
+            steering_mode=self.config.loop.steering,
+            follow_up_mode=self.config.loop.follow_up,
+            max_turns=self.config.loop.max_turns,
+            time_limit_s=self.config.limits.time_s,
+        )
+
+    def _session_deps(self, room: SessionResources, guards: Guards) -> SessionDeps:
+        loaded, tools = room.loaded, room.toolbox.loop_tools
+        return SessionDeps(
+            recorder=room.recorder,
+            history=loaded.messages,
+            usage=loaded.usage,
+            cost_usd=loaded.cost_usd,
+            metadata=room.kept,
+            list_sessions=self.store.list,
+            snapshots=room.snapshots,
+            uncommitted=uncommitted(
+                self.runner, self.workspace, cwd=self.cwd, withholds=room.gate.withholds
+            ),
+            compact=partial(guards.context.compact, emit=self.relay),
+            view=guards.context,
+            context_report=partial(report_of, guards.context, self.prompt, tools),
+            durable=room.durable,
+        )
+
+    def _explainer(self, room: SessionResources) -> Explainer:
         return Explainer(
             gate=room.gate, toolbox=room.toolbox, workspace=self.workspace, cwd=str(self.cwd)
         )
 
-    def _sinks(self, room: Room, guards: Guards, log: Log | None) -> Sequence[Sink]:
+    def _sinks(self, room: SessionResources, guards: Guards, log: Log | None) -> Sequence[Sink]:
         return (
             *guards.sinks,
             self.plugins.on_event,
@@ -248,9 +313,9 @@ class _Site:
             *self.checks.prompt_checks,
         )
 
-    def _room(self) -> Room:
+    def _room(self) -> SessionResources:
         return open_room(
-            Site(
+            BuildContext(
                 config=self.config,
                 cwd=self.cwd,
                 options=self.options,
@@ -266,7 +331,7 @@ class _Site:
             )
         )
 
-    def _attacher(self, room: Room) -> GuardedAttacher:
+    def _attacher(self, room: SessionResources) -> GuardedAttacher:
         plain = Attacher(cwd=self.cwd, asset_dir=room.folders.assets)
         return GuardedAttacher(attacher=plain, gate=room.gate, asker=self.asker)
 
@@ -287,7 +352,7 @@ class _Site:
             *self.plugins.notices,
         )
 
-    def _forks(self, room: Room, guards: Guards, authorizer: Authorizer) -> Forks:
+    def _forks(self, room: SessionResources, guards: Guards, authorizer: Authorizer) -> Forks:
         return Forks(
             Parent(
                 config=self.config,
@@ -305,7 +370,7 @@ class _Site:
             )
         )
 
-    def _guards(self, room: Room, model: str) -> tuple[Authorizer, Guards]:
+    def _guards(self, room: SessionResources, model: str) -> tuple[Authorizer, Guards]:
         """Who decides in the runs of this conversation."""
         config, gate = self.config, room.gate
         spending = Spending()
@@ -352,7 +417,7 @@ class _Site:
         )
         return authorizer, Guards(parts, model=model)
 
-    def _context(self, room: Room, judges: Judges) -> ContextParts:
+    def _context(self, room: SessionResources, judges: Judges) -> ContextParts:
         config, recorder = self.config, room.recorder
         asked = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
         return context_parts(
@@ -390,15 +455,79 @@ class _Site:
         return let_go
 
 
-def _with_session(parts: Parts, room: Room) -> Parts:
-    """The parts with what the session brings along."""
-    return replace(
-        parts,
-        recorder=room.recorder,
-        snapshots=room.snapshots,
-        history=room.loaded.messages,
-        usage=room.loaded.usage,
-        cost_usd=room.loaded.cost_usd,
-        kept=room.kept,
-        todo=room.todo,
+def authorizer_of(
+    config: Config,
+    room: SessionResources,
+    judges: Judges,
+    *,
+    machine: ExecutionEnvironment,
+    asker: Asker,
+    cwd: str,
+) -> Authorizer:
+    """The one for a conversation in `room`, whose person is `asker`."""
+    recorder = room.recorder
+    if config.permission.remote and recorder is not None:
+        asker = RemotelyAnswered(asker, room.durable, recorder.note)
+    approve = judges.judge("approve") if usable_model(config, "approve") else None
+    return Authorizer(
+        gate=room.gate,
+        asker=asker,
+        workspace=machine.workspace,
+        runner=machine.runner,
+        cwd=cwd,
+        on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+        keep_rules=rule_keeper(config),
+        loop_guard=config.permission.loop_guard,
+        judge=judging_with(approve) if approve is not None else None,
+        judge_effect=config.permission.judge,
     )
+
+
+def uncommitted(
+    runner: Runner, workspace: Workspace, *, cwd: Path, withholds: Callable[[str], bool]
+) -> Uncommitted:
+    """The change with new files; `withholds` tells of a physical path that it is left out."""
+
+    async def diff() -> str | None:
+        found = await WorkingTree(
+            runner=runner, cwd=str(cwd), roots=workspace.roots, withholds=withholds
+        ).diff()
+        return found.text if found is not None else None
+
+    return diff
+
+
+_PHASES_WITH_ROLES = ("explore", "plan", "review")
+
+
+def plan_terms(config: Config) -> PlanTerms:
+    """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
+
+    A role whose model cannot be used is left out; the person was told at the start.
+    """
+    table = config.plan
+    models = {phase: _spec(config, phase) for phase in _PHASES_WITH_ROLES}
+    return PlanTerms(
+        is_enabled=table.enabled,
+        review_cycles=table.max_review_cycles,
+        auto_accept=table.auto_accept,
+        max_turns=table.max_turns,
+        models={phase: spec for phase, spec in models.items() if spec},
+        cost_usd=config.limits.cost_usd,
+        tokens=config.limits.tokens,
+        time_s=config.limits.time_s,
+    )
+
+
+def stands(todo: TodoList, kept: Kept) -> str:
+    """What a model whose context was folded must not have forgotten: its plan, and what is to do.
+
+    The plan itself comes first, as the list was made of its steps.
+    """
+    return "\n\n".join(part for part in (standing(kept.get(NAME)), todo.as_text()) if part)
+
+
+def _spec(config: Config, role: str) -> str:
+    """`alias/id:level` of the model, empty where the role has none that can be used."""
+    choice = role_choice(config, role)
+    return f"{choice.name}:{choice.level}" if choice is not None else ""

@@ -19,8 +19,8 @@ from dirge_py.permission.settings import open_gate
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.shells import Shells
+from dirge_py.sdk.environment import would_be_sandboxed
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.sandbox import would_be_sandboxed
 from dirge_py.tools.base import Services
 from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.tools.registry import discover

@@ -1,21 +1,36 @@
-"""Which session a start works in."""
+"""Which session a start works in.
 
-from collections.abc import Iterator, Sequence
+What a resumed session gets back of what was set, read and typed.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
+from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import PromptCheck
+from dirge_py.files.ledger import ReadLedger
+from dirge_py.files.workspace import Workspace
 from dirge_py.lib.version import __version__
+from dirge_py.plan.state import NAME as PLAN
+from dirge_py.plan.state import words_at_start
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.continuation import Continuation, check_continuation
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import Journal
 from dirge_py.session.names import project_id, project_root
+from dirge_py.session.points import one_line, typed
+from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import Limits
 from dirge_py.session.store import Store
+from dirge_py.session.unsent import stored_draft, stored_queue, stored_stash
+from dirge_py.tools.planning.todo_list import TodoList
 from dirge_py.types.errors import SessionError
+from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.messages import UserMessage
 
 _STALE = timedelta(hours=24)
@@ -119,3 +134,78 @@ def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
 
 def _days(count: int) -> str:
     return "a day" if count == 1 else f"{count} days"
+
+
+_QUEUE_SHOWN = 3
+
+
+def queued_again(loaded: Loaded) -> Iterator[str]:
+    """What a person who resumes should know of what they typed: it waits for the next run."""
+    waiting = stored_queue(loaded.settings.get("queue"))
+    if waiting:
+        shown = "; ".join(one_line(typed(message)) for _, message in waiting[:_QUEUE_SHOWN])
+        more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
+        verbs = ("message was", "waits") if len(waiting) == 1 else ("messages were", "wait")
+        yield (
+            f"{len(waiting)} {verbs[0]} not delivered and {verbs[1]} for the next run: "
+            f"{shown}{more}."
+        )
+
+
+def plan_left(loaded: Loaded) -> Iterator[str]:
+    """What a person who resumes should know of a plan that did not come to its end."""
+    words = words_at_start(loaded.settings.get(PLAN))
+    if words:
+        yield words
+
+
+def restore(
+    conversation: Conversation,
+    loaded: Loaded,
+    *,
+    recorder: Recorder | None,
+    todo: TodoList,
+    workspace: Workspace,
+    cwd: Path,
+    typed_dir: Path,
+    redact: Callable[[str], str],
+) -> None:
+    """Give back what was typed and read, and have both follow the moves within the session.
+
+    What was read is kept at the end of each run; what is typed before anything was said, and the
+    prompts of all sessions, in `typed_dir`.
+    """
+    ledger, timeline = workspace.ledger, conversation.timeline
+    root = project_root(cwd)
+    timeline.follows |= {"todo": todo.load, "files_read": ledger.load}
+    timeline.follows[PLAN] = partial(conversation.session.metadata.load, PLAN)
+    timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
+    if recorder is None:
+        return
+    ledger.load(loaded.settings.get("files_read"))
+    conversation.subscribe(_keeping(ledger, recorder))
+    if loaded.updated:
+        # Its messages may all lie on other branches.
+        conversation.unsent.message_came()
+    conversation.unsent.draft = stored_draft(loaded.settings.get("draft"))
+    conversation.unsent.stash = stored_stash(loaded.settings.get("stash"))
+    conversation.unsent.keep_beside(typed_dir, redact)
+    conversation.queue_again(stored_queue(loaded.settings.get("queue")))
+
+
+def _keeping(ledger: ReadLedger, recorder: Recorder) -> Sink:
+    """A sink that records what was read whenever a run has ended, if that changed."""
+    kept = ledger.stored()
+
+    def sink(event: LoopEvent) -> None:
+        nonlocal kept
+        if isinstance(event, AgentEnd) and ledger.stored() != kept:
+            kept = ledger.stored()
+            recorder.note_setting("files_read", kept)
+
+    return sink
+
+
+def _forget(workspace: Workspace, root: Path, paths: Sequence[str]) -> None:
+    for path in paths:
+        workspace.ledger.forget(os.path.realpath(root / path))

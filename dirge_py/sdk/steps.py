@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeAlias
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.handle import Run
+from dirge_py.conversation.run import Run
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Tool
 from dirge_py.types.events import ContextCompacted, LoopEvent

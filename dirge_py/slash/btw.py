@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.conversation.deps import ChildSpec
-from dirge_py.sdk.words import why_not_done
+from dirge_py.conversation.deps import ForkOptions
+from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
@@ -28,9 +28,9 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         if isinstance(event, UsageReported):
             conversation.report(replace(event, role="btw"))
 
-    aside = await conversation.fork(ChildSpec(history="frozen", tools=(), max_turns=1))
+    aside = await conversation.fork(ForkOptions(history="frozen", tools=(), max_turns=1))
     aside.subscribe(count)
-    conversation.asides += 1
+    conversation.side_questions += 1
     front.show("Asking on the side.")
     try:
         run = aside.send(f"{_ASKED}{args}")
@@ -39,7 +39,7 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
             (m.text for m in reversed(aside.messages) if isinstance(m, AssistantMessage)), ""
         )
     finally:
-        conversation.asides -= 1
+        conversation.side_questions -= 1
         await aside.close()
     if not answer.strip():
         words, hint = why_not_done(outcome)

@@ -31,7 +31,7 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
     if word == "--undo" and not rest:
         _undo(conversation, front)
     elif word == "show" and not rest:
-        front.show("\n".join(_dropped_lines(conversation.folded.dropped())))
+        front.show("\n".join(_dropped_lines(conversation.compaction_controls.dropped())))
     elif word == "restore" and _is_number(rest.strip()):
         _show_again(int(rest), conversation, front)
     elif _is_slip(args.split()):
@@ -59,7 +59,7 @@ def _is_slip(words: Sequence[str]) -> bool:
 
 
 def _undo(conversation: "Conversation", front: FrontEnd) -> None:
-    undone = conversation.folded.undo()
+    undone = conversation.compaction_controls.undo()
     if undone is None:
         front.show("There is no compaction to take back.")
         return
@@ -67,7 +67,7 @@ def _undo(conversation: "Conversation", front: FrontEnd) -> None:
 
 
 def _show_again(number: int, conversation: "Conversation", front: FrontEnd) -> None:
-    shown = conversation.folded.show_again(number)
+    shown = conversation.compaction_controls.show_again(number)
     if shown is None:
         raise UsageError(
             f"message {number} is not left out.", hint="`/compact show` lists what is."
@@ -134,7 +134,7 @@ def _lines(report: "ContextReport") -> list[str]:
 
 def forms(conversation: "Conversation") -> list[str]:
     """Its forms, with the newest of what could be sent whole again."""
-    numbers = [item.number for item in conversation.folded.dropped()][-_MOST_OFFERED:]
+    numbers = [item.number for item in conversation.compaction_controls.dropped()][-_MOST_OFFERED:]
     return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
 
 

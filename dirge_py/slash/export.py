@@ -67,7 +67,7 @@ def _document(conversation: "Conversation") -> "Document":
         id=conversation.session_id or "",
         title=conversation.unsent.title or next(map(title_of, prompts), ""),
         cwd=str(conversation.cwd),
-        model=conversation.model,
+        model=conversation.settings.model,
         usage=conversation.usage,
         cost_usd=conversation.cost_usd,
         messages=messages,

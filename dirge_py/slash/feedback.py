@@ -82,8 +82,9 @@ def _report(
     yield "## Versions"
     yield ""
     yield f"- dirge {__version__}, Python {platform.python_version()}, {platform.platform()}"
-    yield f"- model {conversation.model}, thinking {conversation.thinking}"
-    yield f"- mode {conversation.mode}, sandbox {conversation.sandbox or 'none'}"
+    settings = conversation.settings
+    yield f"- model {settings.model}, thinking {settings.thinking}"
+    yield f"- mode {settings.mode}, sandbox {conversation.environment.sandbox or 'none'}"
     for variable in _TERMINAL:
         if variable in os.environ:
             value = "set" if variable == "TMUX" else os.environ[variable]

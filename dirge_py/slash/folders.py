@@ -26,16 +26,18 @@ _OUTSIDE_THE_SANDBOX = (
 async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not args:
         front.show(
-            "\n".join(["Worked in:", *(f"  {visible(one)}" for one in conversation.folders)])
+            "\n".join(
+                ["Worked in:", *(f"  {visible(one)}" for one in conversation.settings.folders)]
+            )
         )
         return
     folder = _folder(args, conversation.cwd)
-    if any(_is_in(folder, Path(known)) for known in conversation.folders):
+    if any(_is_in(folder, Path(known)) for known in conversation.settings.folders):
         front.show(f"{visible(str(folder))} is worked in already.")
         return
     means = (
         f"{visible(str(folder))} becomes a part of the workspace until this session ends:\n"
-        f"in the mode {conversation.mode}, what is read and edited there is judged as in "
+        f"in the mode {conversation.settings.mode}, what is read and edited there is judged as in "
         f"{visible(str(conversation.cwd))}."
     )
     options = (QuestionOption(label=_ADD), QuestionOption(label="cancel"))
@@ -44,9 +46,9 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
     if not answers or answers[0].chosen != (_ADD,):
         front.show("Nothing was added.")
         return
-    real = conversation.add_folder(folder)
+    real = conversation.settings.add_folder(folder)
     front.show(f"Worked in, too: {visible(real)}", tone="good")
-    if conversation.sandbox:
+    if conversation.environment.sandbox:
         front.show(_OUTSIDE_THE_SANDBOX, tone="warning")
 
 

@@ -33,28 +33,28 @@ async def model(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     if spec is not None and spec.endswith("/"):
         spec = await _of_all(spec.rstrip("/"), conversation, front)
     if spec is not None:
-        before, now = conversation.thinking, conversation.set_model(spec)
-        level = conversation.thinking
+        before, now = conversation.settings.thinking, conversation.settings.set_model(spec)
+        level = conversation.settings.thinking
         thinking = f", thinking {level}," if level != before else ""
         front.show(f"The model is {now}{thinking} from the next turn on.", tone="good")
 
 
 async def _of_the_usual(conversation: "Conversation", front: FrontEnd) -> str | None:
-    choices = [_choice(each) for each in _by_provider(conversation.models())]
-    if choices and conversation.model not in [choice.id for choice in choices]:
-        choices.insert(0, Choice(id=conversation.model, label=conversation.model))
+    choices = [_choice(each) for each in _by_provider(conversation.settings.models())]
+    if choices and conversation.settings.model not in [choice.id for choice in choices]:
+        choices.insert(0, Choice(id=conversation.settings.model, label=conversation.settings.model))
     choices += [
         Choice(id=f"{alias}/", label=f"{alias}/…", detail="all that it lists")
-        for alias in conversation.services()
+        for alias in conversation.settings.services()
     ]
     if not choices:
-        front.show(f"The model is {conversation.model}; no other is configured.")
+        front.show(f"The model is {conversation.settings.model}; no other is configured.")
         return None
-    return await front.pick("Model", choices, current=conversation.model)
+    return await front.pick("Model", choices, current=conversation.settings.model)
 
 
 async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> str | None:
-    asked = asyncio.ensure_future(conversation.models_of(alias))
+    asked = asyncio.ensure_future(conversation.settings.models_of(alias))
     try:
         if not (await asyncio.wait({asked}, timeout=_AT_ONCE_S))[0]:
             front.show(f"Asking {alias} for its models.")
@@ -63,7 +63,7 @@ async def _of_all(alias: str, conversation: "Conversation", front: FrontEnd) -> 
         asked.cancel()
     if not choices:
         raise UsageError(f"{alias} lists no models.", hint=f"Name one: /model {alias}/ID")
-    return await front.pick(f"Models of {alias}", choices, current=conversation.model)
+    return await front.pick(f"Models of {alias}", choices, current=conversation.settings.model)
 
 
 def _choice(choice: "ModelOption") -> Choice:
@@ -75,13 +75,13 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     level: str | None = args
     if not args:
         choices = [Choice(id=name, label=name, detail=words) for name, words in _LEVELS.items()]
-        level = await front.pick("Thinking", choices, current=conversation.thinking)
+        level = await front.pick("Thinking", choices, current=conversation.settings.thinking)
     if level is None:
         return
     found = next((known for known in _LEVELS if known == level), None)
     if found is None:
         raise UsageError(f"There is no level {level!r}.", hint=f"Levels: {', '.join(_LEVELS)}.")
-    conversation.set_thinking(found)
+    conversation.settings.set_thinking(found)
     front.show(f"Thinking {found}, from the next turn on: {_LEVELS[found]}.", tone="good")
 
 
@@ -101,7 +101,7 @@ def _detail(window_tokens: int, price: str) -> str:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    return [choice.spec for choice in conversation.models()]
+    return [choice.spec for choice in conversation.settings.models()]
 
 
 def levels(conversation: "Conversation") -> list[str]:

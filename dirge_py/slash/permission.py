@@ -24,32 +24,34 @@ async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None
     chosen: str | None = args
     if not args:
         choices = [Choice(id=name, label=name, detail=words) for name, words in _MODES.items()]
-        chosen = await front.pick("Permission mode", choices, current=conversation.mode)
+        chosen = await front.pick("Permission mode", choices, current=conversation.settings.mode)
     if chosen is None:
         return
     if chosen not in _MODES:
         raise UsageError(f"There is no mode {chosen!r}.", hint=f"Modes: {', '.join(_MODES)}.")
-    conversation.set_mode(chosen)  # type: ignore[arg-type]
+    conversation.settings.set_mode(chosen)  # type: ignore[arg-type]
     front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone="warning" if chosen == "yolo" else "good")
 
 
 async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     tool, _, call = args.strip().partition(" ")
     if not tool:
-        front.show(listed(conversation.decisions))
+        front.show(listed(conversation.settings.decisions))
         return
     if tool.isdigit() and not call:
         front.show(_past(conversation, int(tool)))
         return
     if not call.strip():
         raise UsageError("Which call?", hint="For example: /why bash git push")
-    front.show(explain(conversation.why(tool, call.strip()), tool, call.strip()))
+    front.show(explain(conversation.settings.why(tool, call.strip()), tool, call.strip()))
 
 
 def _past(conversation: "Conversation", number: int) -> str:
-    past = conversation.decisions.get(number)
+    past = conversation.settings.decisions.get(number)
     if past is None:
-        raise UsageError(f"There is no decision {number}.", hint=listed(conversation.decisions))
+        raise UsageError(
+            f"There is no decision {number}.", hint=listed(conversation.settings.decisions)
+        )
     return told(past)
 
 
@@ -63,17 +65,17 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             # Quoted as for a shell, where a `*` has to be.
             is_quoted = len(rest) > 2 and rest[0] == rest[-1] and rest[0] in "'\""
             rule = rest[1:-1] if is_quoted else rest
-            conversation.add_grant(rule)
+            conversation.settings.add_grant(rule)
             front.show(f"Allowed for this session: {rule}", tone="good")
-        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.grants):
-            conversation.remove_grant(int(rest) - 1)
+        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(conversation.settings.grants):
+            conversation.settings.remove_grant(int(rest) - 1)
             front.show(_listed(conversation))
         case "remove":
             raise UsageError(
                 f"There is no grant {rest or 'without a number'}.", hint=_listed(conversation)
             )
         case "clear":
-            conversation.clear_grants()
+            conversation.settings.clear_grants()
             front.show("Nothing is allowed beyond the rules any more.", tone="good")
         case _:
             raise UsageError(
@@ -83,9 +85,9 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 def _listed(conversation: "Conversation") -> str:
-    if not conversation.grants:
+    if not conversation.settings.grants:
         return "Nothing is allowed for this session beyond the rules."
-    rows = [f"  {number}  {grant}" for number, grant in enumerate(conversation.grants, 1)]
+    rows = [f"  {number}  {grant}" for number, grant in enumerate(conversation.settings.grants, 1)]
     return "\n".join(["Allowed for this session", *rows])
 
 
@@ -94,7 +96,7 @@ def modes(conversation: "Conversation") -> list[str]:
 
 
 def verbs(conversation: "Conversation") -> list[str]:
-    numbers = range(1, len(conversation.grants) + 1)
+    numbers = range(1, len(conversation.settings.grants) + 1)
     return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
 
 

@@ -17,7 +17,7 @@ from dirge_py.plan.desk import (
     PlanDesk,
 )
 from dirge_py.plan.state import NAME, Status, load_state, words_at_start
-from dirge_py.sdk.words import why_not_done
+from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.slash.base import FrontEnd, NeedsScreen, TakesOutcome, Tone
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
@@ -126,7 +126,7 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
         _tell(result, conversation, front)
     else:
         conversation.check_idle()
-        if left := words_at_start(conversation.kept.get(NAME)):
+        if left := words_at_start(conversation.session.metadata.get(NAME)):
             front.show(f"{left.partition(':')[0]}; this request takes its place.")
         _tell(await start(verb, conversation, _desk(conversation, front)), conversation, front)
 
@@ -162,7 +162,7 @@ def _tell(result: "PlanResult", conversation: "Conversation", front: FrontEnd) -
         front.take_outcome(result.outcome, result.plan if waits else result.report)
         return
     words, tone = _words(result.outcome)
-    state = load_state(conversation.kept.get(NAME))
+    state = load_state(conversation.session.metadata.get(NAME))
     is_told = waits or isinstance(result.outcome, Done)
     if state is not None and state.is_resumable and not is_told:
         words += " /plan resume goes on."
@@ -192,17 +192,17 @@ def _words(outcome: Outcome) -> tuple[str, Tone]:
 
 
 def _standing(conversation: "Conversation") -> str:
-    state = load_state(conversation.kept.get(NAME))
+    state = load_state(conversation.session.metadata.get(NAME))
     if state is None:
         return "There is no plan in this session."
     stands = _STANDS[state.status]
-    if state.status == "active" and conversation.occupant is None:
+    if state.status == "active" and conversation.exclusive_owner is None:
         stands = f"It was cut off in its {state.phase} phase."
     why = "" if state.status == "waiting" else state.why
     lines = [f"Plan: {_short(state.request)}", f"{stands} {why}".strip()]
     if state.status == "active":
         lines.append(f"Phase: {state.phase}, cycle {state.step}, {state.cycles_left} left.")
-    if conversation.occupant is None and state.is_resumable:
+    if conversation.exclusive_owner is None and state.is_resumable:
         lines.append("/plan resume goes on with it, /plan drop gives it up.")
     if state.plan:
         lines += ["", state.plan]
@@ -212,19 +212,21 @@ def _standing(conversation: "Conversation") -> str:
 
 
 def _stop(conversation: "Conversation", front: FrontEnd) -> None:
-    if conversation.occupant is None:
+    if conversation.exclusive_owner is None:
         raise UsageError("No plan is being worked on.", hint="/plan status tells of the last one.")
-    conversation.occupant.interrupt("user")
+    conversation.exclusive_owner.interrupt("user")
     front.show("Stopping the plan.")
 
 
 def _drop(conversation: "Conversation", front: FrontEnd) -> None:
-    state = load_state(conversation.kept.get(NAME))
-    if conversation.occupant is not None:
-        raise UsageError(f"{conversation.occupant.doing}.", hint="/plan stop stops it first.")
+    state = load_state(conversation.session.metadata.get(NAME))
+    if conversation.exclusive_owner is not None:
+        raise UsageError(
+            f"{conversation.exclusive_owner.description}.", hint="/plan stop stops it first."
+        )
     if state is None or not state.is_resumable:
         raise UsageError("There is no plan to give up.")
-    conversation.kept.put(NAME, replace(state, status="dropped", why="").stored())
+    conversation.session.metadata.put(NAME, replace(state, status="dropped", why="").stored())
     front.show("The plan is given up. What it changed stays; /rewind takes that back.")
 
 

@@ -14,7 +14,7 @@ _NONE = "none"
 
 
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    book = conversation.prompts
+    book = conversation.settings.prompts
     if book is None or not book.names:
         raise UsageError(
             "There are no prompts.",
@@ -43,7 +43,7 @@ def _current(book: "PromptBook") -> str:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    book = conversation.prompts
+    book = conversation.settings.prompts
     return [*book.names, _NONE] if book is not None else []
 
 

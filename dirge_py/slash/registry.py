@@ -151,8 +151,8 @@ class Registry:
         busy = "a run is active" if conversation.is_running else ""
         if waits and not busy and conversation.is_compacting:
             busy = "the context is being compacted"
-        if waits and not busy and conversation.occupant is not None:
-            busy = conversation.occupant.doing
+        if waits and not busy and conversation.exclusive_owner is not None:
+            busy = conversation.exclusive_owner.description
         if waits and busy:
             raise UsageError(
                 f"/{command.name} has to wait: {busy}.", hint="Wait for its end, or interrupt it."

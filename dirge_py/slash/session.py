@@ -35,10 +35,10 @@ async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """A list to pick from; during a run, and with `list`, one to read. Words narrow it."""
     verb, _, rest = args.partition(" ")
-    stored = list(conversation.sessions())
+    stored = list(conversation.session.list_sessions())
     match verb, rest.strip():
         case ("list", "") | ("", ""):
-            if verb or conversation.is_running or conversation.occupant is not None:
+            if verb or conversation.is_running or conversation.exclusive_owner is not None:
                 front.show("\n".join(_listed(stored, conversation)))
                 return
         case "current", "":
@@ -122,7 +122,7 @@ def _begins(session_id: str, typed: str) -> bool:
 
 
 def known(conversation: "Conversation") -> list[str]:
-    ids = [summary.id for summary in conversation.sessions()][:_MOST_SHOWN]
+    ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
     return [*ids, "list", "current", *(f"delete {one}" for one in ids)]
 
 

@@ -16,7 +16,7 @@ _SHOWN_CHARS = 60
 
 
 async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    shells = conversation.shells
+    shells = conversation.environment.shells
     if shells is None:
         raise UsageError(
             "/tasks needs a conversation that can run commands.", hint="This one has none."
@@ -66,7 +66,7 @@ def _duration(seconds: float) -> str:
 
 
 def _offered(conversation: "Conversation") -> list[str]:
-    shells = conversation.shells
+    shells = conversation.environment.shells
     states = shells.list() if shells is not None else ()
     return [f"kill {state.id}" for state in states if state.status == "running"]
 

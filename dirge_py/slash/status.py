@@ -20,7 +20,7 @@ _MOST_TOOLS = 40
 
 
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    profile = await asyncio.to_thread(conversation.read_only_profile)
+    profile = await asyncio.to_thread(conversation.environment.read_only_profile)
     rows = [
         ("version", f"dirge {__version__}, Python {platform.python_version()}"),
         *_session(conversation),
@@ -46,14 +46,17 @@ def _session(conversation: "Conversation") -> Iterator[tuple[str, str]]:
 def _place(conversation: "Conversation") -> Iterator[tuple[str, str]]:
     branch = branch_of(conversation.cwd)
     yield "folder", f"{conversation.cwd}{f' · {branch}' if branch else ''}"
-    yield "added folders", ", ".join(conversation.folders[1:])
-    yield "mode", f"{conversation.mode}; {len(conversation.grants)} rules for this session"
-    yield "sandbox", conversation.sandbox or "none"
+    yield "added folders", ", ".join(conversation.settings.folders[1:])
+    yield (
+        "mode",
+        f"{conversation.settings.mode}; {len(conversation.settings.grants)} rules for this session",
+    )
+    yield "sandbox", conversation.environment.sandbox or "none"
 
 
 def _model(conversation: "Conversation") -> Iterator[tuple[str, str]]:
-    yield "model", f"{conversation.model}, thinking {conversation.thinking}"
-    used, window = conversation.context_tokens, conversation.window_tokens
+    yield "model", f"{conversation.settings.model}, thinking {conversation.settings.thinking}"
+    used, window = conversation.context_tokens, conversation.settings.window_tokens
     share = f" ({used / window:.0%})" if window else ""
     yield "context", f"{used:,} of {window:,} tokens{share}"
     cost = dollars(conversation.cost_usd, conversation.least_usd)
@@ -75,15 +78,19 @@ def _configured(front: FrontEnd) -> Iterator[tuple[str, str]]:
 
 
 def _equipment(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
-    yield "reads", ", ".join(conversation.instruction_files) or "no instruction files"
-    book = conversation.prompts
+    yield "reads", ", ".join(conversation.environment.instruction_files) or "no instruction files"
+    book = conversation.settings.prompts
     yield "prompt", book.current.name if book is not None and book.current else ""
     names = [*conversation.tool_names][:_MOST_TOOLS]
     yield "tools", ", ".join(names) or "none"
     known = front.commands.plugins
     found = known.report() if known is not None else ()
     yield "plugins", ", ".join(f"{one.name} ({one.state})" for one in found)
-    shells = conversation.shells.list() if conversation.shells is not None else ()
+    shells = (
+        conversation.environment.shells.list()
+        if conversation.environment.shells is not None
+        else ()
+    )
     running = sum(state.status == "running" for state in shells)
     yield "background", f"{running} commands running" if running else ""
 

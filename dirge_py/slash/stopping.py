@@ -18,8 +18,8 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
     elif conversation.is_running:
         conversation.interject()
         front.show("The run stops when the calls of this turn are done.")
-    elif conversation.occupant is not None:
-        conversation.occupant.interrupt("user")
+    elif conversation.exclusive_owner is not None:
+        conversation.exclusive_owner.interrupt("user")
         front.show("The plan is being stopped.")
     else:
         front.show("Nothing runs.")

@@ -152,7 +152,9 @@ class DirgeApp(TerminalApp):
                 show_thinking=looks.show_thinking,
                 diff=looks.diff,
                 clock=self.clock,
-                assets=self.talk.conversation.asset_dir if self.talk.conversation else None,
+                assets=self.talk.conversation.environment.asset_dir
+                if self.talk.conversation
+                else None,
             )
         assert self._chronicle is not None
         return self._chronicle

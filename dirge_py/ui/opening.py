@@ -87,7 +87,7 @@ class Opening:
             conversation = other
         if before is not None and session_id is None:
             # The person set it, and sees it; a start may have been with a looser one.
-            conversation.set_mode(before.mode)
+            conversation.settings.set_mode(before.settings.mode)
         self._take_up(conversation)
         if before is not None:
             before.subscribe(self._hear_last_words)
@@ -269,18 +269,19 @@ class Opening:
         besides = told_besides(conversation)
         if conversation.messages or besides:
             app.chronicle.tell(conversation.messages, besides)
-            app.say(f"Back in this session, with {conversation.model}, mode {conversation.mode}.")
+            settings = conversation.settings
+            app.say(f"Back in this session, with {settings.model}, mode {settings.mode}.")
         else:
             app.transcript.add(
                 GreetingBlock(
                     f"dirge {__version__}",
                     [
-                        ("model", conversation.model),
+                        ("model", conversation.settings.model),
                         ("folder", _folder(conversation.cwd)),
-                        ("mode", conversation.mode),
-                        ("sandbox", conversation.sandbox),
+                        ("mode", conversation.settings.mode),
+                        ("sandbox", conversation.environment.sandbox),
                         ("prompt", prompt_in_use(conversation)),
-                        ("reads", ", ".join(conversation.instruction_files)),
+                        ("reads", ", ".join(conversation.environment.instruction_files)),
                     ],
                     hint=[
                         "/help lists commands and keys",

@@ -48,6 +48,6 @@ class Pulse:
         return (
             talk.state in ("working", "compacting", "interrupting")
             or self._app.has_calls_running
-            or talk.conversation.asides > 0
+            or talk.conversation.side_questions > 0
             or running_shells(talk.conversation) > 0
         )

@@ -90,12 +90,12 @@ class PersonsShell:
             self._app.set_focus(self.box if self.box.is_open else self._app.composer)
 
     async def _finish(self, command: str, typed: str, conversation: "Conversation") -> "Finished":
-        if conversation.shells is None:
+        if conversation.environment.shells is None:
             raise DirgeError("no commands are run here.")
         box = self.box
         self._begun = b""
         rows, columns = box.room(self._app.size)
-        running = conversation.shells.start_for_person(
+        running = conversation.environment.shells.start_for_person(
             command,
             cwd=str(conversation.cwd),
             rows=rows,

@@ -29,7 +29,7 @@ from dirge_py.ui.programs import Programs
 from dirge_py.ui.start import Looks
 
 if TYPE_CHECKING:
-    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.run import Run
     from dirge_py.ui.app import DirgeApp
 
 WIDE = 152
@@ -151,7 +151,7 @@ class Surroundings:
                 self.look_at_place()
                 self.look_at_git()
                 took_s = self._app.clock() - self.activity.began
-                if took_s > LONG_RUN_S and conversation.occupant is None:
+                if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
                     words = "it went wrong" if self.activity.mood == "error" else "it is done"
                     self._call(f"{words}, after {took_s:.0f} s")
 
@@ -202,7 +202,7 @@ class Surroundings:
     @property
     def _is_occupied(self) -> bool:
         conversation = self._app.talk.conversation
-        return conversation is not None and conversation.occupant is not None
+        return conversation is not None and conversation.exclusive_owner is not None
 
     def _look_at_occupant(self) -> None:
         """See to the end of a plan, of which no event tells when it is cut off."""
@@ -268,7 +268,7 @@ class Surroundings:
             return ""
         what = {
             "preparing": "preparing",
-            "waiting": f"waiting for {talk.conversation.model.rpartition('/')[2]}",
+            "waiting": f"waiting for {talk.conversation.settings.model.rpartition('/')[2]}",
             "compacting": "compacting",
         }[stage]
         return f"{what}, {waited_s:.0f} s"
@@ -288,7 +288,7 @@ class Surroundings:
             )
             self.left.tell(left_lines(left, self._columns(self.left), ink))
         if self.right.display:
-            shells, plugins = conversation.shells, conversation.plugins
+            shells, plugins = conversation.environment.shells, conversation.plugins
             right = RightSide(
                 todos=activity.todos,
                 files=tuple(activity.changed),

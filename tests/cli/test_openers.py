@@ -33,7 +33,7 @@ async def test_what_flags_name_is_meant_from_where_dirge_was_started(
     talk = opening.other(Person(), None)
     try:
         assert talk.cwd == other
-        assert list(talk.folders) == [str(other), str(extra)]
+        assert list(talk.settings.folders) == [str(other), str(extra)]
         assert opening.project() is not here
         assert opening.project() is opening.project()
         assert Path.cwd() == other
@@ -56,12 +56,12 @@ async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_convers
         opening.look(opening.settings())
         talks = [opening.first(Person()), opening.other(Person(), None)]
         for talk in talks:
-            assert talk.model == "ollama/qwen3"
+            assert talk.settings.model == "ollama/qwen3"
             assert "Ollama answers at" in "\n".join(talk.notices)
             await talk.close()
         assert sorted(seen.path for seen in service.requests) == ["/api/ps", "/api/tags"]
         environment["MISTRAL_API_KEY"] = "k"
         talk = opening.other(Person(), None)
-        assert talk.model.startswith("mistral/")
+        assert talk.settings.model.startswith("mistral/")
         await talk.close()
         assert len(service.requests) == 2

@@ -122,8 +122,8 @@ async def test_e19_a_switch_holds_from_the_next_run_on(room: Room) -> None:
         assert "Plan, and change nothing." not in str(room.model.seen[-1].system_prompt)
         assert (room.project / "b.txt").exists()
     async with room.open("newest") as again:
-        assert again.prompts is not None
-        assert again.prompts.current is None
+        assert again.settings.prompts is not None
+        assert again.settings.prompts.current is None
 
 
 async def test_prompts_are_listed_with_what_they_deny(room: Room) -> None:

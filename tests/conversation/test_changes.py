@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.permission.rules import Mode
 from dirge_py.testing import assert_balanced
 from dirge_py.types.errors import ConfigError, UsageError
@@ -18,10 +18,12 @@ async def test_a_model_switched_in_mid_run_answers_the_next_turn(room: Room) -> 
     room.model.will_call("list_dir", path=".").will_say("Empty.")
 
     async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, lambda: talk.set_model("fake/gpt-4.1:high")))
+        talk.subscribe(
+            when(ToolExecutionStart, lambda: talk.settings.set_model("fake/gpt-4.1:high"))
+        )
         await talk.send("look")
 
-        assert (talk.model, talk.thinking) == ("fake/gpt-4.1", "high")
+        assert (talk.settings.model, talk.settings.thinking) == ("fake/gpt-4.1", "high")
     options = room.model._script.options
     assert [(o.model, o.thinking_level) for o in options] == [
         ("fake/gpt-4o", "off"),
@@ -32,14 +34,14 @@ async def test_a_model_switched_in_mid_run_answers_the_next_turn(room: Room) -> 
 async def test_an_unknown_model_changes_nothing(room: Room) -> None:
     async with room.open() as talk:
         with pytest.raises(ConfigError):
-            talk.set_model("fakee/gpt-4.1")
+            talk.settings.set_model("fakee/gpt-4.1")
 
-        assert talk.model == "fake/gpt-4o"
+        assert talk.settings.model == "fake/gpt-4o"
 
 
 async def test_every_configured_model_is_a_choice(room: Room) -> None:
     async with room.open() as talk:
-        choices = talk.models()
+        choices = talk.settings.models()
 
     assert [choice.spec for choice in choices] == ["fake/gpt-4o", "fake/gpt-4.1"]
     assert all(choice.window_tokens > 0 and choice.price for choice in choices)
@@ -50,9 +52,9 @@ async def test_a_mode_holds_from_the_next_call_on(room: Room) -> None:
     room.model.will_say("done")
 
     async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, lambda: talk.set_mode("yolo")))
+        talk.subscribe(when(ToolExecutionStart, lambda: talk.settings.set_mode("yolo")))
         await talk.send("touch both")
-        assert talk.mode == "yolo"
+        assert talk.settings.mode == "yolo"
 
     assert (room.project / "b").exists()
 
@@ -64,10 +66,10 @@ async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(room: 
 
     async with room.open() as talk:
         await talk.send("touch")
-        granted = [str(grant) for grant in talk.grants]
+        granted = [str(grant) for grant in talk.settings.grants]
         assert len(granted) == len(room.person.asked) == 1
     async with room.open("newest") as talk:
-        assert list(talk.grants) == []
+        assert list(talk.settings.grants) == []
         assert list(talk.notices) == [
             f"1 rule you allowed for the session is not carried over: {granted[0]}."
         ]
@@ -81,11 +83,11 @@ async def test_grants_that_are_not_carried_over_are_told_once(room: Room) -> Non
     async with room.open() as talk:
         await talk.send("x")
         for rule in ("execute:make", "execute:make test", "execute:make check"):
-            talk.add_grant(rule)
+            talk.settings.add_grant(rule)
         with pytest.raises(UsageError):
-            talk.remove_grant(5)
-        talk.remove_grant(0)
-        left = ", ".join(str(grant) for grant in talk.grants)
+            talk.settings.remove_grant(5)
+        talk.settings.remove_grant(0)
+        left = ", ".join(str(grant) for grant in talk.settings.grants)
 
     told = []
     for _ in range(2):
@@ -102,7 +104,7 @@ async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(room: Room) -> 
     async with room.open() as talk:
         await talk.send("first")
         before = room.journal.read_bytes()
-        fork = await talk.fork(ChildSpec())
+        fork = await talk.fork(ForkOptions())
         await fork.send("second")
         await fork.close()
 
@@ -125,11 +127,11 @@ async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(room: Room)
         room.model.will_call("bash", command="touch a").will_say("done")
 
     async with room.open() as talk:
-        talk.add_grant("execute:touch a")
+        talk.settings.add_grant("execute:touch a")
         await talk.send("first")
         for mode in MODES:
-            talk.set_mode(mode)
-            fork = await talk.fork(ChildSpec())
+            talk.settings.set_mode(mode)
+            fork = await talk.fork(ForkOptions())
             await fork.send("touch")
             await fork.close()
             assert (room.project / "a").exists() == (mode == "standard")
@@ -147,21 +149,21 @@ async def test_a_fork_may_be_given_less(room: Room) -> None:
     async with room.open() as talk:
         await talk.send("first")
         fork = await talk.fork(
-            ChildSpec(history="empty", tools=["list_dir"], model="gpt-4.1", max_turns=2)
+            ForkOptions(history="empty", tools=["list_dir"], model="gpt-4.1", max_turns=2)
         )
         outcome = await fork.send("look")
 
     assert outcome == MaxTurns(max=2)
     assert room.heard(1) == ["look"]
     assert [tool.name for tool in room.model.seen[1].tools] == ["list_dir"]
-    assert fork.model == "fake/gpt-4.1"
+    assert fork.settings.model == "fake/gpt-4.1"
 
 
 async def test_why_asks_the_engine_of_this_conversation(room: Room) -> None:
     async with room.open() as talk:
-        before = talk.why("bash", "make").effect
-        talk.add_grant("execute:make")
-        after = talk.why("bash", "make").effect
+        before = talk.settings.why("bash", "make").effect
+        talk.settings.add_grant("execute:make")
+        after = talk.settings.why("bash", "make").effect
 
     assert (before, after) == ("ask", "allow")
     assert room.person.asked == []

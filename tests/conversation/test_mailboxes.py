@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.conversation.broadcaster import MOST, ROOM, Detached, EventStream, Mailboxes, Patience
+from dirge_py.conversation.broadcaster import (
+    MOST,
+    ROOM,
+    BackpressurePolicy,
+    Detached,
+    EventBroadcaster,
+    EventStream,
+)
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, FakeClock, assert_event_grammar
@@ -33,8 +40,8 @@ TEXT = "".join(f"{number} " for number in range(2000))
 
 def impatient(talk: Conversation, clock: FakeClock) -> None:
     """Let the conversation wait on this clock."""
-    patience = Patience(clock=clock, sleep=clock.sleep)
-    talk._parts = replace(talk._parts, patience=patience)
+    patience = BackpressurePolicy(clock=clock, sleep=clock.sleep)
+    talk._deps = replace(talk._deps, run=replace(talk._deps.run, backpressure=patience))
 
 
 def looks(room: Room, times: int) -> None:
@@ -255,7 +262,7 @@ async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(room: Room, ca
 
 
 async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
-    boxes = Mailboxes()
+    boxes = EventBroadcaster()
     stream = boxes.subscribe()
     for number in range(3 * ROOM):
         boxes.put(
@@ -271,7 +278,7 @@ async def test_progress_of_one_call_is_told_by_its_last_word() -> None:
 
 
 async def test_a_mailbox_never_holds_more_than_its_most() -> None:
-    boxes = Mailboxes()
+    boxes = EventBroadcaster()
     stream = boxes.subscribe()
     for number in range(3 * MOST):
         boxes.put(TurnStart(turn=number))
@@ -282,7 +289,7 @@ async def test_a_mailbox_never_holds_more_than_its_most() -> None:
 
 async def test_readers_that_are_stuck_together_wait_together() -> None:
     clock = FakeClock()
-    boxes = Mailboxes(Patience(clock=clock, sleep=clock.sleep))
+    boxes = EventBroadcaster(BackpressurePolicy(clock=clock, sleep=clock.sleep))
     stuck = [boxes.subscribe(), boxes.subscribe()]
     for number in range(ROOM):
         boxes.put(TurnStart(turn=number))
@@ -312,7 +319,7 @@ UPDATES = st.lists(
 @settings(max_examples=size(25, 60), deadline=None)
 @given(UPDATES, st.lists(st.booleans(), max_size=60))
 async def test_merging_changes_neither_order_nor_text(events: list[Any], reads: list[bool]) -> None:
-    boxes = Mailboxes()
+    boxes = EventBroadcaster()
     stream = boxes.subscribe()
     got: list[Any] = []
     for number, event in enumerate(events):

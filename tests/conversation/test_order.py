@@ -75,7 +75,7 @@ async def test_a42_a_run_with_one_call_goes_through_its_stations(room: Room) -> 
     hooks: dict[str, Any] = {name: hook(name) for name in HOOK_NAMES}
 
     async with room.open() as talk:
-        talk._parts = replace(talk._parts, prompt_checks=[check])
+        talk._deps = replace(talk._deps, run=replace(talk._deps.run, prompt_checks=[check]))
         talk.subscribe(sink)
         await talk.send("look", bundles=[Bundle(name="trace", **hooks)])
 

@@ -23,7 +23,7 @@ async def no_secrets(message: UserMessage) -> str | None:
 
 
 def checked(talk: Conversation, *checks: Check) -> None:
-    talk._parts = replace(talk._parts, prompt_checks=checks)
+    talk._deps = replace(talk._deps, run=replace(talk._deps.run, prompt_checks=checks))
 
 
 def texts(messages: Any) -> list[str]:
@@ -170,7 +170,9 @@ async def test_a_prompt_that_failed_before_it_was_stored_goes_back(room: Room) -
         raise DirgeError("no prompt", hint="write one")
 
     async with room.open() as talk:
-        talk._parts = replace(talk._parts, system_prompt=broken)
+        talk._deps = replace(
+            talk._deps, environment=replace(talk.environment, system_prompt=broken)
+        )
         run = talk.send("ping")
 
         assert await run == Failed(kind="other", message="no prompt", hint="write one")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dirge_py.conversation.durable.signals import SignalBox
+from dirge_py.conversation.durable import SignalBox
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.record import Record
 from dirge_py.session.scan import scan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.testing import EventRecorder
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
@@ -31,7 +31,7 @@ COMPACTED = ContextCompacted(
 def with_compactor(talk: Conversation, answer: ContextCompacted | None) -> list[Any]:
     """Let the conversation compact; returns where it notes what it was asked."""
     asked: list[Any] = []
-    relay = talk._parts.relay
+    relay = talk._deps.relay
 
     async def compact(messages: Sequence[Message], focus: str) -> ContextCompacted | None:
         asked.append((len(messages), focus))
@@ -40,7 +40,7 @@ def with_compactor(talk: Conversation, answer: ContextCompacted | None) -> list[
         await asyncio.sleep(0)
         return answer
 
-    talk._parts = replace(talk._parts, compact=compact)
+    talk._deps = replace(talk._deps, session=replace(talk.session, compact=compact))
     return asked
 
 
@@ -79,7 +79,7 @@ async def test_only_one_thing_happens_at_a_time(room: Room) -> None:
 
     async with room.open() as talk:
         with pytest.raises(DirgeError, match="cannot compact"):
-            talk._parts = replace(talk._parts, compact=None)
+            talk._deps = replace(talk._deps, session=replace(talk.session, compact=None))
             await talk.compact()
         with_compactor(talk, COMPACTED)
         run = talk.send("first")
@@ -100,7 +100,7 @@ async def test_tokens_of_a_judge_during_a_run_belong_to_it(room: Room) -> None:
     async with room.open() as talk:
 
         async def judge(info: TurnInfo) -> bool:
-            talk._parts.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
+            talk._deps.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
             return False
 
         run = talk.send("x", bundles=[Bundle(name="judge", should_stop_after_turn=judge)])
@@ -128,8 +128,8 @@ async def test_tokens_told_after_the_run_count_for_the_conversation(room: Room) 
 
 async def test_a_fork_is_told_of_by_its_own_services_only(room: Room) -> None:
     async with room.open() as talk:
-        fork = await talk.fork(ChildSpec())
-        talk._parts.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
+        fork = await talk.fork(ForkOptions())
+        talk._deps.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
 
         assert (talk.usage.input, fork.usage.input) == (7, 0)
         with pytest.raises(DirgeError, match="cannot compact"):
@@ -188,4 +188,4 @@ async def test_what_is_sent_can_be_asked_for(room: Room) -> None:
         await talk.send("first")
         report = talk.context_report()
         assert report is not None and report.messages == 2
-        assert (await talk.fork(ChildSpec())).context_report() is None
+        assert (await talk.fork(ForkOptions())).context_report() is None

@@ -38,7 +38,7 @@ async def test_history_comes_back_as_it_was(room: Room) -> None:
     async with room.open("newest") as talk:
         assert list(talk.messages) == before
         assert talk.session_id == name
-        assert [summary.id for summary in talk.sessions()] == [name]
+        assert [summary.id for summary in talk.session.list_sessions()] == [name]
 
 
 async def test_a_prompt_closes_a_call_that_was_interrupted_and_that_is_told_once(
@@ -96,8 +96,8 @@ async def test_a_deferred_call_that_is_passed_over_is_answered(room: Room) -> No
 
 async def test_a_conversation_in_which_nothing_was_said_leaves_no_trace(room: Room) -> None:
     async with room.open() as talk:
-        talk.set_mode("accept")
-        talk.set_model("gpt-4.1")
+        talk.settings.set_mode("accept")
+        talk.settings.set_model("gpt-4.1")
 
     assert list(room.state_dir.rglob("*.jsonl")) == []
 
@@ -105,10 +105,10 @@ async def test_a_conversation_in_which_nothing_was_said_leaves_no_trace(room: Ro
 async def test_a_model_that_is_no_longer_there_is_told(room: Room) -> None:
     room.model.will_say("one")
     async with room.open() as talk:
-        talk.set_model("gpt-4.1")
+        talk.settings.set_model("gpt-4.1")
         await talk.send("first")
     room.configure(alias="other")
 
     async with room.open("newest") as talk:
-        assert talk.model == "other/gpt-4o"
+        assert talk.settings.model == "other/gpt-4o"
         assert any("fake/gpt-4.1" in notice for notice in talk.notices)

@@ -186,7 +186,9 @@ async def test_what_fails_before_the_loop_still_has_a_beginning_and_an_end(room:
     async with room.open() as talk:
         recorder = EventRecorder()
         talk.subscribe(recorder)
-        talk._parts = replace(talk._parts, system_prompt=_broken)
+        talk._deps = replace(
+            talk._deps, environment=replace(talk.environment, system_prompt=_broken)
+        )
 
         outcome = await talk.send("ping")
 
@@ -255,7 +257,7 @@ async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(room
         return "never sent"
 
     async with room.open() as talk:
-        talk._parts = replace(talk._parts, system_prompt=write)
+        talk._deps = replace(talk._deps, environment=replace(talk.environment, system_prompt=write))
         run = talk.send("go")
         await asyncio.to_thread(begun.wait, 20)
         talk.abort()

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.conversation.durable.base import (
+from dirge_py.conversation.durable import (
+    MOST_BYTES,
     UNBOUNDED,
     ActivityOptions,
     LlmRequest,
+    LocalDurable,
     Replay,
     RetryPolicy,
+    SignalBox,
     StartStream,
+    durable_interceptor,
+    durable_stream,
 )
-from dirge_py.conversation.durable.local import LocalDurable
-from dirge_py.conversation.durable.seams import durable_interceptor, durable_stream
-from dirge_py.conversation.durable.signals import MOST_BYTES, SignalBox
 from dirge_py.testing import FakeClock
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ActivityFailed, ProviderError, ToolFailed, UsageError
@@ -195,7 +197,7 @@ async def test_a81_a_signal_from_another_process_arrives_once(tmp_path: Path) ->
     waiting = asyncio.ensure_future(durable.wait_for_signal("go", 30))
     script = (
         "import sys; from pathlib import Path;"
-        "from dirge_py.conversation.durable.signals import SignalBox;"
+        "from dirge_py.conversation.durable import SignalBox;"
         "SignalBox(Path(sys.argv[1])).send('go', {'n': 1})"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "signals")]

@@ -71,7 +71,9 @@ def reading(text: str) -> Tool:
 
 
 def use(talk: Conversation, checks: Guardrails) -> None:
-    talk._parts = replace(talk._parts, prompt_checks=checks.prompt_checks)
+    talk._deps = replace(
+        talk._deps, run=replace(talk._deps.run, prompt_checks=checks.prompt_checks)
+    )
 
 
 async def test_a75_a_key_in_a_prompt_reaches_no_model_and_goes_back(room: Room) -> None:

@@ -37,7 +37,7 @@ MODULE_OWNERS = {
 }
 
 WRITERS = {
-    "conversation/durable/signals.py": "signals from another terminal",
+    "conversation/durable.py": "signals from another terminal",
     "files/": "the workspace, whole files for everybody, and the log",
     "session/": "journals",
     "extensions/memory/": "MEMORY.md and USER.md",
@@ -53,7 +53,7 @@ WRITERS = {
     "ui/editor.py": "the draft for the person's editor",
     "ui/pager.py": "the page for the person's pager, gone when it ends",
     "permission/trust_store.py": "what a person trusted",
-    "sdk/workshop.py": "the folder of a session that is not kept, gone at its end",
+    "sdk/environment.py": "the folder of a session that is not kept, gone at its end",
 }
 """Who may create, change or remove files, and what."""
 

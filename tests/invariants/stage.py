@@ -15,7 +15,7 @@ from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.load import load
 from dirge_py.context.hooks import ContextHooks
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.handle import Run
+from dirge_py.conversation.run import Run
 from dirge_py.providers import model_calls
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.options import SessionChoice
@@ -149,7 +149,7 @@ class Stage:
         self._is_single = False
         self.conversation.subscribe(self._hear)
         self.conversation.subscribe(_break)
-        while self.story.prompts and not self.conversation._closed:
+        while self.story.prompts and not self.conversation._is_closed:
             prompt = self.story.prompts.pop()
             self.typed.append(prompt)
             way = self.story.ways.pop() if self.story.ways else ""
@@ -176,7 +176,7 @@ class Stage:
         self.unsent += [message.text for message in seen.run.unsent]
 
     def _goes_on(self) -> bool:
-        if self.conversation._closed:
+        if self.conversation._is_closed:
             return False
         match self.seen[-1].outcome:
             case NeedsMoreTurns():

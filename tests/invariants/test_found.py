@@ -33,7 +33,7 @@ async def test_a_request_that_was_too_long_is_a_turn_nowhere(room: Room) -> None
         second = talk.send("again")
         await second
         assert (first.turns, second.turns) == (0, 1)
-        recorder = talk._parts.recorder
+        recorder = talk.session.recorder
         assert recorder is not None
         assert recorder.load().turns == 1
 
@@ -48,7 +48,7 @@ async def test_what_a_plugin_says_at_last_comes_before_the_end(room: Room) -> No
             heard(event)
             if event.type == "turn_end":
                 # Told when somebody next has the word, which is at the end of the run.
-                asyncio.get_running_loop().call_soon(talk._parts.late_notices.append, "odd")
+                asyncio.get_running_loop().call_soon(talk._deps.late_notices.append, "odd")
 
         talk.subscribe(plugin)
         run = talk.send("go")
@@ -66,7 +66,7 @@ async def test_a_notice_about_the_end_of_a_run_is_no_part_of_the_run(room: Room)
     async with room.open() as talk:
         heard = EventRecorder()
         talk.subscribe(heard)
-        late = talk._parts.late_notices
+        late = talk._deps.late_notices
         talk.subscribe(when(AgentEnd, lambda: late.append("the disk is full")))
         run = talk.send("go")
         stream = run.events()

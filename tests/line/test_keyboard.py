@@ -15,7 +15,7 @@ def long_command(room: Room) -> Teletype:
 
 async def working(keys: Keys) -> None:
     await keys.send("build it")
-    await keys.tty.until(lambda: keys.tty.opened and keys.tty.talk.shells is not None)
+    await keys.tty.until(lambda: keys.tty.opened and keys.tty.talk.environment.shells is not None)
     await keys.tty.tells("● bash: ")
 
 
@@ -103,7 +103,7 @@ async def test_a_line_that_is_no_answer_stays_as_a_draft(room: Room) -> None:
         await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))
 
     assert not (room.project / "made").exists()
-    assert list(tty.talk.grants) == []
+    assert list(tty.talk.settings.grants) == []
 
 
 async def test_what_is_allowed_for_longer_is_told(room: Room) -> None:

@@ -71,7 +71,7 @@ async def test_always_stores_the_rule_that_was_shown(room: Room) -> None:
 
     await play(tty, "make it\na\nmake it again\n")
 
-    assert [str(rule) for rule in tty.talk.grants] == ["execute:touch made"]
+    assert [str(rule) for rule in tty.talk.settings.grants] == ["execute:touch made"]
     assert tty.told.count("Question:") == 1
 
 
@@ -80,7 +80,7 @@ async def test_commands_show_what_they_say_and_pick_by_number(room: Room) -> Non
 
     await play(tty, "/mode\n4\n/mode nonsense\n")
 
-    assert tty.talk.mode == "plan"
+    assert tty.talk.settings.mode == "plan"
     assert "Error:" in tty.told
 
 

@@ -78,8 +78,8 @@ async def test_a_review_does_not_count_what_one_before_it_ran(room: Workroom) ->
     async with room.open() as talk:
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.model.will_say("It passes.", hold=interrupt)
         await room.plan(talk)

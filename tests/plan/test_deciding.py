@@ -138,8 +138,8 @@ async def test_a_report_is_told_to_the_model_once(room: Workroom) -> None:
         await room.plan(talk)
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.model.will_say("On it.", hold=interrupt)
         result = await go_on(talk, room.desk)
@@ -156,12 +156,12 @@ async def test_an_implementation_that_others_followed_is_told_where_it_stands(
     async with room.open() as talk:
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.model.will_say("On it.", hold=interrupt)
         await room.plan(talk)
-        assert standing(talk.kept.get("plan")) == "", "other runs need not know of it"
+        assert standing(talk.session.metadata.get("plan")) == "", "other runs need not know of it"
 
         async def abort() -> None:
             talk.abort()

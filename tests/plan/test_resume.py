@@ -67,7 +67,7 @@ class Kills:
         self.names: list[str] = []
 
     def watch(self, talk: Conversation) -> None:
-        put = talk.kept.put
+        put = talk.session.metadata.put
 
         def put_and_keep(name: str, value: object) -> None:
             put(name, value)
@@ -75,7 +75,7 @@ class Kills:
             assert state is not None
             self._keep(f"{state.phase} {state.step} {state.status}")
 
-        talk.kept.put = put_and_keep  # type: ignore[method-assign]
+        talk.session.metadata.put = put_and_keep  # type: ignore[method-assign]
         talk.subscribe(self._hear)
 
     def _hear(self, event: LoopEvent) -> None:

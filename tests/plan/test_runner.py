@@ -36,7 +36,7 @@ async def test_a_request_goes_through_its_four_phases(room: Workroom) -> None:
     async with room.open() as talk:
         result = await room.plan(talk)
 
-        assert (result.outcome, talk.occupant) == (Done(), None)
+        assert (result.outcome, talk.exclusive_owner) == (Done(), None)
         assert kept(talk).status == "verified"
         assert talk.todo is not None
         assert [item.text for item in talk.todo.items] == [
@@ -197,7 +197,7 @@ async def test_case_126_nothing_to_go_on_with_ends_the_plan(
     async with room.open() as talk:
         result = await room.plan(talk)
 
-        assert (list(talk.messages), talk.occupant) == ([], None)
+        assert (list(talk.messages), talk.exclusive_owner) == ([], None)
     assert isinstance(result.outcome, Failed)
     assert "produced nothing" in result.outcome.message
     assert room.model.is_spent
@@ -207,14 +207,14 @@ async def test_case_127_an_interrupted_exploration_is_followed_by_nothing(room: 
     async with room.open() as talk:
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.model.will_say("Findings.", hold=interrupt)
         result = await room.plan(talk)
 
         assert result.outcome == Cancelled(reason="user")
-        assert (list(talk.messages), talk.occupant) == ([], None)
+        assert (list(talk.messages), talk.exclusive_owner) == ([], None)
         room.model.will_say("Ordinary.")
         assert isinstance(await talk.send("an ordinary prompt"), Done)
         assert room.phases == [("explore", 1, "started"), ("explore", 1, "ended")]
@@ -227,8 +227,8 @@ async def test_p2_an_interrupted_implementation_is_not_reviewed_later(room: Work
     async with room.open() as talk:
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.model.will_say("Working…", hold=interrupt)
         result = await room.plan(talk)
@@ -316,7 +316,7 @@ async def test_accepting_allows_the_verifications_and_nothing_else(room: Workroo
 
     async with room.open() as talk:
         result = await room.plan(talk)
-        assert [str(grant) for grant in talk.grants] == [f"execute:{CHECK}"]
+        assert [str(grant) for grant in talk.settings.grants] == [f"execute:{CHECK}"]
 
     assert room.desk.shown[0][1] == (f"execute:{CHECK}",)
     assert [(e.command, e.outcome) for e in room.evidence[:2]] == [

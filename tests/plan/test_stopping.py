@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,19 @@ class Stopped:
             self._stop_in(names[place], only_copies=place == "copy")
 
     def _stop_in(self, name: str, *, only_copies: bool) -> None:
-        real = getattr(self._talk, name)
+        environment = self._talk.environment
+        real = getattr(environment if name == "read_tree" else self._talk, name)
 
         async def stopping(*given: Any) -> Any:
-            if not only_copies or given[0].room == "copy":
+            if not only_copies or given[0].workspace == "copy":
                 await self._stop()
             return await real(*given)
 
-        setattr(self._talk, name, stopping)
+        if name == "read_tree":
+            held = replace(environment, read_tree=stopping)
+            self._talk._deps = replace(self._talk._deps, environment=held)
+        else:
+            setattr(self._talk, name, stopping)
 
     async def decide(self, _plan: PlanDocument, _grants: object) -> PlanAnswer:
         await self._stop()
@@ -82,9 +88,9 @@ class Stopped:
             return
         self._is_over = True
         self._talk.steer("typed meanwhile")
-        assert self._talk.occupant is not None
+        assert self._talk.exclusive_owner is not None
         if self._how == "interrupt":
-            self._talk.occupant.interrupt()
+            self._talk.exclusive_owner.interrupt()
         elif self._how == "cancel":
             self.task.cancel()
         else:
@@ -124,7 +130,7 @@ async def test_nothing_of_a_plan_goes_on_after_it_was_stopped(
                 "close": Cancelled(reason="closed"),
             }[how]
         )
-        assert (talk.occupant, talk.run) == (None, None)
+        assert (talk.exclusive_owner, talk.run) == (None, None)
         assert kept(talk).status == ("waiting" if place == "question" else "stopped")
         assert list((tmp_path / "copies").iterdir()) == []
         told = [e.state for e in room.events if isinstance(e, PlanPhase)]
@@ -159,15 +165,15 @@ async def test_a_plan_is_alone_in_its_conversation(room: Workroom) -> None:
 async def _refused(talk: Conversation, room: Workroom) -> None:
     with pytest.raises(DirgeError, match="a run is going on"):
         await room.plan(talk)
-    assert talk.occupant is None
+    assert talk.exclusive_owner is None
 
 
 async def test_a_comment_outlives_the_planning_that_it_led_to(room: Workroom) -> None:
     async with room.open() as talk:
 
         async def interrupt() -> None:
-            assert talk.occupant is not None
-            talk.occupant.interrupt()
+            assert talk.exclusive_owner is not None
+            talk.exclusive_owner.interrupt()
 
         room.will_look()
         room.model.will_say("Planning…", hold=interrupt)

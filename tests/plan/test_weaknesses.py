@@ -164,8 +164,8 @@ async def test_an_explorer_that_writes_through_commands_writes_nothing(room: Wor
     room.model.will_say("Findings.").will_say("  ")
 
     async with room.open() as talk:
-        talk.set_mode("yolo")
-        talk.add_grant("execute:python3 *")
+        talk.settings.set_mode("yolo")
+        talk.settings.add_grant("execute:python3 *")
         await room.plan(talk)
 
     assert (room.project / "check.sh").read_bytes() == before
@@ -227,7 +227,7 @@ async def test_an_implementation_that_ended_at_a_limit_is_not_reviewed(room: Wor
     async with room.open() as talk:
         result = await room.plan(talk)
 
-        assert (result.outcome, talk.occupant) == (MaxTurns(max=1), None)
+        assert (result.outcome, talk.exclusive_owner) == (MaxTurns(max=1), None)
         assert room.phases[-1] == ("implement", 1, "ended")
         assert kept(talk).is_resumable
         room.model.will_say("Written.")
@@ -248,8 +248,10 @@ async def test_a_plan_that_has_cost_enough_goes_no_further(room: Workroom) -> No
 
 async def test_resuming_after_a_kill_goes_on_where_it_was(room: Workroom) -> None:
     async with room.open() as talk:
-        talk.kept.begin("Answer")
-        talk.kept.put("plan", PlanState(request=REQUEST, findings="What was found.").stored())
+        talk.session.metadata.begin("Answer")
+        talk.session.metadata.put(
+            "plan", PlanState(request=REQUEST, findings="What was found.").stored()
+        )
 
     room.model.will_say(PLAN)
     room.will_write("yes")

@@ -110,6 +110,6 @@ class Workroom(Room):
 
 def kept(talk: Conversation) -> PlanState:
     """The plan as the session keeps it."""
-    state = load_state(talk.kept.get(NAME))
+    state = load_state(talk.session.metadata.get(NAME))
     assert state is not None
     return state

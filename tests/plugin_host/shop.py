@@ -9,7 +9,7 @@ from typing import Any
 from dirge_py import slash
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import Parts, RunSettings
+from dirge_py.conversation.deps import ConversationDeps, RunSettings
 from dirge_py.extensions.plugins.finding import find_files
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.files.workspace import Workspace
@@ -63,12 +63,12 @@ async def opened(
     """A conversation with the plugins of `folder`; the person says yes to every question."""
     room.person.answer = PermissionAnswer(effect="allow")
     async with room.open(allow=tuple(allow)) as bare:
-        told = bare._parts.late_notices
+        told = bare._deps.late_notices
         host = PluginHost(
             find_files(folder), settings=settings, built_in=names(), notify=told.append
         )
         assert host.notices == ()
-        conversation = Conversation(with_plugins(bare._parts, host))
+        conversation = Conversation(with_plugins(bare._deps, host))
         recorder = EventRecorder()
         conversation.subscribe(recorder)
         commands = discover(slash)
@@ -79,21 +79,20 @@ async def opened(
             await host.aclose()
 
 
-def with_plugins(parts: Parts, host: PluginHost) -> Parts:
-    """The parts of a conversation that has these plugins, too."""
+def with_plugins(deps: ConversationDeps, host: PluginHost) -> ConversationDeps:
+    """The dependencies of a conversation that has these plugins, too."""
 
     def configure(run: RunSettings) -> LoopConfig:
         hooks = compose(run.bundle, *host.bundles())
-        config = parts.configure(replace(run, bundle=hooks))
+        config = deps.run.configure(replace(run, bundle=hooks))
         return replace(config, interceptors=[*config.interceptors, *host.interceptors])
 
-    tools = Toolbox(
-        host.tools, Services(files=Workspace([parts.cwd], parts.cwd)), str(parts.cwd)
-    ).loop_tools
-    return replace(
-        parts,
+    cwd = deps.environment.cwd
+    tools = Toolbox(host.tools, Services(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
+    run = replace(
+        deps.run,
         configure=configure,
-        tools=(*parts.tools, *tools),
-        sinks=(*parts.sinks, host.on_event),
+        tools=(*deps.run.tools, *tools),
         prompt_checks=host.prompt_checks,
     )
+    return replace(deps, run=run, sinks=(*deps.sinks, host.on_event))

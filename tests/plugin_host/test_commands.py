@@ -18,7 +18,7 @@ from tests.plugin_host.desk import Desk, run_with
 CONVERSATION: Any = SimpleNamespace(
     is_running=False,
     is_compacting=False,
-    occupant=None,
+    exclusive_owner=None,
     tool_names=["echo", "read"],
     tools=[SimpleNamespace(name="echo"), SimpleNamespace(name="read")],
 )

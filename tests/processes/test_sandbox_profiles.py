@@ -15,7 +15,7 @@ from dirge_py.processes.sandbox.places import Places, effect_on, physical, place
 from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom, Unfit
 from dirge_py.processes.sandbox.seatbelt import profile as seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
-from dirge_py.sdk.sandbox import open_sandbox, room_of
+from dirge_py.sdk.environment import open_sandbox, room_of
 from dirge_py.types.errors import ConfigError
 from tests.files.requirement import lacking
 

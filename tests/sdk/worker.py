@@ -11,7 +11,7 @@ from typing import Any
 
 from dirge_py import Agent, Continue, Resume, Text, tool
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.sdk.inputs import AgentInput
+from dirge_py.sdk.agent_inputs import AgentInput
 from dirge_py.testing import assert_balanced
 from dirge_py.types.errors import SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation, Done

@@ -22,7 +22,7 @@ async def shown(line: str, **conversation: Any) -> PrintFront:
     typed = COMMANDS.read(line)
     assert typed is not None
     talk: Any = SimpleNamespace(
-        is_running=False, is_compacting=False, occupant=None, **conversation
+        is_running=False, is_compacting=False, exclusive_owner=None, **conversation
     )
     await COMMANDS.run(typed, talk, front)
     return front

@@ -22,7 +22,7 @@ async def typed(line: str, **conversation: Any) -> str:
     command = COMMANDS.read(line)
     assert command is not None
     talk: Any = SimpleNamespace(
-        is_running=False, is_compacting=False, occupant=None, **conversation
+        is_running=False, is_compacting=False, exclusive_owner=None, **conversation
     )
     await COMMANDS.run(command, talk, front)
     return front.shown[0]
@@ -34,7 +34,7 @@ async def exported(line: str, folder: Path, messages: Any = SAID, title: str = "
         cwd=folder,
         messages=messages,
         session_id="20261120-abc",
-        model="work/m",
+        settings=SimpleNamespace(model="work/m"),
         usage=Usage(input=7),
         cost_usd=None,
         unsent=SimpleNamespace(title=title),

@@ -74,16 +74,16 @@ async def test_a_folder_is_added_once_it_was_said_what_that_means(
     other.mkdir()
     (other / "notes.txt").write_text("hello\n")
     async with room.open() as talk:
-        assert talk.why("edit", str(other / "notes.txt")).effect == "ask"
+        assert talk.settings.why("edit", str(other / "notes.txt")).effect == "ask"
         refused = await typed("/add-dir ../other", talk, None)
         assert refused.text == "Nothing was added."
-        assert talk.why("edit", str(other / "notes.txt")).effect == "ask"
+        assert talk.settings.why("edit", str(other / "notes.txt")).effect == "ask"
 
         added = await typed("/add-dir ../other", talk, "add it")
 
         assert "becomes a part of the workspace" in added.asked[0]
         assert str(other) in added.text
-        assert talk.why("edit", str(other / "notes.txt")).effect == "allow"
+        assert talk.settings.why("edit", str(other / "notes.txt")).effect == "allow"
         assert "worked in already" in (await typed(f"/add-dir {other}/", talk)).text
         assert str(other) in (await typed("/add-dir", talk)).text
         room.model.will_call("write", path=str(other / "new.txt"), content="made\n")
@@ -91,7 +91,7 @@ async def test_a_folder_is_added_once_it_was_said_what_that_means(
         await talk.send("write there")
     assert (other / "new.txt").read_text() == "made\n"
     async with room.open("newest") as talk:
-        assert talk.why("edit", str(other / "notes.txt")).effect == "ask"
+        assert talk.settings.why("edit", str(other / "notes.txt")).effect == "ask"
 
 
 async def test_only_a_folder_that_is_there_is_added(room: Room, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_only_a_folder_that_is_there_is_added(room: Room, tmp_path: Path) 
                 await typed(f"/add-dir {name}", talk)
         # What is dirge's own stays closed, whatever is added.
         await typed(f"/add-dir {tmp_path}", talk, "add it")
-        assert talk.why("read", str(room.state_dir / "x")).effect == "deny"
+        assert talk.settings.why("read", str(room.state_dir / "x")).effect == "deny"
 
 
 async def test_another_folder_needs_a_front_end_that_can_open_it(room: Room) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dirge_py import __version__
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.session.record import Record
 from dirge_py.slash.account import SUMMARY, requests_of
 from dirge_py.slash.release_notes import newest
@@ -30,9 +30,9 @@ async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -
     async with room.open() as talk:
         assert "No model was asked yet" in (await typed("/cost", talk)).text
         await talk.send("hi")
-        talk.asides = 1
+        talk.side_questions = 1
         talk.report(UsageReported(usage=Usage(input=70, output=7), model="fake/gpt-4.1"))
-        talk.asides = 0
+        talk.side_questions = 0
 
         told = (await typed("/usage", talk)).text
 
@@ -150,7 +150,7 @@ async def test_the_cache_is_told_request_by_request(room: Room) -> None:
         room.model.will_say("Yes.", usage=usage)
     async with room.open() as talk:
         await talk.send("one")
-        talk.set_model("gpt-4.1")
+        talk.settings.set_model("gpt-4.1")
         await talk.send("two")
 
         told = (await typed("/cache", talk)).text
@@ -170,7 +170,7 @@ async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(room: Roo
         (room.project / ".git").mkdir()
         (room.project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
         await talk.send("two")
-        aside = await talk.fork(ChildSpec(tools=()))
+        aside = await talk.fork(ForkOptions(tools=()))
         await aside.close()
         await talk.send("three")
 
@@ -203,7 +203,7 @@ async def test_the_status_tells_how_things_stand(room: Room, tmp_path: Path) -> 
     async with room.open() as talk:
         await talk.send("hi")
         talk.rename("the parser")
-        talk.add_folder(tmp_path / "config")
+        talk.settings.add_folder(tmp_path / "config")
 
         told = (await typed("/status", talk)).text
 
@@ -238,10 +238,10 @@ async def test_effort_shows_and_sets_how_long_the_model_thinks(room: Room) -> No
     async with room.open() as talk:
         assert "xhigh" in "".join((await typed("/effort", talk, None)).asked)
         await typed("/effort high", talk)
-        assert talk.thinking == "high"
+        assert talk.settings.thinking == "high"
         with pytest.raises(UsageError, match="no level 'huge'"):
             await typed("/effort huge", talk)
-        assert talk.thinking == "high"
+        assert talk.settings.thinking == "high"
 
 
 async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(room: Room) -> None:
@@ -271,7 +271,7 @@ async def test_a_side_question_that_gets_no_answer_says_why(room: Room) -> None:
         room.model.will_fail("the service is down")
         with pytest.raises(DirgeError, match="No answer came"):
             await typed("/btw why?", talk)
-        assert talk.asides == 0
+        assert talk.side_questions == 0
 
 
 async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:

@@ -42,7 +42,7 @@ class Talk:
     memory: FileMemory | None = None
     is_running: bool = False
     is_compacting: bool = False
-    occupant: None = None
+    exclusive_owner: None = None
     sent: list[str] = field(default_factory=list)
 
     def send(self, prompt: str) -> None:

@@ -58,7 +58,7 @@ def talking(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
 
 async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talking: Open) -> None:
     async with talking(**KEYS) as talk:
-        assert talk.set_model("claude-sonnet-5") == "work/claude-sonnet-5"
+        assert talk.settings.set_model("claude-sonnet-5") == "work/claude-sonnet-5"
         screen = await typed("/model", talk, None)
     specs = [line.split(" | ")[0] for line in screen.asked]
     assert specs == [
@@ -75,7 +75,7 @@ async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talk
 
 async def test_the_present_model_is_listed_also_where_no_entry_has_it(talking: Open) -> None:
     async with talking(**KEYS) as talk:
-        talk.set_model("local/odd")
+        talk.settings.set_model("local/odd")
         screen = await typed("/model", talk, None)
     assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 8
 
@@ -99,7 +99,7 @@ async def test_a_switch_tells_the_level_that_it_brings(talking: Open) -> None:
 async def test_a_switch_goes_to_who_serves_the_model(talking: Open, spec: str, model: str) -> None:
     async with talking(**KEYS) as talk:
         screen = await typed(f"/model {spec}", talk)
-        assert talk.model == model
+        assert talk.settings.model == model
     assert f"The model is {model}" in screen.text and "from the next turn on." in screen.text
 
 
@@ -113,7 +113,7 @@ async def test_all_models_of_a_service_are_asked_for(
         config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
         async with talking(**KEYS) as talk:
             screen = await typed(way[0], talk, *way[1:])
-            assert talk.model == "local/fancy"
+            assert talk.settings.model == "local/fancy"
         assert [seen.path for seen in service.requests] == ["/v1/models"]
     specs = [line.split(" | ")[0] for line in screen.asked]
     # What is known of is first.
@@ -130,12 +130,12 @@ async def test_a_listed_id_that_ends_like_a_level_is_taken_as_it_stands(
         async with talking(**KEYS) as talk:
             await talk.send("hello")
             await typed("/model local/", talk, "phi3:medium")
-            assert talk.model == "local/phi3:medium"
+            assert talk.settings.model == "local/phi3:medium"
             await talk.send("go on")
         async with talking(**KEYS) as talk:
-            assert (talk.model, list(talk.notices)) == ("local/phi3:medium", [])
+            assert (talk.settings.model, list(talk.notices)) == ("local/phi3:medium", [])
             await typed("/model local/phi3:high", talk)
-            assert (talk.model, talk.thinking) == ("local/phi3", "high")
+            assert (talk.settings.model, talk.settings.thinking) == ("local/phi3", "high")
 
 
 async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(talking: Open) -> None:
@@ -162,10 +162,10 @@ async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
     with (home / "config.toml").open("a") as config:
         config.write('[providers.film]\ntype = "replay"\nscript = "x.jsonl"\n')
     async with talking(**KEYS) as talk:
-        assert "film" not in talk.services()
+        assert "film" not in talk.settings.services()
         with pytest.raises(error, match=reason):
             await typed(f"/model {spec}", talk)
-        assert talk.model == "work/claude-opus-5"
+        assert talk.settings.model == "work/claude-opus-5"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_what_cannot_be_used_is_refused_and_the_model_stays(
     async with talking(**KEYS) as talk:
         with pytest.raises(error, match=reason):
             await typed(f"/model {spec}", talk)
-        assert talk.model == "work/claude-opus-5"
+        assert talk.settings.model == "work/claude-opus-5"
 
 
 async def test_a_session_comes_back_with_its_provider_and_model(talking: Open) -> None:
@@ -191,7 +191,7 @@ async def test_a_session_comes_back_with_its_provider_and_model(talking: Open) -
         await typed("/model codestral-3", talk)
         await talk.send("go on")
     async with talking(**KEYS) as talk:
-        assert talk.model == "mistral/codestral-3"
+        assert talk.settings.model == "mistral/codestral-3"
     async with talking(WORK_KEY="w") as talk:
-        assert talk.model == "work/claude-opus-5"
+        assert talk.settings.model == "work/claude-opus-5"
         assert "mistral/codestral-3 cannot be used" in "\n".join(talk.notices)

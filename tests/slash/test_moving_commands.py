@@ -277,7 +277,7 @@ async def test_another_session_is_deleted_and_this_one_stays(room: Room) -> None
         screen = await run(f"/sessions delete {other}", talk, "delete it")
 
         assert screen.opened == ""
-        assert [one.id for one in talk.sessions()] == [talk.session_id]
+        assert [one.id for one in talk.session.list_sessions()] == [talk.session_id]
         with pytest.raises(DirgeError, match="no session 'nowhere'"):
             await run("/sessions delete nowhere", talk)
 

@@ -60,7 +60,7 @@ async def test_allow_adds_lists_and_takes_back(room: Room) -> None:
         await allow("", talk, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
             await allow("remove 9", talk, screen)  # type: ignore[arg-type]
-        assert [str(grant) for grant in talk.grants] == ["execute:make *"]
+        assert [str(grant) for grant in talk.settings.grants] == ["execute:make *"]
         await allow("remove 1", talk, screen)  # type: ignore[arg-type]
 
     assert "1  execute:make *" in screen.shown[1]
@@ -72,4 +72,4 @@ async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(room: R
     async with room.open() as talk:
         with pytest.raises(UsageError, match=r"allow nothing: \.git is protected"):
             await allow("add edit:.git/**", talk, screen)  # type: ignore[arg-type]
-        assert talk.grants == ()
+        assert talk.settings.grants == ()

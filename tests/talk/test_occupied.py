@@ -30,7 +30,7 @@ async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation
     conversation = room.build(room.person, SessionChoice())
     front.talk.adopt(conversation, lambda event: None)
     front.type("/work")
-    await until(lambda: conversation.occupant)
+    await until(lambda: conversation.exclusive_owner)
     try:
         yield front, worker, conversation
     finally:
@@ -140,6 +140,6 @@ async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
 async def test_leaving_waits_until_it_has_put_everything_away(room: Room) -> None:
     async with at_work(room) as (front, worker, conversation):
         await front.talk.close()
-        assert conversation.occupant is None
+        assert conversation.exclusive_owner is None
 
     assert worker.stopped == ["closed"]

@@ -38,7 +38,7 @@ class Worker:
             self._at.cancel()
 
     async def work(self, conversation: "Conversation") -> None:
-        self._talk, conversation.occupant = conversation, self
+        self._talk, conversation.exclusive_owner = conversation, self
         try:
             await self._until(self.prepared)
             if not self.stopped:
@@ -47,7 +47,7 @@ class Worker:
                 await self._until(self.looked)
         finally:
             await self.packed.wait()
-            conversation.occupant = None
+            conversation.exclusive_owner = None
 
     async def _until(self, event: asyncio.Event) -> None:
         self._at = asyncio.ensure_future(event.wait())

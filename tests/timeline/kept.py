@@ -66,9 +66,9 @@ async def desk(
     # The test holds the snapshots itself.
     room.configure("\n[session]\nsnapshots = false\n")
     talk = room.build(room.person, SessionChoice(kind=kind))
-    talk.set_mode("yolo")
-    parts = talk._parts
-    assert parts.recorder is not None
+    talk.settings.set_mode("yolo")
+    deps, recorder = talk._deps, talk.session.recorder
+    assert recorder is not None
     repository = keeping(
         room.state_dir,
         room.project,
@@ -76,16 +76,18 @@ async def desk(
         path=os.environ["PATH"],
         terms=Terms(file_bytes=LARGE),
     )
-    runs = make(repository, note=parts.recorder.note, notice=parts.late_notices.append)
+    runs = make(repository, note=recorder.note, notice=deps.late_notices.append)
 
     def configure(settings: RunSettings) -> LoopConfig:
-        config = compose(runs.bundle(), config=parts.configure(settings))
+        config = compose(runs.bundle(), config=deps.run.configure(settings))
         return replace(config, interceptors=(runs.interceptor, *config.interceptors))
 
-    talk._parts = replace(parts, configure=configure, snapshots=repository)
-    talk.timeline = Timeline(
-        parts.recorder, repository, report=talk.report, check_idle=talk.check_idle
+    talk._deps = replace(
+        deps,
+        run=replace(deps.run, configure=configure),
+        session=replace(deps.session, snapshots=repository),
     )
+    talk.timeline = Timeline(recorder, repository, report=talk.report, check_idle=talk.check_idle)
     talk.subscribe(runs.sink)
     try:
         yield Desk(room, talk, repository)

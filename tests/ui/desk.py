@@ -69,7 +69,7 @@ class Desk:
             choice = SessionChoice(kind="resume", id=session_id, fork=way == "fork")
         self.asker = asker
         self.opened.append(self.room.build(asker, choice))
-        self.opened[-1].set_mode(self._mode)
+        self.opened[-1].settings.set_mode(self._mode)
         return self.opened[-1]
 
     @property

@@ -70,7 +70,7 @@ async def test_a_key_of_the_settings_runs_a_command(room: Room):
     async with desk(room, prepare=lambda: looks) as d:
         assert "[keys]: there is no action 'redrew'. Did you mean `redraw`?" in d.text
         await d.pilot.press("f9")
-        await d.until(lambda: d.talk.mode == "plan")
+        await d.until(lambda: d.talk.settings.mode == "plan")
         await d.type("ab")
         await d.pilot.press("ctrl+x", "ctrl+u")
         await d.until(lambda: d.app.composer.text != "ab")
@@ -102,7 +102,7 @@ async def test_the_palette_does_what_a_key_does(room: Room):
         await d.pilot.press("f1")
         await d.type("mode: standard")
         await d.pilot.press("enter")
-        await d.until(lambda: d.talk.mode == "accept")
+        await d.until(lambda: d.talk.settings.mode == "accept")
 
 
 async def test_the_mouse_is_given_away_and_taken_back(room: Room):

@@ -79,14 +79,14 @@ async def test_e05_model_without_argument_lets_pick(room: Room):
         await d.until(lambda: d.app.picker.has_focus)
         assert "▸ fake/gpt-4o" in d.screen
         await d.pilot.press("down", "enter")
-        await d.until(lambda: d.talk.model == "fake/gpt-4.1")
+        await d.until(lambda: d.talk.settings.model == "fake/gpt-4.1")
         assert d.app.composer.has_focus
 
 
 async def test_an_own_name_runs_what_it_stands_for(room: Room):
     async with desk(room, prepare=lambda: Looks(aliases={"/m": "/model gpt-4.1"})) as d:
         await d.send("/m")
-        await d.until(lambda: d.talk.model == "fake/gpt-4.1")
+        await d.until(lambda: d.talk.settings.model == "fake/gpt-4.1")
 
 
 async def test_what_is_odd_about_the_settings_is_said_at_the_start(room: Room):
@@ -104,13 +104,13 @@ async def test_e05_a_model_that_is_not_there_changes_nothing(room: Room):
     async with desk(room) as d:
         await d.send("/model bare")
         await d.until(lambda: "✗" in d.text)
-        assert d.talk.model == "fake/gpt-4o"
+        assert d.talk.settings.model == "fake/gpt-4o"
 
 
 async def test_a_mode_is_told_in_the_words_of_the_list(room: Room):
     async with desk(room) as d:
         await d.send("/mode accept")
-        await d.until(lambda: d.talk.mode == "accept")
+        await d.until(lambda: d.talk.settings.mode == "accept")
         assert "as standard, and also memory and similar without asking" in d.text
         await d.send("/mode yolo")
         await d.until(lambda: "asks only before changing dirge's own settings" in d.text)
@@ -120,7 +120,7 @@ async def test_why_asks_the_engine_itself(room: Room):
     async with desk(room) as d:
         await d.send("/why read /etc/hosts")
         await d.until(lambda: "ask: " in d.text)
-        told = explain(d.talk.why("read", "/etc/hosts"), "read", "/etc/hosts")
+        told = explain(d.talk.settings.why("read", "/etc/hosts"), "read", "/etc/hosts")
         for line in told.splitlines():
             assert line.strip() in d.text
         assert not room.model.seen
@@ -129,13 +129,13 @@ async def test_why_asks_the_engine_itself(room: Room):
 async def test_e09_grants_can_be_listed_added_removed_and_cleared(room: Room):
     async with desk(room) as d:
         await d.send("/allow add execute:make *")
-        await d.until(lambda: d.talk.grants)
+        await d.until(lambda: d.talk.settings.grants)
         await d.send("/allow remove 9")
         await d.until(lambda: "There is no grant 9" in d.text)
-        assert [str(grant) for grant in d.talk.grants] == ["execute:make *"]
+        assert [str(grant) for grant in d.talk.settings.grants] == ["execute:make *"]
         d.app.composer.put("")
         await d.send("/allow clear")
-        await d.until(lambda: not d.talk.grants)
+        await d.until(lambda: not d.talk.settings.grants)
 
 
 async def test_e03_tab_goes_through_the_commands_that_begin_so(room: Room):
@@ -201,7 +201,7 @@ async def test_e17_during_a_run_the_models_are_listed_and_the_folder_stays(room:
 async def test_e27_several_spaces_are_one(room: Room):
     async with desk(room) as d:
         await d.send("/model    gpt-4.1  ")
-        await d.until(lambda: d.talk.model == "fake/gpt-4.1")
+        await d.until(lambda: d.talk.settings.model == "fake/gpt-4.1")
 
 
 async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(room: Room):
@@ -217,7 +217,7 @@ async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(r
     async with desk(room, project=project) as d:
         first = d.talk
         await d.send("/allow add execute:make *")
-        await d.until(lambda: d.talk.grants)
+        await d.until(lambda: d.talk.settings.grants)
         await d.send("/cd ../other")
         await d.until(lambda: d.panel is not None and ".dirge/config.toml" in d.screen)
         await d.pilot.press("n", "enter")
@@ -226,7 +226,7 @@ async def test_in_another_folder_a_new_session_begins_without_what_was_allowed(r
         assert Path.cwd() == other
         assert d.talk is not first
         assert d.talk.cwd == other
-        assert not d.talk.grants
+        assert not d.talk.settings.grants
         assert f"dirge -C {room.project}" not in d.text or first.session_id in d.text
 
 
@@ -250,10 +250,10 @@ async def test_esc_ends_a_side_question_that_takes_too_long(room: Room):
     room.model.will_say("Too late.", hold=wait_for_ever)
     async with desk(room) as d:
         await d.send("/btw why?")
-        await d.until(lambda: d.talk.asides == 1 and len(room.model.seen) == 1)
+        await d.until(lambda: d.talk.side_questions == 1 and len(room.model.seen) == 1)
         await d.pilot.press("escape")
         await d.until(lambda: "Interrupted." in d.text)
-        assert d.talk.asides == 0
+        assert d.talk.side_questions == 0
         assert d.app.talk.state == "ready"
 
 
@@ -302,10 +302,10 @@ async def test_clear_opens_a_new_session_and_names_the_old_one(room: Room):
         first = d.talk
         await d.send("hello")
         await d.idle()
-        first.set_mode("plan")
+        first.settings.set_mode("plan")
         await d.send("/clear")
         await d.until(lambda: len(d.opened) == 2 and "A new session." in d.text)
-        assert d.talk.mode == "plan"
+        assert d.talk.settings.mode == "plan"
         assert f"dirge -r {first.session_id}" in d.text
         assert "› hello" not in d.text
         await d.send("and now")

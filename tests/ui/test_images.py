@@ -104,12 +104,12 @@ async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
 ) -> None:
     desktop.holds_image(png())
     async with desk(room) as d:
-        assert (d.talk.sees_pictures, d.talk.set_model("fake/unheard-of")) == (
+        assert (d.talk.settings.sees_pictures, d.talk.settings.set_model("fake/unheard-of")) == (
             True,
             "fake/unheard-of",
         )
-        assert d.talk.sees_pictures is None
-        d.talk.set_model("fake/o3-mini")
+        assert d.talk.settings.sees_pictures is None
+        d.talk.settings.set_model("fake/o3-mini")
         await d.pilot.press("ctrl+v")
         await d.until(lambda: "cannot look at pictures" in d.text)
 

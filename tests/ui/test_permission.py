@@ -76,7 +76,7 @@ async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room
         await d.pilot.press("a", "enter")
         await d.idle()
         assert len(d.results) == 2
-        assert [str(grant) for grant in d.talk.grants] == ["execute:touch made"]
+        assert [str(grant) for grant in d.talk.settings.grants] == ["execute:touch made"]
 
 
 async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room: Room):
@@ -258,7 +258,7 @@ async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room
         await d.pilot.press("shift+tab")
 
         assert not question.done()
-        assert (d.talk.mode, list(d.talk.grants)) == ("standard", [])
+        assert (d.talk.settings.mode, list(d.talk.settings.grants)) == ("standard", [])
         await d.pilot.press("enter")
         assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
 

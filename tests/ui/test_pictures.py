@@ -163,7 +163,7 @@ def refuses(room: Room) -> None:
 
 async def resumes(d: Desk) -> None:
     await finished(d)
-    d.talk.set_mode("standard")
+    d.talk.settings.set_mode("standard")
     left = d.talk.session_id
     await d.app.opening.switch_to(None)
     await d.app.opening.switch_to(left)

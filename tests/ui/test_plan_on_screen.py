@@ -90,7 +90,7 @@ async def worked(d: Desk) -> Worker:
     worker = Worker()
     d.app.front.commands.add(worker.command())
     await d.send("/work")
-    await d.until(lambda: d.talk.occupant)
+    await d.until(lambda: d.talk.exclusive_owner)
     for event in (started(shut_in="read-only: bubblewrap"), *EXPLORING):
         d.talk.report(event)
     await d.until(lambda: "1 call · grep total" in d.screen)

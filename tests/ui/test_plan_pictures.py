@@ -101,7 +101,7 @@ async def reviews(d: Desk) -> None:
 
 async def reports(d: Desk) -> None:
     told(d, ended("review", summary="Not verified: 1 of 2 requirements.", text=REPORT))
-    d.talk.occupant = None
+    d.talk.exclusive_owner = None
     words = "The plan ended not verified. 1 of 2 requirements. /plan resume goes on."
     d.app.front.show(words, tone="warning")
 
@@ -125,7 +125,7 @@ async def test_the_way_of_a_plan(
     differing = []
     async with desk(room, size=SIZES[0], clock=lambda: 0.0, prepare=still) as d:
         d.app.transcript.clear()
-        d.talk.occupant = Worker()
+        d.talk.exclusive_owner = Worker()
         for name, act in STATES.items():
             await act(d)
             for width, height in SIZES[::-1]:

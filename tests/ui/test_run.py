@@ -201,7 +201,7 @@ async def test_shift_tab_cycles_standard_accept_plan(room: Room):
         seen = []
         for _ in range(3):
             await d.pilot.press("shift+tab")
-            seen.append(d.talk.mode)
+            seen.append(d.talk.settings.mode)
         assert seen == ["accept", "plan", "standard"]
 
 

@@ -213,7 +213,7 @@ async def test_what_a_placeholder_hides_is_never_run(room: Room, hidden: str, me
         await d.until(lambda: "Nothing more to do." in d.text)
 
         assert d.sent == [meant + rest]
-        assert d.talk.mode == "standard"
+        assert d.talk.settings.mode == "standard"
         assert not (room.project / "ran").exists()
 
 

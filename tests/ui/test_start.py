@@ -57,7 +57,7 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ):
     async with room.open() as talk:
-        recorder = talk._parts.recorder
+        recorder = talk.session.recorder
         assert recorder is not None
         for number in range(300):
             said = f"answer {number}\n\n" + "- a line of it\n" * 30

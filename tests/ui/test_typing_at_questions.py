@@ -77,7 +77,7 @@ async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
         await person.type("\n")
         await d.until(lambda: [one.text for one in d.app.talk.waiting] == ["please stop"])
         assert d.dialog is not None
-        assert (list(d.talk.grants), d.results) == ([], [])
+        assert (list(d.talk.settings.grants), d.results) == ([], [])
         assert not (room.project / "made").exists()
         await person.pause()
         await person.pause()
@@ -135,7 +135,7 @@ async def test_a_sentence_does_not_accept_a_plan(room: Room):
         await d.until(lambda: d.panel is None)
         await d.idle()
     assert not (room.project / "count.py").exists()
-    assert list(d.talk.grants) == []
+    assert list(d.talk.settings.grants) == []
 
 
 async def test_a_sentence_deletes_no_session(room: Room):
@@ -250,7 +250,7 @@ async def test_text_typed_into_every_kind_of_question_answers_none_of_them(room:
             await d.until(lambda: d.panel is None)
             d.app.composer.put("")
             await d.pilot.pause()
-        assert (list(d.talk.grants), d.sent) == ([], [])
+        assert (list(d.talk.settings.grants), d.sent) == ([], [])
     count("typing into the screen", tries, answered, "answers")
     assert (answered, lost) == (0, 0)
 
@@ -289,12 +289,12 @@ async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between
     clock = Clock()
     async with desk(room, guard_s=PAUSE_S, clock=clock) as d:
         person = Person(d, clock)
-        before = d.talk.model
+        before = d.talk.settings.model
         await d.send("/model")
         await d.until(lambda: d.app.picker.has_focus)
         await person.type("\n")
         assert d.app.picker.is_open
-        assert d.talk.model == before
+        assert d.talk.settings.model == before
 
         await person.pause()
         await d.pilot.press("escape")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.types.messages import ToolResultMessage
 from tests.conversation.room import Room
 
-LOOK = ChildSpec(history="empty", room="read_only")
-WORK = ChildSpec(history="empty", room="copy")
+LOOK = ForkOptions(history="empty", workspace="read_only")
+WORK = ForkOptions(history="empty", workspace="copy")
 
 
 def git(folder: Path, *words: str) -> str:
@@ -71,8 +71,8 @@ async def ran(room: Room, fork: Conversation, commands: Sequence[str]) -> list[T
 
 async def unjudged(fork: Conversation, command: str) -> str:
     """What a command says that nobody judged: only what it is shut into holds it back."""
-    assert fork.shells is not None
-    ended = await fork.shells.run(command, cwd=str(fork.cwd), timeout_s=20)
+    assert fork.environment.shells is not None
+    ended = await fork.environment.shells.run(command, cwd=str(fork.cwd), timeout_s=20)
     assert not hasattr(ended, "state")
     return (ended.output.head + ended.output.tail).decode(errors="replace")
 

@@ -115,8 +115,8 @@ async def test_a_prompt_says_how_long_a_service_may_be_silent(
     options = BuildOptions(session=SessionChoice(kind="none"), prompt="patient")
     talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=stream)
     await talk.send("hello")
-    assert talk.prompts is not None
-    talk.prompts.choose(None)
+    assert talk.settings.prompts is not None
+    talk.settings.prompts.choose(None)
     await talk.send("hello")
     await talk.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
-from dirge_py.sdk.choice_notices import choice_notices
+from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
 from tests.headless.product import Product
 from tests.providers.server import Say

@@ -12,7 +12,7 @@ from dirge_py.config.models import main_model
 from dirge_py.config.sources import Found, Overrides
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import PLACES_VARIABLE, local_servers, look_around, usual_places
-from dirge_py.sdk.choice_notices import choice_notices
+from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
 from tests.headless.product import Product, Service, answering
 from tests.providers.server import Raw, Say

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ChildSpec
+from dirge_py.conversation.deps import ForkOptions
 from dirge_py.processes.sandbox.room import Sandbox, SandboxRoom
-from dirge_py.sdk import fork_sandbox
+from dirge_py.sdk import fork as forking
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
@@ -80,7 +80,7 @@ async def test_only_commands_that_look_are_run(room: Room, monkeypatch: pytest.M
     ]
 
     async with room.open(allow=("execute:python3 *", "execute:rm *", "edit:**")) as talk:
-        talk.add_grant("execute:sed *")
+        talk.settings.add_grant("execute:sed *")
         before = everything(room.project)
         fork = await talk.fork(LOOK)
         results = await ran(room, fork, commands)
@@ -110,7 +110,7 @@ async def test_tools_that_change_files_are_denied_too(room: Room) -> None:
     room.model.will_call("write", path="a", content="x").will_call("read", path="a").will_say("ok")
 
     async with room.open() as talk:
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         fork = await talk.fork(LOOK)
         await fork.send("x")
         await fork.close()
@@ -123,10 +123,10 @@ async def test_what_a_fork_reads_its_parent_has_not_read(room: Room) -> None:
     room.model.will_call("edit", path="a", edits=[{"old": "one", "new": "two"}]).will_say("ok")
 
     async with room.open() as talk:
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         fork = await talk.fork(LOOK)
         await fork.send("x")
-        assert fork.shut_in
+        assert fork.environment.isolation
         await fork.close()
         await talk.send("y")
 
@@ -136,10 +136,10 @@ async def test_what_a_fork_reads_its_parent_has_not_read(room: Room) -> None:
 async def test_it_says_what_keeps_commands_from_changing_things(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def shut_in(*specs: ChildSpec) -> list[tuple[str, str]]:
+    async def shut_in(*specs: ForkOptions) -> list[tuple[str, str]]:
         async with room.open() as talk:
             forks = [await talk.fork(spec) for spec in specs]
-            return [(fork.shut_in, fork.sandbox) for fork in forks]
+            return [(fork.environment.isolation, fork.environment.sandbox) for fork in forks]
 
     in_sandbox(monkeypatch, "bubblewrap")
     looking = ("read-only: bubblewrap", "bubblewrap")
@@ -169,17 +169,17 @@ async def test_an_untouched_copy_has_the_hash_of_the_project(room: Room, tempora
 
     async with room.open() as talk:
         fork = await talk.fork(WORK)
-        project, copy = await talk.read_tree(), await fork.read_tree()
+        project, copy = await talk.environment.read_tree(), await fork.environment.read_tree()
 
         assert copy == project
         assert sorted(project.files) == [".gitignore", "a", "link", "new", "sub/b"]
         assert sorted(os.listdir(fork.cwd)) == [".git", ".gitignore", "a", "link", "new", "sub"]
 
         (fork.cwd / "made").write_text("by a build")
-        assert await fork.read_tree() == project
+        assert await fork.environment.read_tree() == project
         (fork.cwd / "sub/b").write_text("TWO\n")
-        assert (await fork.read_tree()).sha256 != project.sha256
-        assert await talk.read_tree() == project
+        assert (await fork.environment.read_tree()).sha256 != project.sha256
+        assert await talk.environment.read_tree() == project
         assert len(copies(temporary)) == 1
         await fork.close()
         assert copies(temporary) == []
@@ -193,11 +193,11 @@ async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(room:
 
     async with room.open() as talk:
         fork = await talk.fork(WORK)
-        project, before = await talk.read_tree(), await fork.read_tree()
+        project, before = await talk.environment.read_tree(), await fork.environment.read_tree()
         await unjudged(fork, "cp -p a x; echo better > a; cp -p x a")
-        during, after = await fork.read_tree(), await fork.read_tree()
+        during, after = await fork.environment.read_tree(), await fork.environment.read_tree()
         await unjudged(fork, "rm node_modules; mkdir node_modules")
-        replaced = [await fork.read_tree(), await fork.read_tree()]
+        replaced = [await fork.environment.read_tree(), await fork.environment.read_tree()]
         await fork.close()
 
     assert before == after == project
@@ -220,7 +220,7 @@ async def test_without_a_sandbox_no_mode_lets_it_change_the_project(room: Room) 
     room.model.will_call("write", path=str(project / "a"), content="x").will_say("ok")
 
     async with room.open(allow=("edit:**", "execute:*")) as talk:
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         before = everything(project)
         fork = await talk.fork(WORK)
         await fork.send("x")
@@ -270,7 +270,7 @@ async def test_in_a_sandbox_builds_run_unasked_and_reach_nothing_else(
         commands = ["make -s test", "cat node_modules/x/i.js", "git status --short"]
         made, read, status = await ran(room, fork, commands)
         said = await unjudged(fork, "echo 2 > node_modules/x/i.js; touch node_modules/y; echo end")
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         with socket.create_server(("127.0.0.1", 0)) as server:
             code = reach.format(server.getsockname()[1])
             [reached] = await ran(room, fork, [f'python3 -c "{code}"'])
@@ -333,7 +333,7 @@ async def test_it_begins_at_the_same_place(
         fork = await talk.fork(WORK)
         listed = os.listdir(fork.cwd)
         assert fork.cwd.relative_to(fork.cwd.parents[inner.count("/")]).as_posix() == inner
-        assert await fork.read_tree() == await talk.read_tree()
+        assert await fork.environment.read_tree() == await talk.environment.read_tree()
         await fork.close()
 
     assert listed in (["b"], ["own"])
@@ -412,7 +412,7 @@ async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
     room.model.will_call("read", path=str(room.project / "a")).will_say("ok")
 
     async with room.open() as talk:
-        talk.set_mode("accept")
+        talk.settings.set_mode("accept")
         fork = await talk.fork(WORK)
         await fork.send("x")
         results = [text(m) for m in fork.messages if m.role == "toolResult"]
@@ -443,22 +443,22 @@ async def test_what_is_granted_there_holds_in_later_copies_only(
             await fork.close()
 
         assert len(room.person.asked) == 1
-        assert talk.grants == ()
+        assert talk.settings.grants == ()
 
 
 async def test_it_may_never_do_more_than_its_parent_may_now(room: Room) -> None:
     write(room.project, {"Makefile": "test:\n\techo ran\n"})
 
     async with room.open() as talk:
-        talk.set_mode("yolo")
-        talk.add_grant("execute:true")
+        talk.settings.set_mode("yolo")
+        talk.settings.add_grant("execute:true")
         fork = await talk.fork(WORK)
         first = await ran(room, fork, ["make -s test"])
-        talk.set_mode("plan")
+        talk.settings.set_mode("plan")
         second = await ran(room, fork, ["make -s test"])
-        talk.set_mode("standard")
+        talk.settings.set_mode("standard")
         third = await ran(room, fork, ["true"])
-        talk.remove_grant(0)
+        talk.settings.remove_grant(0)
         fourth = await ran(room, fork, ["python3 -c pass"])
         await fork.close()
 
@@ -498,7 +498,7 @@ async def test_a_room_that_cannot_be_made_leaves_nothing(
     room.configure('[sandbox]\nmode = "required"\n')
     descriptors = Path("/proc/self/fd")
     async with room.open() as talk:
-        await talk.read_tree()
+        await talk.environment.read_tree()
         before = len(list(descriptors.iterdir()))
         in_sandbox(monkeypatch, "")
         for spec in (LOOK, WORK):
@@ -535,7 +535,7 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
         return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)
 
     async with room.open() as talk:
-        monkeypatch.setattr(fork_sandbox, "find_sandbox", find)
+        monkeypatch.setattr(forking, "find_sandbox", find)
         making = asyncio.ensure_future(talk.fork(LOOK))
         await asyncio.to_thread(looked.wait, 10)
         making.cancel()
@@ -555,7 +555,7 @@ async def test_what_runs_in_the_background_ends_with_its_fork(
         fork = await talk.fork(WORK)
         seen = fork.cwd / "seen"
         script = f"(setsid sh -c 'touch seen; sleep 5; touch {mark}' &) ; sleep 60"
-        fork.shells.start(script, cwd=str(fork.cwd), timeout_s=60)
+        fork.environment.shells.start(script, cwd=str(fork.cwd), timeout_s=60)
         async with asyncio.timeout(10):
             while not seen.exists():  # noqa: ASYNC110 - another process sets no event of ours
                 await asyncio.sleep(0)

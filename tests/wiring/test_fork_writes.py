@@ -81,7 +81,7 @@ async def test_without_a_sandbox_such_commands_are_not_run(
     committed(room.project)
 
     async with room.open(allow=("execute:*",)) as talk:
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         before = everything(room.project)
         fork = await talk.fork(LOOK)
         results = await ran(room, fork, hostile(room.project))
@@ -110,7 +110,7 @@ async def test_tests_and_a_compiled_program_run_in_a_copy(
             room, fork, ["python3 -m pytest -q --disable-plugin-autoload", "make -s test"]
         )
         assert (fork.cwd / "program").exists() and (fork.cwd / "made").exists()
-        assert await fork.read_tree() == await talk.read_tree()
+        assert await fork.environment.read_tree() == await talk.environment.read_tree()
         await fork.close()
 
     assert "1 passed" in text(tests) and text(built).strip() == "built"

@@ -62,7 +62,7 @@ async def test_no_mode_lets_a_repository_import_keys_or_what_acts(
     async with room.open() as talk:
         await talk.send("hello")
 
-        assert talk.instruction_files == ("AGENTS.md", "ok.md")
+        assert talk.environment.instruction_files == ("AGENTS.md", "ok.md")
         assert len([one for one in talk.notices if "needs your permission" in one]) == 3
     prompt = room.model.seen[0].system_prompt
     assert "allowed" in prompt
@@ -78,7 +78,7 @@ async def test_from_a_folder_below_the_root_imports_of_the_root_are_read(
     monkeypatch.chdir(project / "src")
 
     async with room.open() as talk:
-        assert talk.instruction_files == ("AGENTS.md", "docs/style.md")
+        assert talk.environment.instruction_files == ("AGENTS.md", "docs/style.md")
 
 
 async def test_the_persons_own_file_cannot_import_keys(room: Room, project: Path) -> None:
@@ -88,7 +88,10 @@ async def test_the_persons_own_file_cannot_import_keys(room: Room, project: Path
     put(config, "AGENTS.md", "@keys/openai.md @rules.md")
 
     async with room.open() as talk:
-        assert [Path(path).name for path in talk.instruction_files] == ["AGENTS.md", "rules.md"]
+        assert [Path(path).name for path in talk.environment.instruction_files] == [
+            "AGENTS.md",
+            "rules.md",
+        ]
         assert any("keys/openai.md" in notice for notice in talk.notices)
 
 
@@ -185,7 +188,7 @@ async def test_the_setting_turns_it_off(room: Room, project: Path) -> None:
     async with room.open() as talk:
         await asked(room, talk, "api/b.py")
 
-        assert (told(talk), talk.instruction_files) == ([], ())
+        assert (told(talk), talk.environment.instruction_files) == ([], ())
 
 
 async def test_what_waits_between_two_single_turns_is_told_in_the_second(

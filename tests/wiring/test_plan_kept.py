@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.plan.state import PlanState, Status
-from dirge_py.sdk.plan import stands
+from dirge_py.sdk.build import stands
 from dirge_py.session.kept import Kept
 from dirge_py.tools.planning.todo_list import TodoItem, TodoList
 

@@ -12,7 +12,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.permission.rules import Mode
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.restoring import queued_again, restore
+from dirge_py.sdk.sessions import queued_again, restore
 from dirge_py.session.history import Loaded
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
@@ -42,7 +42,7 @@ def give_back(room: Room, talk: Conversation, loaded: Loaded) -> tuple[TodoList,
     restore(
         talk,
         loaded,
-        recorder=talk._parts.recorder,
+        recorder=talk.session.recorder,
         todo=todo,
         workspace=workspace,
         cwd=room.project,
@@ -129,7 +129,7 @@ async def test_files_that_a_move_touched_have_to_be_read_again(room: Room) -> No
 async def test_the_todo_list_goes_where_the_conversation_goes(room: Room) -> None:
     async with room.open() as talk:
         todo, _ = give_back(room, talk, Loaded())
-        recorder = talk._parts.recorder
+        recorder = talk.session.recorder
         assert recorder is not None
         todo.on_change = lambda items: recorder.note_setting("todo", list(items))
         for text in ("one", "two"):
@@ -201,14 +201,14 @@ async def test_the_mode_comes_back_unless_it_would_let_more_pass(
 ) -> None:
     room.model.will_say("one")
     async with room.open() as talk:
-        talk.set_mode(left)
+        talk.settings.set_mode(left)
         await talk.send("hi")
     room.configure(f'[permission]\nmode = "{starts_with}"\n')
 
     seen = []
     for _ in range(2):
         async with room.open("newest") as talk:
-            assert talk.mode == begins_in
+            assert talk.settings.mode == begins_in
             seen.append([notice.rpartition(": ")[2] for notice in talk.notices])
 
     assert seen == [told, []]
@@ -217,7 +217,7 @@ async def test_the_mode_comes_back_unless_it_would_let_more_pass(
 async def test_a_flag_goes_before_the_mode_of_the_session(room: Room) -> None:
     room.model.will_say("one")
     async with room.open() as talk:
-        talk.set_mode("plan")
+        talk.settings.set_mode("plan")
         await talk.send("hi")
 
     flagged = load(Overrides(permission_mode="yolo"), environment=room._environment)
@@ -227,5 +227,5 @@ async def test_a_flag_goes_before_the_mode_of_the_session(room: Room) -> None:
         BuildOptions(session=SessionChoice(kind="newest")),
         stream_fn=room.model.stream_fn,
     )
-    assert again.mode == "yolo"
+    assert again.settings.mode == "yolo"
     await again.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.sdk.uncommitted import uncommitted
+from dirge_py.sdk.build import uncommitted
 
 
 def commit_all(folder: Path) -> None:

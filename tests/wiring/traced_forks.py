@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from dirge_py.processes.sandbox.room import NoSandbox
-from dirge_py.sdk import fork_sandbox
+from dirge_py.sdk import fork as forking
 from tests.conversation.room import Room
 from tests.wiring.hostile import hostile
 from tests.wiring.rooms import LOOK, WORK, committed, ran, text, unjudged, write
@@ -25,17 +25,17 @@ async def main(base: Path) -> None:
     write(room.project, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
     committed(room.project)
     os.chdir(room.project)
-    find, none = fork_sandbox.find_sandbox, NoSandbox("none is wanted", "")
+    find, none = forking.find_sandbox, NoSandbox("none is wanted", "")
     async with room.open() as talk:
-        talk.set_mode("yolo")
+        talk.settings.set_mode("yolo")
         tell("BEGIN")
         for spec, finds, every in ((LOOK, lambda room: none, 9), (LOOK, find, 2), (WORK, find, 5)):
-            fork_sandbox.find_sandbox = finds
-            await talk.read_tree()
+            forking.find_sandbox = finds
+            await talk.environment.read_tree()
             fork = await talk.fork(spec)
             # All of them are tried by tests that look at the files afterwards.
             commands = hostile(room.project)[::every]
-            if not fork.sandbox:
+            if not fork.environment.sandbox:
                 tell(*map(text, await ran(room, fork, commands)))
             else:
                 tell(await unjudged(fork, "\n".join(commands)))

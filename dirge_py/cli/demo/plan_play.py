@@ -38,7 +38,7 @@ class PlanDemo(Demo):
         """Whether the plan ended verified, by tests that really passed in its last review."""
         if self._conversation is None:
             return False
-        state = load_state(self._conversation.kept.get(NAME))
+        state = load_state(self._conversation.session.metadata.get(NAME))
         if state is None or state.status != "verified":
             return False
         ledger = EvidenceLedger.load(state.evidence)

@@ -101,7 +101,7 @@ class Opening:
     def _take_up(self, conversation: "Conversation") -> None:
         repl = self._repl
         repl.adopt(conversation)
-        facts = f"model {conversation.model}, mode {conversation.mode}"
+        facts = f"model {conversation.settings.model}, mode {conversation.settings.mode}"
         besides = told_besides(conversation)
         if conversation.messages or besides:
             repl.story.tell(conversation.messages, besides)

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dirge_py.conversation.log import Ledger
+from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
@@ -71,7 +71,7 @@ class Story:
         self._has_thought = False
         self._is_in_run = False
         self._began_s = 0.0
-        self._spent = Ledger((), Usage(), 0.0)
+        self._spent = ConversationLog((), Usage(), 0.0)
         self._titles: dict[str, str] = {}
         self._last_call = ""
 
@@ -103,7 +103,7 @@ class Story:
         match event:
             case AgentStart():
                 self._is_in_run, self._began_s = True, self._clock()
-                self._spent = Ledger((), Usage(), 0.0)
+                self._spent = ConversationLog((), Usage(), 0.0)
             case MessageStart(message=AssistantMessage()):
                 self._streamed, self._has_thought = {}, False
             case MessageUpdate():

@@ -64,7 +64,7 @@ async def _print_command(printer: Printer, typed: Typed) -> int:
 def _command_result(
     conversation: Conversation, shown: str, failed: bool, work: Work
 ) -> dict[str, Any]:
-    provider, _, model = conversation.model.partition("/")
+    provider, _, model = conversation.settings.model.partition("/")
     result: dict[str, Any] = {
         **nothing_ran(),
         "subtype": "error_during_execution" if failed else "success",
@@ -102,7 +102,7 @@ def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: Work) ->
         ending=ending,
         response=text,
         session_id=conversation.session_id,
-        model=conversation.model,
+        model=conversation.settings.model,
         denials=printer.denials,
         history=history,
         more=more,
@@ -121,7 +121,7 @@ def _ending(outcome: Outcome, conversation: Conversation) -> Ending:
 
 
 def _can_resume(conversation: Conversation) -> bool:
-    state = load_state(conversation.kept.get(NAME))
+    state = load_state(conversation.session.metadata.get(NAME))
     return conversation.session_id is not None and state is not None and state.is_resumable
 
 

@@ -117,9 +117,9 @@ class ClaudeLines:
                 "type": "system",
                 "subtype": "init",
                 "cwd": str(conversation.cwd),
-                "model": conversation.model,
+                "model": conversation.settings.model,
                 "tools": list(conversation.tool_names),
-                "permissionMode": conversation.mode,
+                "permissionMode": conversation.settings.mode,
                 "slash_commands": list(self._commands),
             }
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dirge_py.agent_loop.turns import last_words
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.handle import Run
+from dirge_py.conversation.run import Run
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.frontend.print.result import Ending, ending_of, result_object, words_of_silence
 from dirge_py.frontend.print.waiting import keep_continuation, turn_members
@@ -60,7 +60,7 @@ class Printer:
         self.conversation = conversation
         self.options = options
         self.commands = commands
-        conversation.answer_schema = options.answer
+        conversation.settings.answer_schema = options.answer
         self.stdout = Stdout()
         self._denials: list[PermissionAnswered] = []
         self._said: list[Message] = []
@@ -110,7 +110,7 @@ class Printer:
             ending=ending,
             response=text,
             session_id=self.conversation.session_id,
-            model=_answering(self._said) or self.conversation.model,
+            model=_answering(self._said) or self.conversation.settings.model,
             denials=self._denials,
             history=self.conversation.messages,
             more=more,

@@ -34,9 +34,9 @@ async def stoppable(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
 
 def _stop(printer: Printer, name: str, task: asyncio.Task[int]) -> None:
     conversation = printer.conversation
-    if conversation.occupant is not None:
+    if conversation.exclusive_owner is not None:
         printer.stopped.set()
-        conversation.occupant.interrupt(name)
+        conversation.exclusive_owner.interrupt(name)
     elif conversation.is_running:
         printer.stopped.set()
         conversation.abort(name)

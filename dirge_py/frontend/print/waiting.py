@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.handle import Run
-from dirge_py.conversation.log import Ledger
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.run import Run
 from dirge_py.frontend.print.result import usage_object
 from dirge_py.session.continuation import load_continuation
 from dirge_py.session.store import Store
@@ -36,7 +36,7 @@ def keep_continuation(
 
 def turn_members(conversation: Conversation, run: Run, outcome: Outcome) -> dict[str, Any]:
     """Which turn it was, counted from the last prompt, and what that took and everything since."""
-    ledger = Ledger(conversation.messages, Usage(), None)
+    ledger = ConversationLog(conversation.messages, Usage(), None)
     turn, total = ledger.since_prompt()
     return {
         "outcome": type(outcome).__name__,

@@ -3,8 +3,8 @@
 import time
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.handle import Run
-from dirge_py.conversation.log import Ledger
+from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.run import Run
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, TurnStart
 from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.types.plan_events import ForkEvent
@@ -17,7 +17,7 @@ class Work:
         self.started_at = time.monotonic()
         self._conversation = conversation
         self._runs: list[Run] = []
-        self._spent = Ledger((), Usage(), 0.0)
+        self._spent = ConversationLog((), Usage(), 0.0)
         self._forks_api_s = 0.0
         self._asked_at = self.started_at
 

@@ -18,6 +18,10 @@ class Choosing:
         conversation = self._app.talk.conversation
         if conversation is None:
             return
-        at = _MODES.index(conversation.mode) + 1 if conversation.mode in _MODES else 0
-        conversation.set_mode(_MODES[at % len(_MODES)])
+        at = (
+            _MODES.index(conversation.settings.mode) + 1
+            if conversation.settings.mode in _MODES
+            else 0
+        )
+        conversation.settings.set_mode(_MODES[at % len(_MODES)])
         self._app.standing_changed()

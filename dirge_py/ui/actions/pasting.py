@@ -34,6 +34,8 @@ class Pasting:
 def _blindness(app: "DirgeApp") -> str:
     """Why the model cannot look at it; empty if it can, or where nobody knows."""
     conversation = app.talk.conversation
-    if conversation is None or conversation.sees_pictures in (None, True):
+    if conversation is None or conversation.settings.sees_pictures in (None, True):
         return ""
-    return f"{conversation.model} cannot look at pictures; /model switches to another model."
+    return (
+        f"{conversation.settings.model} cannot look at pictures; /model switches to another model."
+    )

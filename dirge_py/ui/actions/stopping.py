@@ -82,7 +82,7 @@ class Stopping:
     async def background(self) -> None:
         """Let the running command go on by itself; without one the key moves the cursor."""
         conversation = self._app.talk.conversation
-        shells = conversation.shells if conversation is not None else None
+        shells = conversation.environment.shells if conversation is not None else None
         shell_id = shells.to_background() if shells is not None else None
         if shell_id is None:
             self._app.composer.action_cursor_left()

@@ -22,7 +22,7 @@ from dirge_py.ui.transcript.lines import Line, clip, strip
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.conversation.handle import Run
+    from dirge_py.conversation.run import Run
     from dirge_py.frontend.controller import Talk
 
 
@@ -81,19 +81,19 @@ def standing_of(
     tokens, most_tokens = _nearest_bound(bounds, run.usage if run is not None else Usage())
     return Standing(
         place=place,
-        model=conversation.model,
-        mode=conversation.mode,
+        model=conversation.settings.model,
+        mode=conversation.settings.mode,
         state=talk.state,
         context_tokens=conversation.context_tokens,
-        window_tokens=min(conversation.window_tokens, bounds.target_tokens),
+        window_tokens=min(conversation.settings.window_tokens, bounds.target_tokens),
         cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
         least_usd=0.0 if is_capped else conversation.least_usd,
         queued=len(talk.waiting),
-        thinking=conversation.thinking,
+        thinking=conversation.settings.thinking,
         shells=running_shells(conversation),
-        asides=conversation.asides,
+        asides=conversation.side_questions,
         prompt=prompt_in_use(conversation),
-        is_sandboxed=bool(conversation.sandbox),
+        is_sandboxed=bool(conversation.environment.sandbox),
         face=face,
         phase=phase,
         fold_at=bounds.fold_at,
@@ -130,13 +130,13 @@ def _nearest_bound(bounds: Bounds, used: Usage) -> tuple[int, int | None]:
 
 def prompt_in_use(conversation: "Conversation") -> str:
     """The name of the prompt that was chosen; "" for none."""
-    book = conversation.prompts
+    book = conversation.settings.prompts
     return book.current.name if book is not None and book.current is not None else ""
 
 
 def running_shells(conversation: "Conversation") -> int:
     """How many commands run in the background."""
-    shells = conversation.shells
+    shells = conversation.environment.shells
     return sum(shell.status == "running" for shell in shells.list()) if shells is not None else 0
 
 

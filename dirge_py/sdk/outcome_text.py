@@ -1,4 +1,4 @@
-"""Why a run that was awaited for its answer has none, in words."""
+"""Outcomes of runs as text for people."""
 
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 
-class History(Protocol):
+class InsertTarget(Protocol):
     """What is asked of the conversation."""
 
     timeline: "Timeline"
@@ -33,10 +33,10 @@ class History(Protocol):
     def report(self, event: LoopEvent) -> None: ...
 
 
-class Inserts:
+class PendingInserts:
     """Those of one conversation."""
 
-    def __init__(self, checks: Sequence[PromptCheck], history: History) -> None:
+    def __init__(self, checks: Sequence[PromptCheck], history: InsertTarget) -> None:
         self._checks = checks
         self._history = history
         self._is_running = False

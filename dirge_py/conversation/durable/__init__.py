@@ -1,1 +1,0 @@
-"""Where side effects can be handed to an engine that outlives this process."""

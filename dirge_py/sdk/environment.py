@@ -1,0 +1,523 @@
+"""The machine as one conversation may use it: its folders, its processes, its way to the web.
+
+What commands are shut into, from the settings: `[sandbox]` and `--sandbox`.
+
+Which of the built-in tools a conversation offers.
+
+The tools of a conversation, and what they work with.
+
+What one conversation has of its own: its session, folders, gate, todo list and tools.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import ExitStack
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dirge_py.config.paths import config_dir, state_dir
+from dirge_py.config.schema import Config
+from dirge_py.context.prompt_source import SystemPrompt, follow_prompt
+from dirge_py.conversation.deps import EventForwarder
+from dirge_py.conversation.durable import DurableContext, Engine, open_durable
+from dirge_py.extensions.memory.base import MemoryProvider
+from dirge_py.extensions.plugins.loading import Plugins, plugin_tools
+from dirge_py.extensions.web.access import WebAccess, search_key_variables, web_access
+from dirge_py.files.assets import AssetStore
+from dirge_py.files.workspace import Workspace
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.redactor import Redactor
+from dirge_py.lib.secret_environment import secret_values
+from dirge_py.permission.gate import Gate
+from dirge_py.permission.rules import Mode
+from dirge_py.permission.settings import key_variables, open_gate
+from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.outputs import OutputStore
+from dirge_py.processes.privacy import close_to_others
+from dirge_py.processes.runner import Runner
+from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
+from dirge_py.processes.sandbox.room import NoSandbox, Sandbox, SandboxRoom
+from dirge_py.processes.shells import Shells, farewell
+from dirge_py.sdk.options import BuildOptions
+from dirge_py.sdk.sessions import open_journal, viewed
+from dirge_py.session.history import Loaded
+from dirge_py.session.kept import Kept
+from dirge_py.session.originals import keep_originals
+from dirge_py.session.recorder import Recorder
+from dirge_py.session.snapshots.base import Snapshots
+from dirge_py.session.snapshots.hooks import RunSnapshots, make, open_snapshots
+from dirge_py.session.store import Store
+from dirge_py.tools.base import Redact, Services, Tool
+from dirge_py.tools.planning.todo_list import TodoList
+from dirge_py.tools.registry import discover, names
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.errors import ConfigError
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.questions import AnswersForms, Asker
+from dirge_py.types.tools import LoopTool
+
+if TYPE_CHECKING:
+    from dirge_py.processes.sandbox.choose import find_sandbox
+    from dirge_py.processes.sandbox.hosts import HostList
+    from dirge_py.tools.syntax.syntax import check_syntax
+else:
+    HostList = late("dirge_py.processes.sandbox.hosts", "HostList")
+    find_sandbox = late("dirge_py.processes.sandbox.choose", "find_sandbox")
+    check_syntax = late("dirge_py.tools.syntax.syntax", "check_syntax")
+
+
+class ExecutionEnvironment:
+    """What tools touch. `undo` lets go of all of it; so does `close`, commands first."""
+
+    def __init__(
+        self,
+        config: Config,
+        options: BuildOptions,
+        *,
+        cwd: Path,
+        redactor: Redactor,
+        relay: EventForwarder,
+        undo: ExitStack,
+    ) -> None:
+        """
+        Raises:
+            ConfigError: a sandbox is required and none works, or `[web]` does not hold.
+        """
+        self.notices: list[str] = []
+        self._relay = relay
+        environment = config.origin.environment or os.environ
+        self._home = environment.get("HOME") or os.path.expanduser("~")
+        journals = state_dir(config.origin.environment) / "patches"
+        self.workspace = Workspace([cwd, *options.add_dirs], cwd, journals=journals)
+        self.notices += self.workspace.notices
+        undo.callback(self.workspace.close)
+        self._sandbox = open_sandbox(config, self.workspace, self.notices)
+        if self._sandbox is not None:
+            undo.callback(self._sandbox.close)
+        withheld = [*key_variables(config), *search_key_variables(config)]
+        # A command that runs as root reads our environment in /proc.
+        for secret in secret_values(config.origin.environment, withheld):
+            redactor.add(secret)
+        passed_on = EnvironmentPolicy(config.tools.environment, withheld=withheld)
+        self.notices += [
+            f"[tools] environment: {name} is never passed to commands."
+            for name in passed_on.refused
+        ]
+        launcher = self._sandbox.launcher if self._sandbox is not None else None
+        self.environment = passed_on
+        self.read_only = self.read_only_profile(self.workspace, self._sandbox)
+        undo.callback(self.read_only.close)
+        self.runner = Runner(passed_on, launcher, read_only=self.read_only)
+        if launcher is None:
+            # A sandbox shows commands no process of ours, and must itself be handed things by us.
+            close_to_others()
+        self.shells = Shells(self.runner)
+        self.web = web_access(config, redactor.add)
+
+    def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
+        """What commands that only look are held to in `workspace`. Close it at the end."""
+
+        def roots() -> Sequence[str]:
+            return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
+
+        room = sandbox.room if sandbox is not None else None
+        return ReadOnlyProfile(roots, self._home, room=room)
+
+    @property
+    def sandbox(self) -> str:
+        """The kind of sandbox that commands run in; "" for none."""
+        return self._sandbox.kind if self._sandbox is not None else ""
+
+    async def close(self) -> None:
+        """End every command, and let go of the folders."""
+        if words := farewell(await self.shells.shutdown()):
+            self._relay(SystemNotice(words))
+        await self.runner.shutdown()
+        if self._sandbox is not None:
+            self._sandbox.close()
+        self.read_only.close()
+        self.workspace.close()
+
+
+def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sandbox | None:
+    """The sandbox that is asked for; None: commands run as ever. Close it at the end.
+
+    Without one that works, `preferred` is as `off`, with a notice; so is what one cannot do.
+
+    Raises:
+        ConfigError: it is required, and none works.
+    """
+    mode = config.sandbox.mode
+    if mode == "off":
+        return None
+    _check_hosts(config)
+    found = find_sandbox(room_of(config, workspace))
+    if isinstance(found, NoSandbox):
+        if mode == "required":
+            raise ConfigError(
+                f"No sandbox works here: {found.reason}.",
+                hint=f"{found.fix} Or start with `--sandbox off`.",
+            )
+        notices.append(f"Commands run without a sandbox: {found.reason}. {found.fix}")
+        return None
+    if found.limits:
+        notices.append(f"Commands run in a sandbox made with {found.kind}. {found.limits}")
+    return found
+
+
+def _check_hosts(config: Config) -> None:
+    """A typing error must not pass for a machine without a sandbox, and be gone on with."""
+    try:
+        HostList(config.sandbox.hosts)
+    except ValueError as error:
+        raise ConfigError(
+            f"`hosts` under `[sandbox]`: {str(error)!r} is no host.",
+            hint="Write `host`, `host:port` or `*.host`.",
+        ) from None
+
+
+def would_be_sandboxed(config: Config) -> bool:
+    """Whether commands would run in a sandbox. Unlike opening one, it leaves no trace on disk."""
+    if config.sandbox.mode == "off":
+        return False
+    environment = config.origin.environment or os.environ
+    home = environment.get("HOME") or os.path.expanduser("~")
+    found = find_sandbox(SandboxRoom(roots=(), home=home))
+    if isinstance(found, NoSandbox):
+        return False
+    found.close()
+    return True
+
+
+def room_of(config: Config, workspace: Workspace) -> SandboxRoom:
+    """What commands may see and change. Relative paths of the settings are in the first root."""
+    environment = config.origin.environment or os.environ
+    home = environment.get("HOME") or os.path.expanduser("~")
+    first = workspace.roots[0]
+
+    def placed(paths: list[str]) -> tuple[str, ...]:
+        return tuple(os.path.join(first, _from_home(path, home)) for path in paths)
+
+    return SandboxRoom(
+        roots=tuple(workspace.roots),
+        home=home,
+        writable=placed(config.sandbox.writable),
+        readable=placed(config.sandbox.readable),
+        hidden=(str(config_dir(environment)), str(state_dir(environment))),
+        network=config.sandbox.network,
+        hosts=tuple(config.sandbox.hosts),
+    )
+
+
+def _from_home(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
+    """The built-in tools that `[tools]` and the flags leave; `others` may be named there, too.
+
+    Raises:
+        ConfigError: a name is that of no tool.
+    """
+    known = [*names(), *others]
+    for name in (*(config.tools.enabled or ()), *config.tools.disabled):
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(known)}."
+            raise ConfigError(f"there is no tool `{name}`.", hint=hint)
+    if config.tools.enabled == []:
+        return []
+    return [
+        tool
+        for tool in discover()
+        if (config.tools.enabled is None or tool.name in config.tools.enabled)
+        and tool.name not in config.tools.disabled
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFolders:
+    """Where a conversation keeps what is not in its journal. `session_id` is "" if nothing is."""
+
+    assets: Path
+    output: Path
+    session_id: str = ""
+
+    @classmethod
+    def of_session(cls, folder: Path, session_id: str) -> "SessionFolders":
+        own = folder / session_id
+        return cls(assets=own / "assets", output=own / "output", session_id=session_id)
+
+
+def temporary_folders(undo: ExitStack) -> tuple[SessionFolders, Callable[[], None]]:
+    """Folders for a conversation that is not kept, and what removes them; `undo` does it, too."""
+    folder = Path(tempfile.mkdtemp(prefix="dirge-"))
+
+    def remove() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    undo.callback(remove)
+    return SessionFolders(assets=folder / "assets", output=folder / "output"), remove
+
+
+class Workplace(Protocol):
+    """Where tools work: folders, commands, the way to the web."""
+
+    @property
+    def workspace(self) -> Workspace: ...
+    @property
+    def runner(self) -> Runner: ...
+    @property
+    def shells(self) -> Shells: ...
+    @property
+    def web(self) -> WebAccess: ...
+
+
+class ToolFactory:
+    """Makes tools ready for the loop: the built-in ones, those of plugins, and any that come."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        cwd: Path,
+        machine: Workplace,
+        asker: Asker,
+        plugins: Plugins,
+        redact: Redact,
+        memory: MemoryProvider | None = None,
+    ) -> None:
+        self._config = config
+        self._cwd = cwd
+        self._machine = machine
+        self._asker = asker
+        self._plugins = plugins
+        self._redact = redact
+        self._memory = memory
+
+    def moved(self, machine: Workplace, *, cwd: Path) -> "ToolFactory":
+        """One that makes the same tools for another place."""
+        return ToolFactory(
+            self._config,
+            cwd=cwd,
+            machine=machine,
+            asker=self._asker,
+            plugins=self._plugins,
+            redact=self._redact,
+            memory=self._memory,
+        )
+
+    def toolbox(self, folders: SessionFolders, todo: TodoList) -> Toolbox:
+        """The tools that settings, flags and plugins leave."""
+        known = [tool.name for tool in self._plugins.tools]
+        others = plugin_tools(self._config, self._plugins)
+        tools = [*chosen_tools(self._config, known), *others]
+        return Toolbox(tools, self.services(folders, todo), str(self._cwd))
+
+    def bound(
+        self, folders: SessionFolders, todo: TodoList, tools: Sequence[Tool[Any]]
+    ) -> Sequence[LoopTool]:
+        """These tools, with the same services."""
+        return Toolbox(tools, self.services(folders, todo), str(self._cwd)).loop_tools
+
+    def services(self, folders: SessionFolders, todo: TodoList) -> Services:
+        config, asker = self._config, self._asker
+        return Services(
+            files=self._machine.workspace,
+            processes=self._machine.runner,
+            shells=self._machine.shells,
+            web=self._machine.web,
+            outputs=OutputStore(folders.output),
+            assets=AssetStore(folders.assets),
+            todo=todo,
+            syntax=check_syntax,
+            redact=self._redact,
+            memory=self._memory,
+            ask=asker.question if isinstance(asker, AnswersForms) else None,
+            command_timeout_s=config.timeouts.bash_s,
+            quiet_s=config.timeouts.quiet_s,
+            session_id=folders.session_id,
+            budget_chars=config.tools.result_budget_chars,
+        )
+
+
+_STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildContext:
+    """What a room is opened from. `undo` is for when building fails, `on_close` for the end."""
+
+    config: Config
+    cwd: Path
+    options: BuildOptions
+    machine: ExecutionEnvironment
+    workshop: ToolFactory
+    prompt: SystemPrompt
+    store: Store
+    redactor: Redactor
+    late_notices: list[str]
+    undo: ExitStack
+    on_close: list[Callable[[], Awaitable[None]]]
+    engine: Engine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResources:
+    """`notices` are about the session that was opened; without a `recorder` nothing is kept.
+
+    `run_snapshots` take the `snapshots` of each run; none where none are kept.
+    """
+
+    recorder: Recorder | None
+    loaded: Loaded
+    folders: SessionFolders
+    gate: Gate
+    todo: TodoList
+    toolbox: Toolbox
+    durable: DurableContext
+    snapshots: Snapshots | None
+    run_snapshots: Sequence[RunSnapshots]
+    kept: Kept
+    notices: Sequence[str]
+
+
+def open_room(site: BuildContext) -> SessionResources:
+    """
+    Raises:
+        SessionError: the session asked for cannot be opened.
+        ConfigError: a rule does not hold.
+    """
+    recorder, notices = _open_recorder(site)
+    loaded = recorder.load() if recorder is not None else viewed(site.store, site.options.session)
+    folders = _folders(site, recorder)
+    gate = _gate(site, folders, loaded, recorder)
+    follow_prompt(
+        site.prompt.prompts,
+        gate,
+        stored=loaded.settings.get("prompt"),
+        note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
+    )
+    todo = TodoList()
+    todo.load(loaded.settings.get("todo"))
+    if recorder is not None:
+        todo.on_change = lambda items: recorder.note_setting("todo", items)
+    snapshots, run_snapshots = _snapshots(site, recorder)
+    originals, notice = site.machine.workspace.originals, site.late_notices.append
+    keep_originals(originals, snapshots, site.config, site.cwd, notice)
+    return SessionResources(
+        recorder=recorder,
+        loaded=loaded,
+        folders=folders,
+        gate=gate,
+        todo=todo,
+        toolbox=site.workshop.toolbox(folders, todo),
+        durable=open_durable(site.store, recorder, site.engine),
+        snapshots=snapshots,
+        run_snapshots=run_snapshots,
+        kept=Kept(loaded.settings, recorder.note_setting, recorder.begin) if recorder else Kept(),
+        notices=[
+            *notices,
+            *_mode_again(site.config, gate, loaded, recorder),
+            *_grants_left_behind(loaded, recorder),
+        ],
+    )
+
+
+def _open_recorder(site: BuildContext) -> tuple[Recorder | None, Sequence[str]]:
+    if not site.config.session.save:
+        return None, ()
+    journal, notices = open_journal(site.store, site.options.session)
+    if journal is None:
+        return None, notices
+    recorder = Recorder(
+        journal, redact=site.redactor.redact_known, on_notice=site.late_notices.append
+    )
+    site.undo.callback(recorder.close)
+    return recorder, notices
+
+
+def _snapshots(
+    site: BuildContext, recorder: Recorder | None
+) -> tuple[Snapshots | None, Sequence[RunSnapshots]]:
+    """Those of the project's files: only a session that is kept can go back to them."""
+    if recorder is None:
+        return None, ()
+    snapshots = open_snapshots(
+        site.config,
+        site.cwd,
+        session=recorder.session_id,
+        roots=site.machine.workspace.roots,
+        notice=site.late_notices.append,
+    )
+    if snapshots is None:
+        return None, ()
+    taking = make(snapshots, note=recorder.note, notice=site.late_notices.append)
+    return snapshots, [taking]
+
+
+def _folders(site: BuildContext, recorder: Recorder | None) -> SessionFolders:
+    if recorder is not None:
+        return SessionFolders.of_session(site.store.folder, recorder.session_id)
+    folders, remove = temporary_folders(site.undo)
+
+    async def remove_at_close() -> None:
+        remove()
+
+    site.on_close.append(remove_at_close)
+    return folders
+
+
+def _gate(
+    site: BuildContext, folders: SessionFolders, loaded: Loaded, recorder: Recorder | None
+) -> Gate:
+    gate = open_gate(
+        site.config,
+        site.options,
+        site.machine.workspace,
+        folders.output,
+        is_sandboxed=bool(site.machine.sandbox),
+        project_rules=site.options.project_rules,
+    )
+    gate.history.redact = site.redactor.redact
+    gate.history.restore(loaded.decisions)
+    if recorder is not None:
+        gate.history.on_record = recorder.note_decision
+    return gate
+
+
+def _mode_again(
+    config: Config, gate: Gate, loaded: Loaded, recorder: Recorder | None
+) -> Sequence[str]:
+    """Go on in the session's mode, unless a flag names one.
+
+    One that lets more pass than this start would ended with the program, as grants do; that is told
+    once.
+    """
+    is_flag = config.provenance.get("permission.mode") == "--permission-mode"
+    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.mode), None)
+    if recorder is None or is_flag or left is None:
+        return ()
+    if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
+        gate.mode = left
+        return ()
+    recorder.note_mode(gate.mode)
+    return [f"the mode is {gate.mode} again: {loaded.mode} ended with the program before."]
+
+
+def _grants_left_behind(loaded: Loaded, recorder: Recorder | None) -> Sequence[str]:
+    """Tell, once, what was allowed for a session that ended: that holds for nobody else."""
+    if recorder is None or not loaded.grants:
+        return ()
+    for rule in loaded.grants:
+        recorder.note_grant_removed(rule)
+    is_one = len(loaded.grants) == 1
+    rules = "1 rule" if is_one else f"{len(loaded.grants)} rules"
+    verb = "is" if is_one else "are"
+    shown = ", ".join(loaded.grants)
+    return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]
