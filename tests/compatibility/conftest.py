@@ -1,0 +1,28 @@
+"""The fixtures of these tests: homes of an earlier version, and the program of this one."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.compatibility.homes import Home
+from tests.compatibility.program import Program
+from tests.compatibility.service import Service
+
+
+@pytest.fixture(scope="session")
+def program() -> Iterator[Program]:
+    with Program() as program:
+        yield program
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    with Service() as service:
+        yield service
+
+
+@pytest.fixture
+def home(tmp_path: Path, program: Program, service: Service) -> Callable[[str], Home]:
+    """Brings a home back, by its name."""
+    return lambda name: Home(name, tmp_path.resolve() / "base", program, service)

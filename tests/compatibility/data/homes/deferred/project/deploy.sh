@@ -1,0 +1,1 @@
+touch by_script.txt

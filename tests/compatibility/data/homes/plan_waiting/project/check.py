@@ -1,0 +1,1 @@
+assert open('total.txt').read() == '42\n'

@@ -1,0 +1,61 @@
+"""Nothing is missing of what users and programs see: flags, commands, JSON, exit codes, names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compatibility.homes import DATA, Home
+from tests.compatibility.surface import (
+    documented,
+    flags,
+    missing,
+    outputs,
+    slash_commands,
+    subcommands,
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEFORE: dict[str, Any] = json.loads((DATA / "surface.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def plain(home: Callable[[str], Home]) -> Home:
+    plain = home("plain")
+    (plain.project / "here.txt").write_text("here\n")
+    return plain
+
+
+def test_every_flag_is_there(plain: Home) -> None:
+    now = flags(plain.try_to_run)
+    assert {
+        words: lost
+        for words, before in BEFORE["flags"].items()
+        if (lost := {*before} - {*now[words]})
+    } == {}
+
+
+def test_every_subcommand_is_there(plain: Home) -> None:
+    assert set(BEFORE["subcommands"]) - set(subcommands(plain.try_to_run)) == set()
+
+
+def test_every_slash_command_is_there(plain: Home) -> None:
+    assert set(BEFORE["slash_commands"]) - set(slash_commands(plain.try_to_run)) == set()
+
+
+def test_exit_codes_and_members_of_json_are_those_of_before(plain: Home) -> None:
+    now = outputs(plain.try_to_run, plain.service)
+    codes = {kind: output["exit_code"] for kind, output in BEFORE["outputs"].items()}
+    assert {kind: output["exit_code"] for kind, output in now.items()} == codes
+    assert missing(BEFORE["outputs"], now) == []
+
+
+def test_every_setting_has_the_default_it_had(plain: Home) -> None:
+    now = plain.run("config", "show").splitlines()
+    assert [line for line in plain.kept("shown.txt").splitlines() if line not in now] == []
+
+
+def test_everything_documented_is_still_documented() -> None:
+    assert set(BEFORE["documented"]) - set(documented(DOCS)) == set()

@@ -1,0 +1,168 @@
+"""What an earlier version left unfinished goes on: crashes, calls that wait, plans, words."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.compatibility.homes import DATA, Home
+from tests.compatibility.service import says
+
+Homes = Callable[[str], Home]
+CHECK = "python3 check.py"
+THREAD = DATA / "scripts" / "thread.py"
+
+
+def test_a_killed_run_is_carried_on_and_nothing_runs_twice(home: Homes) -> None:
+    crashed = home("crashed")
+    (crashed.project / "begun").unlink()
+    crashed.service.will(says("I look."))
+    crashed.run("resume", "--session", "crashed")
+    read, command = (m["content"] for m in crashed.sent if m["role"] == "tool")
+    assert read == "here.txt: lines 1-1 of 1\n\n1: here"
+    assert "outcome is unknown" in command
+    assert not (crashed.project / "begun").exists()
+
+
+def test_a_person_tells_how_a_killed_call_ended(home: Homes) -> None:
+    crashed = home("crashed")
+    crashed.service.will(says("Good."))
+    crashed.run("resume", "--session", "crashed", "--interrupted", "done")
+    assert "unknown" not in crashed.sent_texts[-1]
+
+
+def test_a_killed_session_takes_another_prompt(home: Homes) -> None:
+    crashed = home("crashed")
+    crashed.service.will(says("Something else, then."))
+    crashed.ask("--continue", "Leave that.")
+    assert [message["role"] for message in crashed.sent[1:]] == [
+        *("user", "assistant", "tool", "tool", "user")
+    ]
+
+
+def test_a_call_that_waits_is_confirmed(home: Homes) -> None:
+    deferred = home("deferred")
+    deferred.service.will(says("Deployed."))
+    deferred.run("resume", deferred.continuation("confirm"), "--confirm")
+    assert (deferred.project / "deployed.txt").exists()
+    assert (deferred.project / "after.txt").read_text() == "after\n"
+
+
+def test_a_call_that_waits_is_rejected(home: Homes) -> None:
+    deferred = home("deferred")
+    deferred.service.will(says("Not deployed."))
+    deferred.run("resume", deferred.continuation("reject"), "--reject", "not on a Friday")
+    assert any("Rejected: not on a Friday" in text for text in deferred.sent_texts)
+    assert not (deferred.project / "deployed.txt").exists()
+
+
+def test_a_continuation_that_was_changed_is_refused(home: Homes) -> None:
+    deferred = home("deferred")
+    path = Path(deferred.continuation("confirm"))
+    path.write_text(path.read_text().replace("touch deployed.txt", "touch other.txt"))
+    deferred.run("resume", str(path), "--confirm", code=1)
+    assert not (deferred.project / "deployed.txt").exists()
+
+
+def test_a_session_that_waits_goes_on_without_the_call(home: Homes) -> None:
+    deferred = home("deferred")
+    deferred.service.will(says("Leave it."))
+    deferred.ask("--resume", "left", "Leave it.")
+    assert any("waited for a decision that never came" in text for text in deferred.sent_texts)
+
+
+def test_a_thread_of_a_program_is_decided_and_goes_on(home: Homes) -> None:
+    library = home("library")
+    decided = library.run("yes", script=THREAD)
+    assert "toolResult deployed to staging\nassistant Decided.\n" in decided
+    assert "assistant Decided.\nuser Anything else?\n" in library.run("say", script=THREAD)
+
+
+def test_a_call_of_a_program_is_rejected(home: Homes) -> None:
+    assert "Rejected: not on a Friday" in home("library").run("no", script=THREAD)
+
+
+def test_a_half_done_plan_goes_on_to_a_verified_end(home: Homes) -> None:
+    half = home("plan_half")
+    half.service.will(writes_total(), says("It is written."), *REVIEWED)
+    told = half.ask("--yolo", "--resume", "half", "/plan resume")
+    assert (told["exit_code"], told["is_error"]) == (0, False)
+    assert "Verified: 1 requirement." in told["result"]
+    assert (half.project / "total.txt").read_text() == "42\n"
+
+
+def test_a_plan_that_waits_is_accepted_and_carried_out(home: Homes) -> None:
+    waiting = home("plan_waiting")
+    waiting.service.will(writes_total(), says("It is written."), *REVIEWED)
+    told = waiting.ask("--yolo", "--resume", "waiting", "/plan accept")
+    assert "Verified: 1 requirement." in told["result"]
+    assert (waiting.project / "total.txt").read_text() == "42\n"
+
+
+def test_a_plan_that_is_done_is_still_there_to_read(home: Homes) -> None:
+    done = home("plan_done")
+    told = done.run("-p", "--resume", "planned", "/plan status")
+    assert "It is done, and verified." in told
+    assert f"2. Verify: `{CHECK}`" in told
+    done.service.will(says("Nothing more."))
+    done.ask("--resume", "planned", "Is there more?")
+    assert sum("Verified: 1 requirement." in text for text in done.sent_texts) == 1
+
+
+def test_words_that_waited_are_delivered(home: Homes) -> None:
+    typed = home("typed")
+    typed.service.will(says("Heard."))
+    typed.ask("--resume", "typed", "Go on.")
+    assert typed.sent_texts[-2] == "Go on."
+    assert "waiting words" in typed.sent_texts[-1]
+
+
+def test_the_screen_shows_the_session_and_the_words_in_the_input(home: Homes) -> None:
+    shown = on_screen(
+        home("typed"), "--resume", "typed", until=(b"A beginning.", b"half a thought")
+    )
+    assert b"Hello." in shown
+
+
+def writes_total() -> dict[str, Any]:
+    return says("I write it.", ("write", {"path": "total.txt", "content": "42\n"}))
+
+
+_ITEM = {"requirement": "the total is 42", "status": "verified", "evidence": [CHECK]}
+_VERDICT = json.dumps({"verdict": "DONE", "checklist": [_ITEM], "missing": ""})
+REVIEWED = (
+    says("I check.", ("bash", {"command": CHECK})),
+    says(f"I ran it.\n\n```json\n{_VERDICT}\n```"),
+)
+
+
+def on_screen(home: Home, *words: str, until: tuple[bytes, ...], patience_s: float = 30) -> bytes:
+    """What the terminal UI has written to its terminal once it has shown all of `until`."""
+    screen, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dirge_py", *words],
+        cwd=home.project,
+        env={**home.environment, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    shown, end = b"", time.monotonic() + patience_s
+    try:
+        while not all(words in shown for words in until):
+            assert time.monotonic() < end, shown[-2000:]
+            if select.select([screen], [], [], 0.1)[0]:
+                shown += os.read(screen, 65536)
+    finally:
+        process.terminate()
+        process.wait()
+        os.close(screen)
+    return shown
