@@ -38,6 +38,7 @@ from tests.compatibility.surface import (  # noqa: E402
 )
 
 DATA = HERE / "data"
+PAUSE = threading.Event()
 MOVING = [
     (re.compile(r',"crc":"[0-9a-f]{8}"}$', re.MULTILINE), ',"crc":"@CRC@"}'),
     (re.compile(r'(?<="device": )\d+'), "@DEVICE@"),
@@ -280,10 +281,8 @@ def typed(world: World) -> None:
     with on_screen(world, "--resume", "typed", "Take your time.") as (keys, process):
         asked = len(world.service.requests)
         world.service.wait_for(asked + 1)
-        keys("waiting words\r")
-        time.sleep(1)
-        keys("half a thought")
-        for words in ("half a thought", "waiting words"):
+        for words, key in (("waiting words", "\r"), ("half a thought", "")):
+            keys(words + key)
             wait_until(lambda words=words: any(words in read(path) for path in world.files()))
         process.kill()
 
@@ -460,7 +459,7 @@ def wait_until(holds: Callable[[], bool], patience_s: float = 30) -> None:
     end = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < end, "it did not come"
-        time.sleep(0.02)
+        PAUSE.wait(0.02)
 
 
 def kill_left(base: Path) -> None:

@@ -27,10 +27,8 @@ class Home:
         for folder in (base / "home", self.project, self.config, self.state):
             folder.mkdir(parents=True)
         self._digested: list[str] = []
-        self._git("init", "-q", "-b", "main")
+        subprocess.run(["git", "init", "-q", "--template=", self.project], check=True)
         self._bring_back(DATA / "homes" / name)
-        self._git("add", ".")
-        self._git("commit", "-qm", "Begin", "--allow-empty")
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(base / "home"),
@@ -119,10 +117,6 @@ class Home:
             digest = hashlib.sha256(of.encode()).hexdigest()
             text = text.replace(f"@DIGEST {number}@", digest)
         return text
-
-    def _git(self, *words: str) -> None:
-        identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-        subprocess.run(["git", *identity, *words], cwd=self.project, check=True)
 
 
 def project_id(folder: Path) -> str:

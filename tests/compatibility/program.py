@@ -6,6 +6,7 @@ A request is JSON: `words` (or `script`, a file to run instead), `cwd`, `environ
 of its streams. The answer is the exit code.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -18,6 +19,16 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+
+WARMING_UP = [
+    {
+        "calls": [
+            {"name": "bash", "arguments": {"command": "touch a"}},
+            {"name": "write", "arguments": {"path": "b", "content": "b"}},
+        ]
+    },
+    {"text": "Hello."},
+]
 
 
 @dataclass(frozen=True)
@@ -86,30 +97,34 @@ def serve() -> None:
 
 
 def _load() -> None:
-    """Import what a run imports: a first one tells."""
+    """Import what a run with calls and commands imports: a first one tells."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder, project, loaded = Path(name), Path(name, "project"), Path(name, "loaded")
+        project.mkdir()
         script = folder / "script.json"
-        script.write_text('{"replies": [{"text": "Hello."}]}')
+        script.write_text(json.dumps({"replies": WARMING_UP}))
         provider = f'[providers.p]\ntype = "scripted"\nmodel = "m"\nscript = "{script}"\n'
         (folder / "config.toml").write_text(provider)
-        loaded = folder / "loaded"
+        (folder / "in").write_text("Hello.\n/undo\n")
         request = {
-            "words": ["-p", "Hello."],
+            "words": ["--line", "--yolo"],
             "script": None,
-            "cwd": name,
+            "cwd": str(project),
             "environment": {
                 "PATH": os.environ["PATH"],
                 "HOME": name,
                 "DIRGE_CONFIG_DIR": name,
                 "DIRGE_STATE_DIR": str(folder / "state"),
             },
-            "streams": [os.devnull, str(folder / "out"), str(folder / "err")],
+            "streams": [str(folder / stream) for stream in ("in", "out", "err")],
         }
         _in_a_child(request, lambda: loaded.write_text("\n".join(sys.modules)))
         for module in loaded.read_text().split():
             if module.partition(".")[0] != "__main__":
                 __import__(module)
+    # What is here stays, and no child has to look through it for garbage.
+    gc.collect()
+    gc.freeze()
 
 
 def _in_a_child(request: Mapping[str, Any], at_end: Any = None) -> int:

@@ -56,7 +56,7 @@ def test_a_session_goes_on_with_what_was_said(sessions: Home, name: str) -> None
     assert len(messages) == said + 2
 
 
-def test_tool_calls_and_their_results_are_sent_as_they_were(sessions: Home) -> None:
+def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: Home) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "tools", "Go on.")
     called = [call["function"]["name"] for m in sessions.sent for call in m.get("tool_calls", ())]
@@ -64,11 +64,6 @@ def test_tool_calls_and_their_results_are_sent_as_they_were(sessions: Home) -> N
     results = [message["content"] for message in sessions.sent if message["role"] == "tool"]
     assert results[0] == "alpha.txt: lines 1-1 of 1\n\n1: one"
     assert len(results) == len(called)
-
-
-def test_memory_and_instructions_are_sent(sessions: Home) -> None:
-    sessions.service.will(says("It goes on."))
-    sessions.ask("--resume", "tools", "Go on.")
     prompt = sessions.sent[0]["content"]
     for line in ("Notes are in alpha.txt.", "I like short answers.", "Keep the notes in order."):
         assert line in prompt
