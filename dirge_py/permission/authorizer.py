@@ -5,33 +5,13 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Literal
-
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.git_config import GIT_HARDENING
 from dirge_py.permission.judging import PermissionJudge
 from dirge_py.permission.loop_guard import LoopGuard
-from dirge_py.permission.questions import (
-    Answered,
-    Held,
-    Judged,
-    Question,
-    change_words,
-    family_of,
-    files_of,
-    hold_to,
-    is_no_to,
-    judge_call,
-    kept_words,
-    later_questions,
-    objection_to,
-    remembered,
-    request_for,
-    verdict_on,
-)
+from dirge_py.permission.questions import Answered, Held, Judged, Question, change_words, family_of, files_of, hold_to, is_no_to, judge_call, kept_words, later_questions, objection_to, remembered, request_for, verdict_on
 from dirge_py.permission.start_check import StartCheck
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
@@ -42,6 +22,9 @@ from dirge_py.types.hooks import Answer, BeforeToolCallResult, Bundle, Defer, St
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.types.tools import Interceptor, ToolCall
+from types import MappingProxyType
+from typing import Literal
+
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -175,7 +158,7 @@ class Authorizer:
             is_same = written is None or written.arguments == judged.call.arguments
         if not is_same:
             return "its arguments were changed"
-        if waited is None or decided.arguments is not None:
+        if waited is None or waited.files is None or decided.arguments is not None:
             return ""
         return change_words(waited.files, files, self._cwd)
 
@@ -364,7 +347,7 @@ class Authorizer:
             policy=policy,
             reason=reason,
             family=family,
-            files=files if effect == "defer" else {},
+            files=files if effect == "defer" else None,
         )
 
     def _report(

@@ -4,12 +4,11 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
-from typing import Any, Literal, cast, get_args
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import ClaimDecision, Decision
 from dirge_py.types.tools import Claim, Command, Operation
+from typing import Any, Literal, cast, get_args
+
 
 KEPT = 200
 _MOST_TEXT = 2000
@@ -29,7 +28,7 @@ class PastDecision:
     explains it, secrets taken out. `digest` stands for the call, see `digest_of`. `tried` is what
     it would have done, word for word, if it asked and is neither long nor secret; `family` the
     wider rules of a call that somebody answered alone. `files` are what the commands of a call that
-    waits would run, see `files_run`.
+    waits would run, see `files_run`; None if nobody looked, as earlier versions did not.
     """
 
     number: int
@@ -43,7 +42,7 @@ class PastDecision:
     text: str
     tried: tuple[Claim, ...] = ()
     family: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] | None = None
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -58,7 +57,7 @@ class PastDecision:
             "text": self.text,
             **({"tried": list(map(_as_plain, self.tried))} if self.tried else {}),
             **({"family": list(self.family)} if self.family else {}),
-            **({"files": dict(self.files)} if self.files else {}),
+            **({"files": dict(self.files)} if self.files is not None else {}),
         }
 
 
@@ -116,7 +115,7 @@ class DecisionLog:
             text=self._told(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
             tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
             family=tuple(family) if all(self._told(rule) == rule for rule in family) else (),
-            files=dict(files or {}),
+            files=None if files is None else dict(files),
         )
         self._kept.append(past)
         self.on_record(past.as_record())
@@ -225,9 +224,9 @@ def _restored(record: Any) -> PastDecision | None:
     )
 
 
-def _restored_files(plain: Any) -> Mapping[str, str]:
+def _restored_files(plain: Any) -> Mapping[str, str] | None:
     if not isinstance(plain, Mapping):
-        return {}
+        return None
     return {str(path): str(value) for path, value in plain.items()}
 
 

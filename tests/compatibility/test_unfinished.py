@@ -54,6 +54,13 @@ def test_a_call_that_waits_is_confirmed(home: Homes) -> None:
     assert (deferred.project / "after.txt").read_text() == "after\n"
 
 
+def test_a_script_that_waits_is_confirmed(home: Homes) -> None:
+    deferred = home("deferred")
+    deferred.service.will(says("Deployed."))
+    deferred.run("resume", deferred.continuation("script"), "--confirm")
+    assert (deferred.project / "by_script.txt").exists()
+
+
 def test_a_call_that_waits_is_rejected(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Not deployed."))
