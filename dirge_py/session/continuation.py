@@ -9,10 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
-from pathlib import Path
-from typing import Any
-
+from dataclasses import replace
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import Json, decode_usage
@@ -20,13 +17,11 @@ from dirge_py.session.history import replay
 from dirge_py.session.names import check_session_id
 from dirge_py.session.record import Record, json_text
 from dirge_py.types.errors import FileError, SessionError
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-)
+from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage, Usage
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
 
 VERSION = 1
 
@@ -85,15 +80,23 @@ class Continuation:
 
 def title_of_call(call: ToolCallBlock) -> str:
     """The call on one line of at most 80 characters, as `bash: make test`."""
-    first = _first_text(call.arguments)
-    line = f"{call.name}: {' '.join(first.split())}" if first else call.name
+    return _title(call.name, _first_text(call.arguments))
+
+
+def _title(name: str, text: str) -> str:
+    line = f"{name}: {' '.join(text.split())}" if text else name
     return line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
+
+
+def _texts(arguments: Any) -> Mapping[str, str]:
+    """The arguments that are texts and say something, in their order."""
+    named = arguments if isinstance(arguments, Mapping) else {"": arguments}
+    return {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
 
 
 def _first_text(arguments: Any) -> str:
     """The command, with the folder that it starts in, else the first text that says something."""
-    named = arguments if isinstance(arguments, Mapping) else {"": arguments}
-    texts = {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
+    texts = _texts(arguments)
     if "command" in texts and "workdir" in texts:
         return f"({texts['workdir']}) {texts['command']}"
     return texts.get("command") or next(iter(texts.values()), "")
@@ -261,7 +264,26 @@ def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
         )
     except SessionError:
         return False
-    return told == continuation
+    return continuation == told or (
+        _waits_since_an_earlier_version(known, told.awaiting)
+        and continuation == replace(told, calls=tuple(map(_with_earlier_title, told.calls)))
+    )
+
+
+def _waits_since_an_earlier_version(records: Sequence[Record], call_id: str) -> bool:
+    """Whether the call was left to wait before what it would run was recorded with it."""
+    return not any(
+        record.type == "decision"
+        and isinstance(record.data, Mapping)
+        and (record.data.get("call_id"), record.data.get("effect")) == (call_id, "defer")
+        and "files" in record.data
+        for record in records
+    )
+
+
+def _with_earlier_title(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The call titled as earlier versions did: by its first text, whichever that is."""
+    return {**call, "title": _title(call["name"], next(iter(_texts(call["args"]).values()), ""))}
 
 
 def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -54,6 +54,13 @@ def test_a_call_that_waits_is_confirmed(home: Homes) -> None:
     assert (deferred.project / "after.txt").read_text() == "after\n"
 
 
+def test_a_command_that_is_fed_waits_under_its_earlier_title(home: Homes) -> None:
+    deferred = home("deferred")
+    deferred.service.will(says("Fed."))
+    deferred.run("resume", deferred.continuation("fed"), "--confirm")
+    assert (deferred.project / "fed.txt").read_text() == "fed"
+
+
 def test_a_script_that_waits_is_confirmed(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Deployed."))

@@ -4,25 +4,15 @@ import json
 import os
 import stat
 from dataclasses import replace
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from dirge_py.session.continuation import (
-    check_call,
-    check_continuation,
-    continuation_at,
-    continuation_of,
-    load_continuation,
-    parse_continuation,
-    save_continuation,
-    title_of_call,
-)
+from dirge_py.session.continuation import check_call, check_continuation, continuation_at, continuation_of, load_continuation, parse_continuation, save_continuation, title_of_call
 from dirge_py.session.transcript import undecided
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
+from hypothesis import given, strategies as st
 from tests.session.test_transcript import answer, chain, deferred, started
+
+import pytest
+
 
 USAGE = Usage(input=10, output=5, cache_read=2)
 BATCH = AssistantMessage(
@@ -184,6 +174,33 @@ def test_a_title_that_somebody_changed_in_the_file_is_refused(call):
     ]
 
     assert "does not fit" in error_of(paused(), replace(continuation(), calls=tuple(calls)))
+
+
+def fed(*files):
+    """A session whose command waits, with its input before it; `files` of the decision, if any."""
+    arguments = {"input": "yes", "command": "make a"}
+    asks = AssistantMessage(
+        content=(ToolCallBlock(id="a", name="bash", arguments=arguments),), stop_reason="toolUse"
+    )
+    decision = {"call_id": "a", "effect": "defer", **({"files": files[0]} if files else {})}
+    waits = ("deferred", {"call_ids": ["a"], "description": "bash: ask"})
+    return chain(("session", {"cwd": "/w"}), user_text("go"), asks, ("decision", decision), waits)
+
+
+def titled(records, title):
+    found = continuation_of(records, session_id="s", project="p-1")
+    return replace(found, calls=tuple({**call, "title": title} for call in found.calls))
+
+
+def test_a_title_of_an_earlier_version_fits():
+    for title in ("bash: make a", "bash: yes"):
+        check_continuation(titled(fed(), title), fed())
+    assert "does not fit" in error_of(fed(), titled(fed(), "bash: ls"))
+
+
+def test_a_title_of_an_earlier_version_does_not_fit_a_wait_of_this_one():
+    check_continuation(titled(fed({}), "bash: make a"), fed({}))
+    assert "does not fit" in error_of(fed({}), titled(fed({}), "bash: yes"))
 
 
 @pytest.mark.parametrize("place", ["top", "call", "usage"])
