@@ -333,7 +333,7 @@ def deferred(world: World) -> None:
 def library(world: World) -> None:
     """A thread of a program, kept in a journal, that waits for a decision."""
     subprocess.run(
-        [world.python, DATA / "scripts" / "thread.py", "begin"],
+        [world.python, DATA / "scripts" / "thread.py.txt", "begin"],
         cwd=world.project,
         env=world.environment,
         check=True,
@@ -405,6 +405,8 @@ def keep(world: World, name: str) -> None:
             text, kept = text.replace(word, stand_in), kept.replace(word, stand_in)
         for pattern, stand_in in MOVING:
             text, kept = pattern.sub(stand_in, text), pattern.sub(stand_in, kept)
+        if place.suffix == ".py":  # no tool of ours should take it for ours
+            kept += ".txt"
         (target / kept).parent.mkdir(parents=True, exist_ok=True)
         (target / kept).write_text(text, encoding="utf-8")
     if digested:

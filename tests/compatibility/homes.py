@@ -93,6 +93,7 @@ class Home:
             if not path.is_file():
                 continue
             place = self._read_here(str(path.relative_to(source)))
+            place = place.removesuffix(".txt") if place.endswith(".py.txt") else place
             text = self._read_here(path.read_text(encoding="utf-8"))
             target = self.base / place
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,8 @@ def plugged(home: Homes) -> Callable[..., Home]:
         plain = home("plain")
         (plain.config / "plugins").mkdir()
         for name in names:
-            shutil.copy(DATA / "plugins" / f"{name}.py", plain.config / "plugins")
+            kept = DATA / "plugins" / f"{name}.py.txt"
+            shutil.copy(kept, plain.config / "plugins" / f"{name}.py")
         with (plain.config / "config.toml").open("a") as file:
             file.write(settings)
         return plain

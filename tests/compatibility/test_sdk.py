@@ -34,7 +34,7 @@ def blocks(page: str) -> dict[str, str]:
 def imported() -> Iterator[tuple[str, str]]:
     """The names that the pages, the plugins and the scripts import from the package."""
     sources = [block for page in PAGES for block in blocks(page).values()]
-    sources += [path.read_text(encoding="utf-8") for path in sorted(DATA.rglob("*.py"))]
+    sources += [path.read_text(encoding="utf-8") for path in sorted(DATA.rglob("*.py.txt"))]
     for source in sources:
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dirge_py"):

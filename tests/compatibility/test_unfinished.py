@@ -16,7 +16,7 @@ from tests.compatibility.service import says
 
 Homes = Callable[[str], Home]
 CHECK = "python3 check.py"
-THREAD = DATA / "scripts" / "thread.py"
+THREAD = DATA / "scripts" / "thread.py.txt"
 
 
 def test_a_killed_run_is_carried_on_and_nothing_runs_twice(home: Homes) -> None:
