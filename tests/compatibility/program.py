@@ -1,4 +1,4 @@
-"""The program as it is installed, started many times from one process that has loaded it once.
+"""`python -m dirge_py`, started many times from one process that has loaded it once.
 
     python program.py        # reads one request a line, answers each with one line
 
@@ -16,7 +16,6 @@ import tempfile
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +166,7 @@ def _exit_code_of(request: Mapping[str, Any], at_end: Any) -> int:
             runpy.run_path(request["script"], run_name="__main__")
         else:
             sys.argv[:] = ["dirge", *request["words"]]
-            (entry,) = entry_points(group="console_scripts", name="dirge")
-            entry.load()()
+            runpy.run_module("dirge_py", run_name="__main__", alter_sys=True)
     except SystemExit as end:
         return int(end.code or 0)
     return 0
