@@ -7,9 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.convert import default_convert_to_llm
     from dirge_py.agent_loop.dispatch import execute_tool_calls
-    from dirge_py.agent_loop.merge import compose
+    from dirge_py.agent_loop.merge import compose, default_convert_to_llm
     from dirge_py.agent_loop.queues import (
         InputQueue,
         QueuedInput,
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
     from dirge_py.types.abort import AbortSignal
     from dirge_py.types.hooks import (
         AfterToolCallResult,
-        Answer,
         BeforeToolCallResult,
-        Bundle,
         CallDecision,
         Context,
         Defer,
         EditArgs,
+        Hooks,
         LoopConfig,
         StopRun,
+        ToolOverride,
         TurnInfo,
         TurnUpdate,
     )
@@ -48,9 +47,9 @@ if TYPE_CHECKING:
 __all__ = [
     "AbortSignal",
     "AfterToolCallResult",
-    "Answer",
+    "ToolOverride",
     "BeforeToolCallResult",
-    "Bundle",
+    "Hooks",
     "CallDecision",
     "Context",
     "Defer",
@@ -88,9 +87,9 @@ __all__ = [
 _HOMES = {
     "dirge_py.types.abort": ("AbortSignal",),
     "dirge_py.agent_loop.merge": ("compose",),
-    "dirge_py.agent_loop.convert": ("default_convert_to_llm",),
+    "dirge_py.agent_loop.merge": ("default_convert_to_llm",),
     "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
-    "dirge_py.guards.storm": ("StormBreaker",),
+    "dirge_py.guards.repetition": ("StormBreaker",),
     "dirge_py.agent_loop.queues": (
         "InputQueue",
         "QueueMode",

@@ -17,7 +17,7 @@ from dirge_py.types.tools import Claim, LoopToolResult, OnUpdate, ToolExecutionM
 TOOL = "submit_result"
 MEMBER = "result"
 
-Check: TypeAlias = Callable[[Any], Sequence[str]]
+ValueCheck: TypeAlias = Callable[[Any], Sequence[str]]
 """What is wrong with a value, one line each; nothing where it fits."""
 
 _FENCED = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```", re.DOTALL)
@@ -33,7 +33,7 @@ _VALUES = ("const", "enum", "default", "examples")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckedValue:
     """A value that an answer holds. It fits if there are no `problems`."""
 
     value: Any
@@ -49,47 +49,47 @@ class AnswerSchema:
 
     told: Mapping[str, Any]
     is_wrapped: bool
-    check: Check
+    check: ValueCheck
 
-    def look_at(self, value: Any) -> Found:
+    def look_at(self, value: Any) -> CheckedValue:
         """The value with all that is wrong with it."""
         try:
             json.dumps(value, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
-            return Found(None, [f"JSON has no form for it: {error}"])
+            return CheckedValue(None, [f"JSON has no form for it: {error}"])
         try:
-            return Found(value, self.check(value))
+            return CheckedValue(value, self.check(value))
         except Exception as error:
             # An embedder's own check may be anything; what it fails on has not passed it.
-            return Found(None, [f"It could not be checked: {error!r}"])
+            return CheckedValue(None, [f"It could not be checked: {error!r}"])
 
-    def of_arguments(self, arguments: Any) -> Found:
+    def of_arguments(self, arguments: Any) -> CheckedValue:
         """What a call of the tool submits."""
         if not self.is_wrapped:
             return self.look_at(arguments)
         if not isinstance(arguments, Mapping) or list(arguments) != [MEMBER]:
-            return Found(None, [f"The arguments must be one member, `{MEMBER}`"])
+            return CheckedValue(None, [f"The arguments must be one member, `{MEMBER}`"])
         return self.look_at(arguments[MEMBER])
 
-    def of_text(self, text: str) -> Found:
+    def of_text(self, text: str) -> CheckedValue:
         """What an answer in words says: JSON alone, in a fence at most."""
         fenced = _FENCED.fullmatch(text.strip())
         try:
             value = json.loads(fenced.group(1) if fenced else text, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
-            return Found(None, [f"It is not JSON alone ({error})"])
+            return CheckedValue(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
             inner = self.look_at(value[MEMBER])
             return inner if not inner.problems else self._bare(value, inner)
         return self.look_at(value)
 
-    def _bare(self, value: Any, inner: Found) -> Found:
+    def _bare(self, value: Any, inner: CheckedValue) -> CheckedValue:
         """The object itself, if that is what the schema asks for, else what is wrong inside."""
         bare = self.look_at(value)
         return bare if not bare.problems else inner
 
 
-def answer_schema(schema: Mapping[str, Any], check: Check) -> AnswerSchema:
+def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
     """`schema` is a valid JSON Schema, `check` finds what does not fit it."""
     if schema.get("type") == "object":
         return AnswerSchema(told=schema, is_wrapped=False, check=check)

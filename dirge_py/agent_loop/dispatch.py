@@ -9,30 +9,38 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.merge import changed_result
-from dirge_py.agent_loop.prepare import prepare_call, with_arguments
-from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.results import (
+from dirge_py.agent_loop.state import RunState
+from dirge_py.agent_loop.tool_calls import (
     ABORTED,
     NEVER_RAN,
     SUPPRESSED,
     WAITING,
     answered_result,
     error_result,
+    prepare_call,
     problem_result,
-    unchecked,
+    with_arguments,
     with_notes,
     with_outcome,
+    withheld_result,
 )
-from dirge_py.agent_loop.state import Run
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.hooks import AfterToolCallResult, Answer, CallDecision, Defer, EditArgs, StopRun
+from dirge_py.types.hooks import (
+    AfterToolCallResult,
+    CallDecision,
+    Defer,
+    EditArgs,
+    StopRun,
+    ToolOverride,
+)
 from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
 
 
-async def execute_tool_calls(run: Run, blocks: Sequence[ToolCallBlock]) -> bool:
+async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
     """Answer every call; whether all of them asked to end the inner loop.
 
     One call at a time if the config or any called tool says so, else together. Whatever happens,
@@ -69,7 +77,7 @@ class _Slot:
 
 
 class _Batch:
-    def __init__(self, run: Run, blocks: Sequence[ToolCallBlock]) -> None:
+    def __init__(self, run: RunState, blocks: Sequence[ToolCallBlock]) -> None:
         self._run = run
         self._slots = [_Slot(block, self._prepared(block)) for block in blocks]
         self._calls = tuple(slot.call for slot in self._slots)
@@ -169,7 +177,7 @@ class _Batch:
         answer = await self._run.hooks.before_tool_call(info, slot.call)
         if self._run.signal.aborted:
             return None
-        if isinstance(answer, Answer):
+        if isinstance(answer, ToolOverride):
             self._end(slot, answered_result(answer, slot.call))
             return None
         if isinstance(answer, Defer) and self._decision(slot) is None:
@@ -220,7 +228,7 @@ class _Batch:
         began = clock()
         result = await self._executed(slot)
         duration_ms = round((clock() - began) * 1000)
-        kept = unchecked(result)
+        kept = withheld_result(result)
         try:
             info = self._run.info(calls=self._calls)
             change = await self._run.hooks.after_tool_call(info, slot.call, result)

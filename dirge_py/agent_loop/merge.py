@@ -1,42 +1,54 @@
-"""Several bundles of hooks made into one, with one rule per hook and one policy for failures."""
+"""Several bundles of hooks made into one, with one rule per hook and one policy for failures.
+
+What each hook may answer: everything else counts as a hook that failed.
+
+History as a model sees it, unless a `convert_to_llm` hook says otherwise.
+"""
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
-from dirge_py.agent_loop.answers import checked
-from dirge_py.agent_loop.convert import Converter
-from dirge_py.agent_loop.prepare import with_arguments
-from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.results import unchecked
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.tool_calls import with_arguments, withheld_result
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import (
     HOOK_NAMES,
     AfterToolCallResult,
-    Answer,
     BeforeToolCallResult,
-    Bundle,
     Context,
     Defer,
     EditArgs,
+    Hooks,
     LoopConfig,
     StopRun,
+    ToolOverride,
     TurnInfo,
     TurnUpdate,
 )
-from dirge_py.types.messages import Message
+from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CustomMessage,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 from dirge_py.types.tools import LoopToolResult, ToolCall, ToolValidator
 
 _logger = logging.getLogger(__name__)
-
 Hook = Callable[..., Any]
 
 
-def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
+def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
     """`config` with its own hooks and those of `bundles` merged, in this order.
 
     | hook                             | rule                                          | one that raises       |
@@ -52,7 +64,7 @@ def compose(*bundles: Bundle, config: LoopConfig | None = None) -> LoopConfig:
     A hook that returns what it may not has failed, too. Failures are logged and told in a notice. A
     StopRun goes through, for `after_tool_call` once all have seen the result. Once the run is
     aborted, a hook that does not come back counts as one without an answer, but a result that an
-    `after_tool_call` did not let pass is withheld: see `Bundle.only_watches`. All nine hooks of the
+    `after_tool_call` did not let pass is withheld: see `Hooks.only_watches`. All nine hooks of the
     result are set.
     """  # noqa: E501
     config = config or LoopConfig()
@@ -73,12 +85,12 @@ def merged_hooks(config: LoopConfig) -> "MergedHooks":
 class MergedHooks:
     """The nine hooks of several bundles, one method each; `compose` states their rules."""
 
-    def __init__(self, bundles: Sequence[Bundle], validate: ToolValidator | None) -> None:
+    def __init__(self, bundles: Sequence[Hooks], validate: ToolValidator | None) -> None:
         self._bundles = bundles
         self._validate = validate
-        self._converter = Converter()
+        self._converter = HistoryConverter()
 
-    def _each(self, name: str) -> Iterator[tuple[Bundle, Hook]]:
+    def _each(self, name: str) -> Iterator[tuple[Hooks, Hook]]:
         for bundle in self._bundles:
             hook = getattr(bundle, name)
             if hook is not None:
@@ -115,7 +127,7 @@ class MergedHooks:
                 return _blocked_by(bundle, error)
             if isinstance(answer, Defer) and _is_allowed(info, call):
                 continue  # this was decided; who comes after still has a word in it
-            if isinstance(answer, (Answer, Defer)):
+            if isinstance(answer, (ToolOverride, Defer)):
                 return answer
             if isinstance(answer, EditArgs):
                 call = with_arguments(call, answer.args, self._validate)
@@ -197,7 +209,7 @@ class MergedHooks:
 
 
 async def _ask(
-    name: str, bundle: Bundle, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
+    name: str, bundle: Hooks, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
 ) -> Any:
     """The hook's answer; None when it failed, `if_aborted` when the run was aborted meanwhile."""
     try:
@@ -223,7 +235,7 @@ async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal | None) -
         raise RuntimeError(f"It tried to exit ({error.code}).") from error
     if isinstance(answer, StopRun):
         raise answer
-    return checked(name, answer)
+    return check_hook_result(name, answer)
 
 
 async def _awaited(answer: Awaitable[Any]) -> Any:
@@ -243,7 +255,7 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
 
 
 def _withheld(result: LoopToolResult) -> AfterToolCallResult:
-    kept = unchecked(result)
+    kept = withheld_result(result)
     return AfterToolCallResult(
         content=kept.content, details=kept.details, is_error=kept.is_error, terminate=kept.terminate
     )
@@ -265,12 +277,134 @@ def _present(change: AfterToolCallResult | TurnUpdate) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _blocked_by(bundle: Bundle, error: Exception) -> Answer:
+def _blocked_by(bundle: Hooks, error: Exception) -> ToolOverride:
     text = f"Blocked: the `before_tool_call` hook of `{bundle.name}` failed ({error!r})."
-    return Answer(text, details={"outcome": "denied"})
+    return ToolOverride(text, details={"outcome": "denied"})
 
 
-def _report(bundle: Bundle, hook: Hook, info: TurnInfo, error: Exception, so: str) -> None:
+def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str) -> None:
     _logger.error("hook %r of %s failed", hook, bundle.name, exc_info=error)
     name = getattr(hook, "__name__", "a hook")
     info.emit(SystemNotice(f"`{bundle.name}`: {name} failed ({error!r}); {so}."))
+
+
+_MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
+_RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
+_MESSAGE_LIST: tuple[type, ...] = (list, tuple, type(None))
+ACCEPTED_RESULTS: Mapping[str, tuple[type, ...]] = {
+    "transform_context": (Context, type(None)),
+    "convert_to_llm": _MESSAGE_LIST,
+    "before_tool_call": (EditArgs, ToolOverride, Defer, type(None)),
+    "after_tool_call": (AfterToolCallResult, type(None)),
+    "prepare_next_turn": (TurnUpdate, type(None)),
+    "should_stop_after_turn": (bool, type(None)),
+    "get_steering_messages": _MESSAGE_LIST,
+    "get_followup_messages": _MESSAGE_LIST,
+    "get_api_key": (str, type(None)),
+}
+
+
+def check_hook_result(name: str, answer: Any) -> Any:
+    """`answer`, if the hook called `name` may give it. Plugins are strangers: types are hopes.
+
+    Raises:
+        TypeError: it may not; the message says what it was.
+    """
+    if not isinstance(answer, ACCEPTED_RESULTS[name]):
+        raise TypeError(f"It returned {type(answer).__name__}.")
+    match answer:
+        case list() | tuple():
+            _check_items(answer, _MESSAGES, "message")
+        case Context():
+            _check_context(answer)
+        case TurnUpdate():
+            _check_update(answer)
+        case EditArgs(args=args) if not isinstance(args, Mapping):
+            raise TypeError(f"It returned arguments that are {type(args).__name__}.")
+        case ToolOverride(content=content, details=details):
+            if not isinstance(content, str):
+                _check_items(content, _RESULT_BLOCKS, "block of a result")
+            _check_details(details)
+        case AfterToolCallResult(content=content, details=details):
+            _check_items(content or (), _RESULT_BLOCKS, "block of a result")
+            _check_details(details or {})
+    return answer
+
+
+def _check_context(context: Context) -> None:
+    _check_items(context.messages, _MESSAGES, "message")
+    if not isinstance(context.system_prompt, str):
+        raise TypeError(f"Its system prompt is {type(context.system_prompt).__name__}.")
+    for tool in context.tools:
+        if not callable(getattr(tool, "execute", None)):
+            raise TypeError(f"It returned {type(tool).__name__} for a tool.")
+
+
+def _check_update(update: TurnUpdate) -> None:
+    if update.context is not None:
+        check_hook_result("transform_context", update.context)
+    _check_items(update.continue_with or (), _MESSAGES, "message")
+    if not isinstance(update.role, str | None):
+        raise TypeError(f"It returned a role that is {type(update.role).__name__}.")
+    if not isinstance(update.model, str | None):
+        raise TypeError(f"It returned a model that is {type(update.model).__name__}.")
+    if update.thinking_level not in (None, *get_args(ThinkingLevel)):
+        raise TypeError(f"It returned the thinking level {update.thinking_level!r}.")
+
+
+def _check_details(details: Any) -> None:
+    if not isinstance(details, Mapping):
+        raise TypeError(f"Its details are {type(details).__name__}.")
+
+
+def _check_items(items: Any, kinds: tuple[type, ...], what: str) -> None:
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        raise TypeError(f"It returned {type(items).__name__} for a list of {what}s.")
+    for item in items:
+        if not isinstance(item, kinds):
+            raise TypeError(f"It returned {type(item).__name__} for a {what}.")
+
+
+GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and go on.]\n"
+
+
+def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
+    """Drop what no model reads, and mark steering as guidance.
+
+    The mark is added here and not stored, so history keeps the words that were typed. An assistant
+    message without content (aborted before its first word) is left out: services reject it. So is
+    one that a guardrail withheld.
+    """
+    return [_as_guidance(message) for message in messages if _is_for_models(message)]
+
+
+class HistoryConverter:
+    """`default_convert_to_llm` for a history that grows: what was converted before stays so."""
+
+    def __init__(self) -> None:
+        self._given: tuple[Message, ...] = ()
+        self._converted: list[Message] = []
+
+    def convert(self, messages: Sequence[Message]) -> Sequence[Message]:
+        given = tuple(messages)
+        known = len(self._given)
+        if given[:known] != self._given:
+            known, self._converted = 0, []
+        self._converted += default_convert_to_llm(given[known:])
+        self._given = given
+        return tuple(self._converted)
+
+
+def _is_for_models(message: Message) -> bool:
+    if isinstance(message, AssistantMessage):
+        return bool(message.content) and not message.withheld
+    return not isinstance(message, CustomMessage)
+
+
+def _as_guidance(message: Message) -> Message:
+    if not isinstance(message, UserMessage) or message.origin != "steering":
+        return message
+    first, *rest = message.content or (TextBlock(""),)
+    if isinstance(first, TextBlock):
+        return replace(message, content=(TextBlock(GUIDANCE + first.text), *rest))
+    return replace(message, content=(TextBlock(GUIDANCE), first, *rest))

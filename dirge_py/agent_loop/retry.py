@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Literal
 
-from dirge_py.agent_loop.race import Aborted, until_aborted
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from dirge_py.agent_loop.cancellation import run_to_end
 from dirge_py.agent_loop.dispatch import execute_tool_calls
-from dirge_py.agent_loop.race import to_the_end
-from dirge_py.agent_loop.resume import OpenCalls, opening, resumable
-from dirge_py.agent_loop.state import Run
+from dirge_py.agent_loop.history import OpenCalls, check_resumable, continuation_prompt
+from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.stream import stream_assistant_response
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import AgentStart, Sink
@@ -32,8 +32,8 @@ async def run_agent_loop(
 
     Raises only a cancellation from outside, after the run has said its last words.
     """
-    run = Run(context=context, config=config, signal=signal, emit=emit, stream_fn=stream_fn)
-    return await to_the_end(_told(run, prompts), signal)
+    run = RunState(context=context, config=config, signal=signal, emit=emit, stream_fn=stream_fn)
+    return await run_to_end(_told(run, prompts), signal)
 
 
 def run_agent_loop_continue(
@@ -50,8 +50,8 @@ def run_agent_loop_continue(
     Raises:
         ValueError: at once, when there is nothing to go on from, or a decision fits no open call.
     """
-    waiting = resumable(context.messages, decisions)
-    run = Run(
+    waiting = check_resumable(context.messages, decisions)
+    run = RunState(
         context=context,
         config=config,
         signal=signal,
@@ -59,11 +59,11 @@ def run_agent_loop_continue(
         stream_fn=stream_fn,
         decisions=decisions,
     )
-    return to_the_end(_told(run, opening(context.messages), waiting), signal)
+    return run_to_end(_told(run, continuation_prompt(context.messages), waiting), signal)
 
 
 async def _told(
-    run: Run, prompts: Sequence[Message], waiting: OpenCalls | None = None
+    run: RunState, prompts: Sequence[Message], waiting: OpenCalls | None = None
 ) -> list[Message]:
     run.emit(AgentStart(run_id=run.id))
     outcome: Outcome = Cancelled(reason="cancelled")
@@ -79,7 +79,7 @@ async def _told(
     return run.new_messages
 
 
-async def run_loop(run: Run, waiting: OpenCalls | None = None) -> Outcome:
+async def run_loop(run: RunState, waiting: OpenCalls | None = None) -> Outcome:
     """Outer turns: each lasts until the agent would rest; follow-ups open another."""
     while True:
         stop = await _until_rest(run, waiting)
@@ -98,7 +98,7 @@ async def run_loop(run: Run, waiting: OpenCalls | None = None) -> Outcome:
         waiting = None
 
 
-async def _until_rest(run: Run, waiting: OpenCalls | None) -> StopRun:
+async def _until_rest(run: RunState, waiting: OpenCalls | None) -> StopRun:
     """Inner turns, and why they ended: the one place that meets a StopRun."""
     try:
         goes_on = True
@@ -118,7 +118,7 @@ async def _until_rest(run: Run, waiting: OpenCalls | None) -> StopRun:
     return stop
 
 
-async def _finish_turn(run: Run, calls: Sequence[ToolCallBlock]) -> bool:
+async def _finish_turn(run: RunState, calls: Sequence[ToolCallBlock]) -> bool:
     """Run the calls, end the turn and, if there is more to say, open the next one.
 
     The order is a promise: abort, then what may stop the run, then the queue. What was taken from

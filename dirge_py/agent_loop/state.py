@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.heal import Healer
+from dirge_py.agent_loop.history import final_text, is_turn
 from dirge_py.agent_loop.merge import merged_hooks
-from dirge_py.agent_loop.turns import is_turn, last_words
+from dirge_py.agent_loop.normalize import HistoryNormalizer
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import (
@@ -41,7 +41,7 @@ MOST_RESULT_CHARS = 200_000
 _logger = logging.getLogger(__name__)
 
 
-class Run:
+class RunState:
     """One run's state, written by the loop alone; hooks get frozen views of it (`info`).
 
     `message` and `results` belong to the open turn. `turn_tools` are those the model was told of in
@@ -80,7 +80,7 @@ class Run:
         self.error: ProviderError | None = None
         self.repairs: Counter[str] = Counter()
         # How much of a result is sent is the view's to decide; this only bounds the absurd.
-        self.healer = Healer(result_chars=MOST_RESULT_CHARS)
+        self.healer = HistoryNormalizer(result_chars=MOST_RESULT_CHARS)
         self._emit = emit
         self._turn_is_open = False
         self._view: tuple[Message, ...] | None = None
@@ -212,7 +212,7 @@ class Run:
     def _result(self) -> AgentResult:
         answers = [item for item in self.new_messages if isinstance(item, AssistantMessage)]
         return AgentResult(
-            response=last_words(self.new_messages),
+            response=final_text(self.new_messages),
             messages=tuple(self.new_messages),
             usage=self.usage,
             turns=sum(map(is_turn, answers)),

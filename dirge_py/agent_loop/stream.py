@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dirge_py.agent_loop.assemble import Assembler, finished_blocks
-from dirge_py.agent_loop.flatten import told_schema
-from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.state import Run
+from dirge_py.agent_loop.argument_schema import schema_for_model
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.model_call import Assembler, finished_blocks
+from dirge_py.agent_loop.state import RunState
 from dirge_py.lib.late import late
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
@@ -28,9 +28,9 @@ from dirge_py.types.llm import (
 from dirge_py.types.messages import AssistantMessage, Message, StopReason, TextBlock, ToolCallBlock
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.scavenge import with_written_calls
+    from dirge_py.agent_loop.text_tool_calls import with_written_calls
 else:
-    with_written_calls = late("dirge_py.agent_loop.scavenge", "with_written_calls")
+    with_written_calls = late("dirge_py.agent_loop.text_tool_calls", "with_written_calls")
 
 _EVENTS_PER_BREATH = 256
 _UNCHECKED = "the run was stopped before its check finished"
@@ -38,7 +38,7 @@ _UNCHECKED = "the run was stopped before its check finished"
 _logger = logging.getLogger(__name__)
 
 
-async def stream_assistant_response(run: Run) -> AssistantMessage:
+async def stream_assistant_response(run: RunState) -> AssistantMessage:
     """Ask the model once and record its answer, whatever became of it.
 
     A failed call is an answer too: `stop_reason` "error" or "aborted", the text so far, no calls.
@@ -64,7 +64,7 @@ async def stream_assistant_response(run: Run) -> AssistantMessage:
     return answer.record()
 
 
-def _llm_context(run: Run, context: Context, messages: Sequence[Message]) -> LlmContext:
+def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -> LlmContext:
     return LlmContext(
         system_prompt=context.system_prompt,
         messages=tuple(messages),
@@ -72,7 +72,7 @@ def _llm_context(run: Run, context: Context, messages: Sequence[Message]) -> Llm
             ToolSpec(
                 name=tool.name,
                 description=tool.description,
-                parameters=told_schema(tool.parameters),
+                parameters=schema_for_model(tool.parameters),
             )
             for tool in context.tools
         ),
@@ -80,7 +80,7 @@ def _llm_context(run: Run, context: Context, messages: Sequence[Message]) -> Llm
     )
 
 
-async def _options(run: Run) -> StreamOptions:
+async def _options(run: RunState) -> StreamOptions:
     config = run.config
     alias = run.model.partition("/")[0]
     is_at_home = alias == config.model.partition("/")[0]
@@ -108,7 +108,7 @@ class _Answer:
     attempt may be made again, and a message that was begun has to be ended.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunState) -> None:
         self._run = run
         self._assembler = Assembler()
         self._held: list[MessageUpdate] = []

@@ -29,7 +29,7 @@ from dirge_py.types.events import (
     LoopEvent,
     Sink,
 )
-from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
@@ -98,16 +98,14 @@ class ContextHooks:
         self._request = Request(messages=())
         self._emit: Sink = lambda event: None
 
-    def bundle(self, model: str) -> Bundle:
+    def bundle(self, model: str) -> Hooks:
         """The hooks of one run with `model`. Make them anew for every run."""
         if model != self._model:
             self._model = model
             self._budget = self._new_budget()
         self._view.begin_run()
         self._prompt = None
-        return Bundle(
-            name="context", transform_context=self._prepare, prepare_next_turn=self._learn
-        )
+        return Hooks(name="context", transform_context=self._prepare, prepare_next_turn=self._learn)
 
     def sink(self, event: LoopEvent) -> None:
         """Hear that another history took the place of the old one."""

@@ -23,7 +23,7 @@ from dirge_py.permission.protected import comparable
 from dirge_py.permission.settings import open_gate
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import Message, ToolResultMessage, user_text
 
 _NEVER_READ = frozenset((".git", ".dirge"))
@@ -144,10 +144,10 @@ class TouchedFolders:
         self._looked_at: set[Path] = set()
         self._told: ProjectFiles | None = None
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Hooks:
         if not self._instructions.is_on:
-            return Bundle(name="instructions")
-        return Bundle(name="instructions", get_steering_messages=self._tell)
+            return Hooks(name="instructions")
+        return Hooks(name="instructions", get_steering_messages=self._tell)
 
     def forget(self) -> None:
         """Tell again what was told, when it is touched again."""

@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dirge_py.agent_loop.history import check_resumable
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
-from dirge_py.agent_loop.resume import resumable
 from dirge_py.conversation.deps import (
     ConversationDeps,
     ForkOptions,
@@ -43,7 +43,7 @@ from dirge_py.types.events import (
     SystemNotice,
     UsageReported,
 )
-from dirge_py.types.hooks import Bundle, CallDecision
+from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool
@@ -51,10 +51,10 @@ from dirge_py.types.tools import LoopTool
 if TYPE_CHECKING:
     from dirge_py.context.dropped import Dropped
     from dirge_py.context.report import ContextReport
-    from dirge_py.guards.structured import StructuredAnswer
+    from dirge_py.guards.structured_output import StructuredAnswer
     from dirge_py.session.interruption import Interruption
 else:
-    StructuredAnswer = late("dirge_py.guards.structured", "StructuredAnswer")
+    StructuredAnswer = late("dirge_py.guards.structured_output", "StructuredAnswer")
 
 _LEAVING_S = 3.0
 """How long whoever drives a conversation may take to leave it when it is closed."""
@@ -231,7 +231,7 @@ class Conversation:
         *,
         origin: Origin = "user",
         single_turn: bool = False,
-        bundles: Sequence[Bundle] = (),
+        bundles: Sequence[Hooks] = (),
         by: ExclusiveOwner | None = None,
     ) -> Run:
         """Start a run with this prompt. Raises DirgeError while another one is going on.
@@ -251,7 +251,7 @@ class Conversation:
         decisions: Sequence[CallDecision] = (),
         *,
         single_turn: bool = False,
-        bundles: Sequence[Bundle] = (),
+        bundles: Sequence[Hooks] = (),
         by: ExclusiveOwner | None = None,
     ) -> Run:
         """Carry on without a new prompt: from results nobody answered, or with open calls decided.
@@ -260,7 +260,7 @@ class Conversation:
             DirgeError: a run goes on, there is nothing to go on from, or a decision fits no call.
         """
         try:
-            resumable(self.messages, decisions)
+            check_resumable(self.messages, decisions)
         except ValueError as error:
             raise DirgeError(str(error)) from error
         order = RunRequest(decisions=decisions, single_turn=single_turn, bundles=bundles)

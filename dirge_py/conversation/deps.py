@@ -20,7 +20,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import ContextCompacted, LoopEvent, Sink
 from dirge_py.types.extensions import Plugins
-from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
@@ -87,7 +87,7 @@ class RunSettings:
     """`alias/id`."""
     thinking: ThinkingLevel
     """The thinking level at the start."""
-    bundle: Bundle
+    bundle: Hooks
     """The hooks of the conversation itself: they come first."""
     chosen_model: Callable[[], str]
     """The model that is selected now; it may change during the run."""
@@ -103,7 +103,7 @@ class RunSettings:
     """Whether no prompt opened it."""
     is_reviewed: bool = False
     """Whether the exclusive owner of the conversation reviews its result."""
-    further: Sequence[Bundle] = ()
+    further: Sequence[Hooks] = ()
     """Hooks for this run alone: after all others, before redaction and permission."""
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from dirge_py.agent_loop.turns import is_turn
+from dirge_py.agent_loop.history import is_turn
 from dirge_py.types.events import (
     ContextReplaced,
     HistoryMoved,

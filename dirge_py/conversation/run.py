@@ -10,19 +10,17 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.history import final_text, is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
-from dirge_py.agent_loop.race import Aborted, until_aborted
-from dirge_py.agent_loop.resume import open_calls
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
-from dirge_py.agent_loop.turns import is_turn, last_words
 from dirge_py.conversation.broadcaster import BackpressurePolicy, EventBroadcaster, EventStream
 from dirge_py.conversation.deps import ConversationDeps, RunSettings
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
-from dirge_py.guards.limits import TIMEOUT, timed_out
-from dirge_py.guards.single_turn import single_turn
+from dirge_py.guards.limits import TIMEOUT, single_turn, timed_out
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import (
     choices_in,
@@ -43,11 +41,11 @@ from dirge_py.types.events import (
     SystemNotice,
 )
 from dirge_py.types.hooks import (
-    Answer,
-    Bundle,
     CallDecision,
     Context,
+    Hooks,
     LoopConfig,
+    ToolOverride,
     TurnInfo,
     TurnUpdate,
 )
@@ -66,7 +64,7 @@ from dirge_py.types.outcomes import (
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
-    from dirge_py.guards.structured import StructuredAnswer
+    from dirge_py.guards.structured_output import StructuredAnswer
 
 
 class Queueing(Protocol):
@@ -166,7 +164,7 @@ class Run:
             outcome = timed_out(outcome, used_s=used_s, max_s=time_limit_s)
         if isinstance(outcome, Done):
             result = AgentResult(
-                response=last_words(event.messages),
+                response=final_text(event.messages),
                 messages=event.messages,
                 usage=self.usage,
                 turns=self.turns,
@@ -214,7 +212,7 @@ class RunRequest:
     prompts: Sequence[Message] | None = None
     decisions: Sequence[CallDecision] = ()
     single_turn: bool = False
-    bundles: Sequence[Bundle] = ()
+    bundles: Sequence[Hooks] = ()
     answer: "StructuredAnswer | None" = None
 
 
@@ -436,7 +434,7 @@ class RunExecutor:
 
     # -- the hooks of the conversation
 
-    def _bundle(self) -> Bundle:
+    def _bundle(self) -> Hooks:
         """The hooks through which what was typed, switched or decided reaches a run.
 
         Also where it waits for slow readers of its events: it never waits inside an event.
@@ -461,7 +459,7 @@ class RunExecutor:
             told = now
             return TurnUpdate(model=now[0], thinking_level=now[1])
 
-        return Bundle(
+        return Hooks(
             name="conversation",
             only_watches=True,
             transform_context=before_model,
@@ -472,7 +470,7 @@ class RunExecutor:
             get_followup_messages=self._delivering(self._queues.follow_ups),
         )
 
-    def _rejection(self, info: TurnInfo, call: ToolCall) -> Answer | None:
+    def _rejection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         """The answer to a call that somebody decided against while the run was down."""
         for decision in self._decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
@@ -487,7 +485,7 @@ class RunExecutor:
                         tool_input=call.arguments,
                     )
                 )
-                return Answer(f"Rejected: {reason}", details={"outcome": "denied"})
+                return ToolOverride(f"Rejected: {reason}", details={"outcome": "denied"})
         return None
 
     def _delivering(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:

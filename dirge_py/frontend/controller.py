@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from dirge_py.slash.base import FrontEnd, Tone
 from dirge_py.slash.registry import Registry, Typed, as_prompt
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import AgentEnd
+from dirge_py.types.events import AgentEnd, ForkEvent
 from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import Cancelled
-from dirge_py.types.plan_events import ForkEvent
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

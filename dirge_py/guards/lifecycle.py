@@ -5,11 +5,11 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import ClassVar, TypeAlias
 
-from dirge_py.agent_loop.whole_answers import at_whole_answer
+from dirge_py.agent_loop.model_call import on_complete
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import LoopEvent, Sink, SystemNotice
-from dirge_py.types.hooks import Answer, Bundle, StopRun, TurnInfo
+from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import HookTerminated
@@ -78,7 +78,7 @@ LifecycleEvent: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Continue:
+class ContinueRun:
     """Go on; None means the same."""
 
 
@@ -96,11 +96,11 @@ class Terminate:
     reason: str
 
 
-Action: TypeAlias = Continue | Skip | Terminate
+Action: TypeAlias = ContinueRun | Skip | Terminate
 Observer: TypeAlias = Callable[[LifecycleEvent], Action | Awaitable[Action | None] | None]
 
 
-def lifecycle(*observers: Observer) -> tuple[Bundle, Callable[[StreamFn], StreamFn]]:
+def lifecycle_hooks(*observers: Observer) -> tuple[Hooks, Callable[[StreamFn], StreamFn]]:
     """The hooks, and what goes around the model, through which `observers` see one run.
 
     See `Lifecycle`, which also takes in compactions.
@@ -125,8 +125,8 @@ class Lifecycle:
         self._stop: StopRun | None = None
         self._compactions: list[ContextCompaction] = []
 
-    def bundle(self) -> Bundle:
-        return Bundle(
+    def bundle(self) -> Hooks:
+        return Hooks(
             name="lifecycle",
             only_watches=True,
             transform_context=self._at_turn,
@@ -137,7 +137,7 @@ class Lifecycle:
 
     def around_model(self, inner: StreamFn) -> StreamFn:
         """A StreamFn decorator; it belongs around the one that retries."""
-        answering = at_whole_answer(inner, self._at_answer)
+        answering = on_complete(inner, self._at_answer)
 
         async def stream(
             context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -167,13 +167,13 @@ class Lifecycle:
             self._stop = stop
         return done
 
-    async def _before_call(self, info: TurnInfo, call: ToolCall) -> Answer | None:
+    async def _before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         self._emit = info.emit
         await self._catch_up()
         action = await self._first_of(PreToolExecution(call=call))
         if isinstance(action, Skip):
             text = f"Tool call skipped: {action.reason}"
-            return Answer(text, details={"outcome": "denied", "synthetic": "skipped"})
+            return ToolOverride(text, details={"outcome": "denied", "synthetic": "skipped"})
         return None
 
     async def _after_call(self, info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
@@ -220,7 +220,7 @@ class Lifecycle:
         self._notice(f"an observer failed at {event.point} ({error!r})")
 
     def _notice(self, what: str) -> None:
-        self._emit(SystemNotice(f"`lifecycle`: {what}; the run goes on."))
+        self._emit(SystemNotice(f"`lifecycle_hooks`: {what}; the run goes on."))
 
 
 async def _asked(observer: Observer, event: LifecycleEvent) -> Action:
@@ -228,8 +228,8 @@ async def _asked(observer: Observer, event: LifecycleEvent) -> Action:
     if inspect.isawaitable(action):
         action = await action
     if action is None:
-        return Continue()
-    if not isinstance(action, Continue | Skip | Terminate):
+        return ContinueRun()
+    if not isinstance(action, ContinueRun | Skip | Terminate):
         raise TypeError(f"It returned {type(action).__name__}.")
     return action
 

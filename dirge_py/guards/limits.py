@@ -1,26 +1,34 @@
-"""Ends a run that has had enough: turns, requests, tool calls, tokens, money or time."""
+"""Ends a run that has had enough: turns, requests, tool calls, tokens, money or time.
+
+Ends a run after one turn, so that whoever drives it may go on elsewhere.
+"""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from dirge_py.agent_loop.turns import is_turn
+from dirge_py.agent_loop.history import is_turn
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import SystemNotice
-from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Usage
-from dirge_py.types.outcomes import Cancelled, Failed, LimitExceeded, LimitName, MaxTurns, Outcome
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
+from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.outcomes import (
+    Cancelled,
+    Failed,
+    LimitExceeded,
+    LimitName,
+    MaxTurns,
+    NeedsMoreTurns,
+    Outcome,
+)
 from dirge_py.types.tools import ToolCall
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
 """US dollars for this usage of this model (`alias/id`); None when the price is unknown."""
-
 TIMEOUT = "timeout"
 """The abort reason that means a run's time was up in the middle of a turn; see `timed_out`."""
-
 _UNCOUNTED_AT_MOST = 20
 """How many answers in a row may be no turns: a service that never finishes is stopped some day."""
-
 _BILLIONTHS = 9
 """To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
 
@@ -41,7 +49,7 @@ class Limits:
     time_s: float | None = None
 
 
-class Spending:
+class SideUsage:
     """What model calls beside the turns of a run used: judges, summaries. They report it here.
 
     It may outlive a run: each run's limits count what is added after they were made.
@@ -67,8 +75,8 @@ def limits(
     *,
     cost_of: CostOf | None = None,
     clock: Callable[[], float] = time.monotonic,
-    spending: Spending | None = None,
-) -> Bundle:
+    spending: SideUsage | None = None,
+) -> Hooks:
     """Hooks that hold one run to `most`: the bundle of a fresh `Meter`."""
     return Meter(most, cost_of=cost_of, clock=clock, spending=spending).bundle()
 
@@ -90,12 +98,12 @@ class Meter:
         *,
         cost_of: CostOf | None = None,
         clock: Callable[[], float] = time.monotonic,
-        spending: Spending | None = None,
+        spending: SideUsage | None = None,
     ) -> None:
         self._most = most
         self._cost_of = cost_of
         self._clock = clock
-        self._spending = spending if spending is not None else Spending()
+        self._spending = spending if spending is not None else SideUsage()
         self._heard = len(self._spending)
         self._began = clock()
         self._turns = 0
@@ -108,7 +116,7 @@ class Meter:
         self._cost_usd = 0.0
         self._is_price_unknown = False
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Hooks:
         def before_model(info: TurnInfo) -> None:
             _judged(lambda: self._before_model(info))
 
@@ -119,7 +127,7 @@ class Meter:
             _judged(lambda: self._after_turn(info))
             return False
 
-        return Bundle(
+        return Hooks(
             name="limits",
             transform_context=before_model,
             before_tool_call=before_call,
@@ -222,3 +230,40 @@ def _judged(judge: Callable[[], None]) -> None:
 def _check(name: LimitName, used: float, most: float | None) -> None:
     if most is not None and used > most:
         raise StopRun(LimitExceeded(name=name, used=used, max=most))
+
+
+def single_turn(
+    *, turns_before: int = 0, usage_before: Usage | None = None, max_turns: int | None = None
+) -> Hooks:
+    """A bundle whose run rests, with `NeedsMoreTurns`, when the model wants another turn.
+
+    Earlier runs about the same prompt had `turns_before` turns and cost `usage_before`; `max_turns`
+    holds for all of them together. A turn in which the model had not finished (a pause of the
+    service, an error that is tried again) is no turn to rest after.
+
+    Compose it last: what else may stop the run has been asked by then.
+    """
+    before = usage_before or Usage()
+
+    def should_stop_after_turn(info: TurnInfo) -> bool:
+        if not info.wants_more or not _is_finished_turn(info.message):
+            return False
+        # A run that began with the open calls of an earlier answer ends the turn of that answer.
+        turn = turns_before + sum(map(_is_turn, info.new_messages))
+        if max_turns is not None and turn >= max_turns:
+            info.emit(SystemNotice(f"Stopped after {max_turns} turns, the most there may be."))
+            raise StopRun(MaxTurns(max=max_turns))
+        total = before + info.usage_total
+        raise StopRun(NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total))
+
+    return Hooks(name="single turn", should_stop_after_turn=should_stop_after_turn)
+
+
+def _is_turn(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and is_turn(message)
+
+
+def _is_finished_turn(message: AssistantMessage | None) -> bool:
+    if message is None or not is_turn(message):
+        return False
+    return message.stop_reason not in ("error", "aborted")

@@ -1,15 +1,20 @@
 """Whether code was edited in a run, and whether it was built, tested or linted since.
 
 It reads what calls claimed and how they ended: nothing of their text.
+
+Sends a run back that edited code and did not see it pass.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from dirge_py.guards.depth import claimed_paths
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.guards.reminders import claimed_paths
+from dirge_py.guards.stop_checks import excerpt, nudge, stop_check
+from dirge_py.types.hooks import Hooks, TurnInfo
+from dirge_py.types.messages import Message
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
@@ -28,7 +33,6 @@ CODE_EXTENSIONS = _set_of(
 # A call that ended like this has changed nothing.
 _WITHOUT_EFFECT = _set_of("error denied invalid unknown_tool suppressed")
 _RED = _set_of("failed_command error timeout")
-
 _MARKERS = _set_of(
     "test build check lint compile verify typecheck vet clippy pytest unittest doctest tox nox "
     "ctest jest vitest mocha ava jasmine karma cypress playwright rspec minitest phpunit pest bats "
@@ -101,14 +105,14 @@ class Verification:
                 self._status = "red" if self._has_failed else "green"
 
 
-def tracking(verification: Verification) -> Bundle:
+def track_verification(verification: Verification) -> Hooks:
     """Hooks for one run that keep `verification` up to date."""
 
     def after_tool_call(_info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
         unsaid = "error" if result.is_error else "ok"
         verification.observe(call, result.details.get("outcome") or unsaid)
 
-    return Bundle(name="verification", after_tool_call=after_tool_call)
+    return Hooks(name="verification", after_tool_call=after_tool_call)
 
 
 def is_code(path: str) -> bool:
@@ -206,3 +210,57 @@ def _commands(call: ToolCall) -> list[str]:
     except Exception:
         return []
     return [each.resource.text for each in claims if isinstance(each.resource, Command)]
+
+
+SHOWN_FILES = 5
+COMMAND_CHARS = 120
+
+
+def verification_check(verification: Verification, most: int = 1) -> Hooks:
+    """A gate that speaks when code was edited and nothing has checked it since, or a check failed.
+
+    `verification` is fed by hooks of its own (`tracking`): others read it, too.
+    """
+
+    def ask(_info: TurnInfo) -> Sequence[Message]:
+        match verification.status:
+            case "red":
+                return nudge(_red(verification))
+            case "unverified":
+                return nudge(_unverified(verification))
+            case _:
+                return ()
+
+    return stop_check("verifier", ask, most=most)
+
+
+def _red(verification: Verification) -> str:
+    return (
+        f"You edited {_files(verification)}, and the last check of it failed: "
+        f"`{excerpt(verification.command, COMMAND_CHARS)}`. Fix what broke and run it again. "
+        "If it failed before your change already, say so and how you know."
+    )
+
+
+def _unverified(verification: Verification) -> str:
+    earlier = ""
+    if verification.has_failed:
+        command = excerpt(verification.command, COMMAND_CHARS)
+        earlier = f" (`{command}` failed before your last edit)"
+    return (
+        f"You edited {_files(verification)}, and nothing has built, tested or linted it since"
+        f"{earlier}. Run the check that fits. If there is none, or it cannot run here, say so and "
+        "why."
+    )
+
+
+def _files(verification: Verification) -> str:
+    shown = verification.edited[:SHOWN_FILES]
+    more = len(verification.edited) - len(shown)
+    names = ", ".join(f"`{_shorter(path)}`" for path in shown)
+    return f"{names} and {more} more" if more else names
+
+
+def _shorter(path: str) -> str:
+    """As the model most likely wrote it: from the folder we work in, if it lies below."""
+    return path.removeprefix(os.getcwd() + os.sep)

@@ -1,9 +1,9 @@
 """Functions whose module is loaded when they are first called: for what most starts do without.
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.repair import repair
+    from dirge_py.agent_loop.argument_repair import repair
 else:
-    repair = late("dirge_py.agent_loop.repair", "repair")
+    repair = late("dirge_py.agent_loop.argument_repair", "repair")
 """
 
 from collections.abc import Callable

@@ -5,26 +5,43 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.gate import Gate, suggest
 from dirge_py.permission.git_config import GIT_HARDENING
 from dirge_py.permission.judging import PermissionJudge
 from dirge_py.permission.loop_guard import LoopGuard
-from dirge_py.permission.questions import Answered, Held, Judged, Question, change_words, family_of, files_of, hold_to, is_no_to, judge_call, kept_words, later_questions, objection_to, remembered, request_for, verdict_on
+from dirge_py.permission.questions import (
+    Answered,
+    Held,
+    Judged,
+    Question,
+    change_words,
+    family_of,
+    files_of,
+    hold_to,
+    is_no_to,
+    judge_call,
+    kept_words,
+    later_questions,
+    objection_to,
+    remembered,
+    request_for,
+    verdict_on,
+)
 from dirge_py.permission.start_check import StartCheck
 from dirge_py.processes.launch import Permit
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.program_folders import closed_folders, search_path
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNotice
-from dirge_py.types.hooks import Answer, BeforeToolCallResult, Bundle, Defer, StopRun, TurnInfo
+from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import AnswersForms, Asker, PermissionAnswer
 from dirge_py.types.tools import Interceptor, ToolCall
-from types import MappingProxyType
-from typing import Literal
-
 
 DENIED = "Permission denied"
 Effect = Literal["allow", "deny", "defer", "abort"]
@@ -93,8 +110,8 @@ class Authorizer:
         """Goes around each call as the last before it begins, also for those of forks."""
         return self._start_check.interceptor
 
-    def bundle(self) -> Bundle:
-        return Bundle(name="permission", before_tool_call=self._before)
+    def bundle(self) -> Hooks:
+        return Hooks(name="permission", before_tool_call=self._before)
 
     async def _before(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
         judged = judge_call(self._gate, call, self._cwd)
@@ -234,7 +251,7 @@ class Authorizer:
         call, reason = judged.call, answer.comment or judged.decision.reason
         if answered.by == "failure":
             # Nobody was asked, and nothing decided.
-            return Answer(answer.comment, details={"outcome": "error"})
+            return ToolOverride(answer.comment, details={"outcome": "error"})
         if answer.effect == "deny":
             if answered.by == "answer" and isinstance(self._asker, AnswersForms):
                 reason = answer.comment or "the user said no"
@@ -312,7 +329,7 @@ class Authorizer:
         policy: str,
         reason: str,
         family: Sequence[str] = (),
-    ) -> Answer:
+    ) -> ToolOverride:
         self._report(info, judged, "deny", policy, reason, family)
         return _denied(reason)
 
@@ -374,9 +391,9 @@ class Authorizer:
         )
 
 
-def _denied(reason: str) -> Answer:
+def _denied(reason: str) -> ToolOverride:
     text = (
         f"{DENIED}: {reason.rstrip('.')}. Do not try to get around this. If it "
         "names another way, use that. Otherwise go on without it, or say what you need and why."
     )
-    return Answer(text, details={"outcome": "denied"})
+    return ToolOverride(text, details={"outcome": "denied"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dirge_py.plan.phases import carry_on_prompt
 from dirge_py.tools.planning.todo_list import TodoItem
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def carry_on(
     state: "PlanState",
     *,
     by: "ExclusiveOwner",
-    bundles: Sequence[Bundle],
+    bundles: Sequence[Hooks],
 ) -> "Run":
     """Begin the implement run, or go on with one that began and did not come to its end.
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from dirge_py.conversation.deps import PlanTerms
 from dirge_py.types.events import LoopEvent, UsageReported
-from dirge_py.types.hooks import Bundle, Context, StopRun, TurnInfo
+from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import LimitExceeded
 
@@ -33,7 +33,7 @@ class Allowance:
             self._usage += event.usage
             self._cost_usd += event.cost_usd or 0.0
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Hooks:
         """Ends a run before it asks the model for more than is left."""
 
         def before_model(info: TurnInfo) -> Context:
@@ -42,7 +42,7 @@ class Allowance:
                 raise StopRun(limit)
             return info.context
 
-        return Bundle(name="allowance", transform_context=before_model)
+        return Hooks(name="allowance", transform_context=before_model)
 
     def exceeded(self) -> LimitExceeded | None:
         """The limit that was passed, if one was."""

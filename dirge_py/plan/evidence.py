@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
+from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

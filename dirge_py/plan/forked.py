@@ -9,11 +9,10 @@ from dirge_py.conversation.deps import ForkOptions
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.phases import report_now_prompt
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import LoopEvent, UsageReported
-from dirge_py.types.hooks import Bundle, Context, TurnInfo
+from dirge_py.types.events import ForkEvent, LoopEvent, PhaseName, PlanPhase, UsageReported
+from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
-from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
@@ -40,7 +39,7 @@ class PhaseFork:
         phase: PhaseName,
         step: int,
         check: Callable[[], None],
-        bundles: Sequence[Bundle] = (),
+        bundles: Sequence[Hooks] = (),
     ) -> None:
         """`check` is called before each question, and raises where there is to be none.
 
@@ -96,7 +95,7 @@ class PhaseFork:
         return self.conversation
 
     async def ask(
-        self, prompt: UserMessage, *, bundles: Sequence[Bundle] = (), can_act: bool = True
+        self, prompt: UserMessage, *, bundles: Sequence[Hooks] = (), can_act: bool = True
     ) -> str:
         """The last words of the answer; "" where there were none.
 
@@ -124,7 +123,7 @@ class PhaseFork:
         self,
         prompt: UserMessage,
         *,
-        bundles: Sequence[Bundle] = (),
+        bundles: Sequence[Hooks] = (),
         can_act: bool = True,
         answer: "AnswerSchema | None" = None,
     ) -> str:
@@ -162,7 +161,7 @@ class PhaseFork:
         )
 
     async def _ask(
-        self, prompt: UserMessage, bundles: Sequence[Bundle], *, can_act: bool
+        self, prompt: UserMessage, bundles: Sequence[Hooks], *, can_act: bool
     ) -> tuple[Outcome, Sequence[Message]]:
         self._check()
         fork = self.opened
@@ -204,11 +203,11 @@ def in_a_line(phase: PhaseName, text: str) -> str:
     return line if len(line) <= 100 else line[:99] + "…"
 
 
-def _without_tools() -> Bundle:
+def _without_tools() -> Hooks:
     def transform(info: TurnInfo) -> Context:
         return replace(info.context, tools=())
 
-    return Bundle(name="last words", transform_context=transform)
+    return Hooks(name="last words", transform_context=transform)
 
 
 def _last_words(messages: Sequence[Message], *, acts: bool = False) -> str:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from dirge_py.plan import phases
 from dirge_py.plan.acceptance import carry_on
 from dirge_py.plan.recording import Recording
-from dirge_py.types.events import LoopEvent, MessageEnd
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.events import LoopEvent, MessageEnd, PlanPhase
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import Done, Outcome
-from dirge_py.types.plan_events import PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation, ExclusiveOwner
@@ -29,7 +28,7 @@ async def implement(
     ledger: "EvidenceLedger",
     attached: Sequence[UserBlock],
     by: "ExclusiveOwner",
-    bundles: Sequence[Bundle],
+    bundles: Sequence[Hooks],
     on_begun: Callable[[], None],
 ) -> Outcome:
     """Have this step of the plan done; returns how the run ended.

@@ -9,7 +9,7 @@ from dirge_py.lib.cut import cut_middle
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.plan.judgement import Judgement
 from dirge_py.plan.template import fill
-from dirge_py.types.plan_events import PhaseName
+from dirge_py.types.events import PhaseName
 
 _FOLDER = Path(__file__).parent / "prompts"
 

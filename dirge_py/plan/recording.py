@@ -5,10 +5,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import LoopEvent, ToolExecutionEnd, ToolExecutionStart
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.events import (
+    EvidenceOutcome,
+    EvidenceTaken,
+    LoopEvent,
+    PhaseName,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
+from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.messages import TextBlock
-from dirge_py.types.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName
 from dirge_py.types.tools import Command, LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
@@ -48,8 +54,8 @@ class Recording:
         self._pending: dict[str, tuple[str, str]] = {}
         self._unasked: set[str] = set()
 
-    def bundle(self) -> Bundle:
-        return Bundle(
+    def bundle(self) -> Hooks:
+        return Hooks(
             name="evidence",
             only_watches=True,
             before_tool_call=self._before,

@@ -13,7 +13,7 @@ from dirge_py.plan.template import fill
 from dirge_py.plan.verdict import Verdict, parse_verdict
 from dirge_py.plan.verdict_schema import as_block, verdict_answer
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Reviewer:
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
-    async def ask(self, fork: "PhaseFork", prompt: UserMessage, bundles: Sequence[Bundle]) -> str:
+    async def ask(self, fork: "PhaseFork", prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
         """The reviewer's last words; it is asked again where they are no verdict, or unproved.
 
         Raises:

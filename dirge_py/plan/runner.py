@@ -22,7 +22,7 @@ from dirge_py.plan.state import NAME, PlanState, load_state
 from dirge_py.plan.strays import Strays
 from dirge_py.plan.untouched import Touched, Untouched
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import SystemNotice
+from dirge_py.types.events import EvidenceTaken, PhaseName, PlanPhase, SystemNotice
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
@@ -32,7 +32,6 @@ from dirge_py.types.outcomes import (
     NotVerified,
     Outcome,
 )
-from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

@@ -5,7 +5,7 @@ from dataclasses import field, fields
 from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.plan_events import PhaseName
+from dirge_py.types.events import PhaseName
 
 NAME = "plan"
 """What it is called among the things that a session keeps."""

@@ -6,7 +6,7 @@ from dirge_py.conversation.deps import TreeState
 from dirge_py.lib.clean import clean
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Untouched:
         if needs_way_back and snapshots is not None:
             self._snapshot = await snapshots.take()
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Hooks:
         """For the runs of a fork whose commands nothing confines."""
 
         async def before(_info: TurnInfo, call: ToolCall) -> None:
@@ -71,7 +71,7 @@ class Untouched:
             if start is not None and now is not None:
                 self._take_in(start, now)
 
-        return Bundle(
+        return Hooks(
             name="untouched", only_watches=True, before_tool_call=before, after_tool_call=after
         )
 

@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from dirge_py.agent_loop.answer_schema import AnswerSchema, Found
+from dirge_py.agent_loop.answer_schema import AnswerSchema, CheckedValue
 from dirge_py.plan.verdict import Status, parse_verdict
 
 _ITEM: dict[str, Any] = {
@@ -37,9 +37,9 @@ class _VerdictAnswer(AnswerSchema):
 
     __slots__ = ()
 
-    def of_text(self, text: str) -> Found:
+    def of_text(self, text: str) -> CheckedValue:
         verdict = parse_verdict(as_block(text))
-        return Found(None, [verdict]) if isinstance(verdict, str) else Found(text)
+        return CheckedValue(None, [verdict]) if isinstance(verdict, str) else CheckedValue(text)
 
 
 def verdict_answer() -> AnswerSchema:

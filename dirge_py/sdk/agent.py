@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from dirge_py.agent_loop.resume import open_calls
+from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import PlanTerms
@@ -56,7 +56,7 @@ from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import ConfigError, LoopError, SessionError
 from dirge_py.types.events import Sink
-from dirge_py.types.hooks import Bundle, CallDecision
+from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import (
@@ -285,7 +285,7 @@ class Agent:
         """A run taken step by step; it begins with the first."""
         conversation = self._threads.take(thread)
 
-        def start(bundles: Sequence[Bundle]) -> Run:
+        def start(bundles: Sequence[Hooks]) -> Run:
             return self._started(
                 given, thread, single_turn=False, bundles=bundles, output=self._output
             )
@@ -369,7 +369,7 @@ class Agent:
         *,
         single_turn: bool,
         output: Output | None,
-        bundles: Sequence[Bundle] = (),
+        bundles: Sequence[Hooks] = (),
     ) -> Run:
         continuation = read_resume(given) if isinstance(given, Resume) else None
         if continuation is not None and thread is None and self._store is not None:
@@ -406,7 +406,7 @@ def _begun(
     given: str | AgentInput,
     *,
     single_turn: bool,
-    bundles: Sequence[Bundle],
+    bundles: Sequence[Hooks],
 ) -> Run:
     match given:
         case Resume():

@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
-from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
+from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.config.model_spec import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
@@ -41,13 +41,14 @@ from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.files.log.log_records import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.availability import availability
-from dirge_py.guards.limits import Limits, Spending, limits
-from dirge_py.guards.overflow import overflow
-from dirge_py.guards.recover import recover
-from dirge_py.guards.retries import retries
-from dirge_py.guards.server_compaction import server_compaction
-from dirge_py.guards.storm import StormBreaker
+from dirge_py.guards.limits import Limits, SideUsage, limits
+from dirge_py.guards.recovery import (
+    announce_server_compaction,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
+from dirge_py.guards.repetition import StormBreaker
+from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redactor import Redactor
 from dirge_py.lib.secret_environment import secret_values
@@ -74,7 +75,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
-from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.llm import (
     LlmContext,
     ModelOption,
@@ -105,7 +106,7 @@ class OwnGuards:
         recorder: Recorder | None,
         loaded: Loaded,
         relay: EventForwarder,
-        spending: Spending,
+        spending: SideUsage,
     ) -> None:
         async def ask(_role: str, system: str, prompt: str) -> str:
             context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
@@ -128,16 +129,16 @@ class OwnGuards:
             model=model,
         )
 
-    def bundles(self, model: str) -> Sequence[Bundle]:
+    def bundles(self, model: str) -> Sequence[Hooks]:
         """Fresh hooks for one run with `model`."""
         return [
-            availability(),
+            hide_unavailable_tools(),
             self._storm.bundle(),
-            retries(_RETRIES),
+            limit_tool_retries(_RETRIES),
             self.context.bundle(model),
-            recover(_RECOVERIES),
-            overflow(self.context.shrink),
-            server_compaction(),
+            resume_broken_answers(_RECOVERIES),
+            shrink_on_overflow(self.context.shrink),
+            announce_server_compaction(),
         ]
 
 
@@ -171,7 +172,7 @@ def _as_guardrail(check: Check) -> Guardrail:
     return check
 
 
-HookSource = Bundle | Callable[[], Bundle]
+HookSource = Hooks | Callable[[], Hooks]
 """A bundle, or what makes a fresh one for each run: guards count, so they are made anew."""
 
 
@@ -248,7 +249,7 @@ class _Assembly:
         undo.callback(self.read_only.close)
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
         self.late_notices: list[str] = []
-        self.spending = Spending()
+        self.spending = SideUsage()
 
     def parts(self, thread: str | None, waiting: ThreadState) -> ConversationDeps:
         plan = self.plan
@@ -383,7 +384,7 @@ class _Assembly:
                     spending=self.spending,
                 ),
                 *guards.bundles(run.model),
-                *(hooks if isinstance(hooks, Bundle) else hooks() for hooks in plan.bundles),
+                *(hooks if isinstance(hooks, Hooks) else hooks() for hooks in plan.bundles),
                 guardrails.bundle(),
                 *run.further,
                 authorizer.bundle(),

@@ -48,9 +48,9 @@ from dirge_py.extensions.memory.providers import at_run_end, open_memory
 from dirge_py.extensions.plugins.loading import load_plugins
 from dirge_py.files.log.log_records import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.judges import Judges
-from dirge_py.guards.limits import Spending
-from dirge_py.guards.redaction import scrub
+from dirge_py.guards.limits import SideUsage
+from dirge_py.guards.side_models import SideModels
+from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.garbage import begin_collecting
 from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
@@ -373,8 +373,8 @@ class _Builder:
     def _guards(self, room: SessionResources, model: str) -> tuple[Authorizer, Guards]:
         """Who decides in the runs of this conversation."""
         config, gate = self.config, room.gate
-        spending = Spending()
-        judges = Judges(
+        spending = SideUsage()
+        judges = SideModels(
             config=config,
             stream_fn=self.stream_fn,
             tell=self.relay,
@@ -412,12 +412,12 @@ class _Builder:
             snapshots=[taking.bundle() for taking in room.run_snapshots],
             touched=self.prompt.touched_folders(self.late_notices.append, self.workspace),
             on_run=(self.prompt.begin_run, self.calls.begin_run),
-            last=[scrub(self.redactor.redact), authorizer.bundle()],
+            last=[redact_results(self.redactor.redact), authorizer.bundle()],
             prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=model)
 
-    def _context(self, room: SessionResources, judges: Judges) -> ContextParts:
+    def _context(self, room: SessionResources, judges: SideModels) -> ContextParts:
         config, recorder = self.config, room.recorder
         asked = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
         return context_parts(
@@ -458,7 +458,7 @@ class _Builder:
 def authorizer_of(
     config: Config,
     room: SessionResources,
-    judges: Judges,
+    judges: SideModels,
     *,
     machine: ExecutionEnvironment,
     asker: Asker,

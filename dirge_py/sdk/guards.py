@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
-from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.config.roles import level_of, role_choice
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
@@ -14,18 +14,20 @@ from dirge_py.context.restore import ReadFile
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.plugins.loading import Plugins
-from dirge_py.guards.availability import availability
-from dirge_py.guards.depth import DepthTracker
-from dirge_py.guards.escalate import EscalationBudget, escalate
-from dirge_py.guards.limits import Limits, Meter, Spending
-from dirge_py.guards.overflow import overflow
-from dirge_py.guards.recover import recover
-from dirge_py.guards.retries import retries
-from dirge_py.guards.server_compaction import server_compaction
-from dirge_py.guards.storm import StormBreaker
+from dirge_py.guards.limits import Limits, Meter, SideUsage
+from dirge_py.guards.recovery import (
+    EscalationBudget,
+    announce_server_compaction,
+    escalate_on_failure,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
+from dirge_py.guards.reminders import DepthTracker
+from dirge_py.guards.repetition import StormBreaker
+from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.stop_checks import GateServices, gates
-from dirge_py.types.hooks import Bundle, LoopConfig
+from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.messages import Usage
 from dirge_py.types.tools import Interceptor, ToolValidator
 
@@ -48,12 +50,12 @@ class GuardParts:
     context: ContextParts
     checks: Guardrails
     gates: GateServices
-    spending: Spending
+    spending: SideUsage
     plugins: Plugins
     write_ahead: Sequence[Interceptor] = ()
     at_start: Sequence[Interceptor] = ()
-    snapshots: Sequence[Bundle] = ()
-    last: Sequence[Bundle] = ()
+    snapshots: Sequence[Hooks] = ()
+    last: Sequence[Hooks] = ()
     touched: Callable[[], TouchedFolders]
     prompts: PromptBook
     on_run: Sequence[Callable[[], None]] = ()
@@ -63,7 +65,7 @@ class GuardParts:
 class ForkPlace:
     """What the guards of a fork have of their own that works elsewhere, or may do less there."""
 
-    permission: Bundle
+    permission: Hooks
     validate: ToolValidator
     read_file: ReadFile
     reread: Callable[[Sequence[str]], str]
@@ -141,7 +143,7 @@ class Guards:
         )
         return compose(*bundles, config=base)
 
-    def _bundles(self, run: RunSettings) -> Sequence[Bundle]:
+    def _bundles(self, run: RunSettings) -> Sequence[Hooks]:
         """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
         parts, loop = self._parts, self._parts.config.loop
         is_silent = self._is_fork or run.single_turn
@@ -155,15 +157,15 @@ class Guards:
         return [
             run.bundle,
             *(parts.snapshots if run.is_recorded else ()),
-            availability(),
+            hide_unavailable_tools(),
             meter.bundle(),
             self._storm.bundle(),
-            retries(parts.config.tools.retries),
+            limit_tool_retries(parts.config.tools.retries),
             self.context.bundle(run.model),
             self._touched.bundle(),
-            recover(loop.recoveries),
-            overflow(self.context.shrink),
-            server_compaction(),
+            resume_broken_answers(loop.recoveries),
+            shrink_on_overflow(self.context.shrink),
+            announce_server_compaction(),
             self._escalate(run),
             *parts.plugins.bundles(),
             # A gate stays silent when anybody before it has something to say.
@@ -173,9 +175,9 @@ class Guards:
             *parts.last,
         ]
 
-    def _escalate(self, run: RunSettings) -> Bundle:
+    def _escalate(self, run: RunSettings) -> Hooks:
         stronger = self._escalation
-        return escalate(
+        return escalate_on_failure(
             stronger.name if stronger is not None else None,
             self._escalations,
             home=run.chosen_model,

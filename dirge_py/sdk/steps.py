@@ -10,7 +10,7 @@ from dirge_py.conversation.run import Run
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Tool
 from dirge_py.types.events import ContextCompacted, LoopEvent
-from dirge_py.types.hooks import Bundle, Context, TurnInfo, TurnUpdate
+from dirge_py.types.hooks import Context, Hooks, TurnInfo, TurnUpdate
 from dirge_py.types.messages import Message, ToolCallBlock, ToolResultMessage, user_text
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import LoopTool
@@ -63,8 +63,8 @@ class _Walk:
         self.tools: Sequence[LoopTool] | None = None
         self.injected: list[Message] = []
 
-    def bundle(self) -> Bundle:
-        return Bundle(name="steps", prepare_next_turn=self._rest)
+    def bundle(self) -> Hooks:
+        return Hooks(name="steps", prepare_next_turn=self._rest)
 
     def sink(self, event: LoopEvent) -> None:
         if isinstance(event, ContextCompacted):
@@ -108,9 +108,7 @@ class Steps(AsyncIterator[Step]):
     all of that enters before the model is asked again.
     """
 
-    def __init__(
-        self, conversation: Conversation, start: Callable[[Sequence[Bundle]], Run]
-    ) -> None:
+    def __init__(self, conversation: Conversation, start: Callable[[Sequence[Hooks]], Run]) -> None:
         self._conversation = conversation
         self._start = start
         self._walk = _Walk()

@@ -6,29 +6,24 @@ from typing import TYPE_CHECKING
 from dirge_py.config.loop_tables import Gates
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.after_failure import resume_after_failure
-from dirge_py.guards.depth import DepthTracker, depth
-from dirge_py.guards.failures import failures
-from dirge_py.guards.gate import unless
-from dirge_py.guards.judges import Judges
-from dirge_py.guards.todo import todo
-from dirge_py.guards.verification import Verification, tracking
-from dirge_py.guards.verifier import verifier
+from dirge_py.guards.reminders import DepthTracker, depth, failure_reminder
+from dirge_py.guards.side_models import SideModels
+from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
+from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.late import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.runner import Runner
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import Sink, UsageReported
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.hooks import Hooks, TurnInfo
 
 if TYPE_CHECKING:
-    from dirge_py.guards.goal import goal
-    from dirge_py.guards.judge import DiffOf, judge
+    from dirge_py.guards.judge import DiffSource, goal_check, judge_check
     from dirge_py.sdk.working_tree import WorkingTree
 else:
     WorkingTree = late("dirge_py.sdk.working_tree", "WorkingTree")
-    goal = late("dirge_py.guards.goal", "goal")
-    judge = late("dirge_py.guards.judge", "judge")
+    goal_check = late("dirge_py.guards.judge", "goal_check")
+    judge_check = late("dirge_py.guards.judge", "judge_check")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +33,8 @@ class GateServices:
     `depth` may outlive runs. While `should_defer` the end of a run is not the end of the work.
     """
 
-    judges: Judges | None = None
-    diff: "DiffOf | None" = None
+    judges: SideModels | None = None
+    diff: "DiffSource | None" = None
     open_items: Callable[[], Sequence[str]] | None = None
     depth: DepthTracker | None = None
     should_defer: Callable[[], bool] | None = None
@@ -47,7 +42,7 @@ class GateServices:
 
 def gates(
     config: Gates, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
-) -> Sequence[Bundle]:
+) -> Sequence[Hooks]:
     """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
 
     A fork gets none: it answers to whoever forked it. Where the work is reviewed afterwards, nobody
@@ -59,25 +54,25 @@ def gates(
     verification = Verification()
     while_working = [
         depth(services.depth or DepthTracker(), config.depth),
-        *([failures(config.failures)] if config.failures else []),
-        tracking(verification),
+        *([failure_reminder(config.failures)] if config.failures else []),
+        track_verification(verification),
         voice.bundle(),
-        resume_after_failure(config.resume),
+        failure_check(config.resume),
     ]
     at_the_end = [
-        verifier(verification, config.verifier),
+        verification_check(verification, config.verifier),
         *_judged(config, services, verification, voice),
-        *([todo(services.open_items, config.todo)] if services.open_items else []),
+        *([todo_check(services.open_items, config.todo)] if services.open_items else []),
     ]
     bundles = while_working if is_reviewed else [*while_working, *at_the_end]
     if services.should_defer is None:
         return bundles
-    return [unless(services.should_defer, bundle) for bundle in bundles]
+    return [suppress_while(services.should_defer, bundle) for bundle in bundles]
 
 
 def _judged(
     config: Gates, services: GateServices, verification: Verification, voice: "_Voice"
-) -> Sequence[Bundle]:
+) -> Sequence[Hooks]:
     if services.judges is None:
         return ()
     try:
@@ -89,10 +84,12 @@ def _judged(
     bundles = []
     if config.critic != "off":
         bundles.append(
-            judge(ask, mode=config.critic, verification=verification, diff=services.diff)
+            judge_check(ask, mode=config.critic, verification=verification, diff=services.diff)
         )
     if config.goal:
-        bundles.append(goal(config.goal, ask, verification=verification, most=config.goal_checks))
+        bundles.append(
+            goal_check(config.goal, ask, verification=verification, most=config.goal_checks)
+        )
     return bundles
 
 
@@ -102,8 +99,8 @@ class _Voice:
     def __init__(self) -> None:
         self._emit: Sink | None = None
 
-    def bundle(self) -> Bundle:
-        return Bundle(name="usage", transform_context=self._listen)
+    def bundle(self) -> Hooks:
+        return Hooks(name="usage", transform_context=self._listen)
 
     def tell(self, event: UsageReported) -> None:
         if self._emit is not None:
@@ -121,7 +118,7 @@ def shown_diff(
     cwd: str,
     withholds: Callable[[str], bool],
     redact: Callable[[str], str],
-) -> "DiffOf | None":
+) -> "DiffSource | None":
     """What the critic is shown of the working tree; nothing where there is no critic."""
     if not config.roles.critic:
         return None

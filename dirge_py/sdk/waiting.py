@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dirge_py.agent_loop.history import is_turn
 from dirge_py.agent_loop.queues import QueuedInput
-from dirge_py.agent_loop.turns import is_turn
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.sdk.agent_inputs import Resume

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from dirge_py.files.regular_file import read_regular
-from dirge_py.guards.judge import DIFF_BYTES, Diff
+from dirge_py.guards.judge import DIFF_BYTES, WorkspaceDiff
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.git_config import GIT_HARDENING, hazard
 from dirge_py.processes.output import whole_characters
@@ -59,7 +59,7 @@ class WorkingTree:
     withholds: Callable[[str], bool]
     redact: Callable[[str], str] = lambda text: text
 
-    async def diff(self) -> Diff | None:
+    async def diff(self) -> WorkspaceDiff | None:
         """The change since the last commit with new files; None where that cannot be told.
 
         That is outside of a repository, in one whose settings name programs, or without git.
@@ -108,13 +108,13 @@ class WorkingTree:
         )
         return finished.output.head if finished.exit_code == 0 else None
 
-    def _whole(self, state: _State, tracked: str) -> Diff:
+    def _whole(self, state: _State, tracked: str) -> WorkspaceDiff:
         mark = hashlib.sha256(state.fingerprint.encode())
         for name in state.new:
             mark.update(_stamp(os.path.join(self.cwd, name)))
         room = DIFF_BYTES - len(tracked.encode())
         text = self.redact("".join([tracked, *self._new_files(state.new, room)]))
-        return Diff(text=text, fingerprint=mark.hexdigest())
+        return WorkspaceDiff(text=text, fingerprint=mark.hexdigest())
 
     def _new_files(self, names: Sequence[str], room: int) -> Iterator[str]:
         for name in names[:MOST_NEW_FILES]:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, get_args
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
 from dirge_py.session.tree import branch
-from dirge_py.types.plan_events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
 
 Told: TypeAlias = PlanPhase | EvidenceTaken
 

@@ -19,8 +19,10 @@ from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
     ContextReplaced,
+    EvidenceTaken,
     LoopEvent,
     MessageEnd,
+    PlanPhase,
     SystemNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -28,7 +30,6 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Outcome
-from dirge_py.types.plan_events import EvidenceTaken, PlanPhase
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
 
 

@@ -113,7 +113,7 @@ class EditArgs:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolOverride:
     """Do not run the call: this is its result. Empty content becomes a generic refusal.
 
     `details["outcome"]` defaults to what `is_error` and the call's problem suggest.
@@ -132,7 +132,7 @@ class Defer:
     description: str = ""
 
 
-BeforeToolCallResult: TypeAlias = EditArgs | Answer | Defer
+BeforeToolCallResult: TypeAlias = EditArgs | ToolOverride | Defer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,26 +160,26 @@ class TurnUpdate:
     continue_with: Sequence[Message] | None = None
 
 
-Answered: TypeAlias = T | StopRun | Awaitable[T | StopRun]
+HookResult: TypeAlias = T | StopRun | Awaitable[T | StopRun]
 
-TransformContext: TypeAlias = Callable[[TurnInfo], Answered[Context | None]]
-ConvertToLlm: TypeAlias = Callable[[TurnInfo, Sequence[Message]], Answered[Sequence[Message]]]
-BeforeToolCall: TypeAlias = Callable[[TurnInfo, ToolCall], Answered[BeforeToolCallResult | None]]
+TransformContext: TypeAlias = Callable[[TurnInfo], HookResult[Context | None]]
+ConvertToLlm: TypeAlias = Callable[[TurnInfo, Sequence[Message]], HookResult[Sequence[Message]]]
+BeforeToolCall: TypeAlias = Callable[[TurnInfo, ToolCall], HookResult[BeforeToolCallResult | None]]
 AfterToolCall: TypeAlias = Callable[
-    [TurnInfo, ToolCall, LoopToolResult], Answered[AfterToolCallResult | None]
+    [TurnInfo, ToolCall, LoopToolResult], HookResult[AfterToolCallResult | None]
 ]
-PrepareNextTurn: TypeAlias = Callable[[TurnInfo], Answered[TurnUpdate | None]]
-ShouldStopAfterTurn: TypeAlias = Callable[[TurnInfo], Answered[bool]]
-GetSteeringMessages: TypeAlias = Callable[[TurnInfo], Answered[Sequence[Message]]]
+PrepareNextTurn: TypeAlias = Callable[[TurnInfo], HookResult[TurnUpdate | None]]
+ShouldStopAfterTurn: TypeAlias = Callable[[TurnInfo], HookResult[bool]]
+GetSteeringMessages: TypeAlias = Callable[[TurnInfo], HookResult[Sequence[Message]]]
 GetFollowupMessages: TypeAlias = Callable[
-    [TurnInfo, Sequence[Message]], Answered[Sequence[Message]]
+    [TurnInfo, Sequence[Message]], HookResult[Sequence[Message]]
 ]
 CheckAborted: TypeAlias = Callable[[AssistantMessage], Coroutine[Any, Any, AssistantMessage]]
-GetApiKey: TypeAlias = Callable[[str], Answered[str | None]]
+GetApiKey: TypeAlias = Callable[[str], HookResult[str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
+class Hooks:
     """Hooks that belong together; `name` is what people read when one of them fails.
 
     `only_watches`: its `after_tool_call` waits or takes notes and judges nothing. Of any other, a
@@ -217,7 +217,7 @@ def _new_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopConfig(Bundle):
+class LoopConfig(Hooks):
     """Everything a run needs besides its context: hooks of its own, and plain settings.
 
     `model` is `alias/id`. `interceptors` go around each tool call, the first is the outermost.

@@ -11,16 +11,18 @@ from dirge_py.types.events import (
     AgentStart,
     CompactionStarted,
     ContextCompacted,
+    ForkEvent,
     LoopEvent,
     MessageEnd,
     MessageUpdate,
+    PhaseName,
+    PlanPhase,
     RetryNotice,
     ToolExecutionStart,
     TurnStart,
 )
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done, Outcome
-from dirge_py.types.plan_events import ForkEvent, PhaseName, PlanPhase
 from dirge_py.ui.changed_files import changed_files
 from dirge_py.ui.panels.avatar import Mood
 

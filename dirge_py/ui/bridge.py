@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 from textual.message import Message
 
-from dirge_py.types.events import LoopEvent, MessageUpdate, ToolExecutionUpdate
-from dirge_py.types.plan_events import ForkEvent
+from dirge_py.types.events import ForkEvent, LoopEvent, MessageUpdate, ToolExecutionUpdate
 
 SOON_S = 1 / 30
 """Between two deliveries at least."""

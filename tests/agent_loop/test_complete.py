@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dirge_py.agent_loop import StopRun
-from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.model_call import complete
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal

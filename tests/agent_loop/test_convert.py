@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.convert import Converter, default_convert_to_llm
+from dirge_py.agent_loop.merge import HistoryConverter, default_convert_to_llm
 from dirge_py.types.messages import AssistantMessage, CustomMessage, TextBlock, user_text
 
 messages = st.lists(
@@ -22,14 +22,14 @@ messages = st.lists(
 
 @given(st.lists(messages, max_size=5), st.booleans())
 def test_a_history_that_grows_or_changes_is_converted_as_if_anew(pieces, is_growing):
-    converter, history = Converter(), []
+    converter, history = HistoryConverter(), []
     for piece in pieces:
         history = [*history, *piece] if is_growing else piece
         assert list(converter.convert(history)) == default_convert_to_llm(history)
 
 
 def test_what_was_converted_is_the_same_object_in_the_next_turn():
-    converter, typed = Converter(), user_text("look there", "steering")
+    converter, typed = HistoryConverter(), user_text("look there", "steering")
     (first,) = converter.convert([typed])
     again, _ = converter.convert([typed, user_text("and here", "steering")])
     assert again is first

@@ -12,7 +12,7 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import ToolExecutionEnd
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.tools import text_result
 from tests.agent_loop.arguments.kit import asking
@@ -40,7 +40,7 @@ def waiting_after(signal: AbortSignal, *, aborts: bool = True) -> Any:
 async def test_a_result_whose_check_an_abort_cut_short_is_withheld() -> None:
     signal = AbortSignal()
     tool = Tool("read", said("hunter2", key="hunter2"))
-    config = compose(Bundle(name="check", after_tool_call=waiting_after(signal)))
+    config = compose(Hooks(name="check", after_tool_call=waiting_after(signal)))
     run = await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
 
     [result] = run.results
@@ -55,8 +55,8 @@ async def test_what_later_hooks_see_is_the_notice_and_not_what_was_withheld() ->
     signal = AbortSignal()
     seen: list[str] = []
     config = compose(
-        Bundle(name="check", after_tool_call=waiting_after(signal)),
-        Bundle(name="later", after_tool_call=lambda _i, _c, result: seen.append(result.text)),
+        Hooks(name="check", after_tool_call=waiting_after(signal)),
+        Hooks(name="later", after_tool_call=lambda _i, _c, result: seen.append(result.text)),
     )
     tool = Tool("read", said("hunter2"))
     await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
@@ -69,7 +69,7 @@ async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) ->
     signal = AbortSignal()
     waits = waiting_after(signal)
     config = compose(
-        Bundle(name="check", after_tool_call=lambda i, c, r: waits() if c.name == "b" else None),
+        Hooks(name="check", after_tool_call=lambda i, c, r: waits() if c.name == "b" else None),
         config=LoopConfig(tool_execution=mode),
     )
     tools = [Tool(name, said(f"of {name}")) for name in ("a", "b")]
@@ -81,7 +81,7 @@ async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) ->
 
 async def test_a_hook_that_only_watches_costs_no_result() -> None:
     signal = AbortSignal()
-    watch = Bundle(name="watch", only_watches=True, after_tool_call=waiting_after(signal))
+    watch = Hooks(name="watch", only_watches=True, after_tool_call=waiting_after(signal))
     tool = Tool("read", said("hello"))
     run = await ran(asking(("read", {})), "go", tools=[tool], config=compose(watch), signal=signal)
 
@@ -95,8 +95,8 @@ async def test_a_check_that_needs_no_time_is_made_after_an_abort_too() -> None:
         await asyncio.sleep(0)
 
     config = compose(
-        Bundle(name="slow", only_watches=True, after_tool_call=waiting_after(signal)),
-        Bundle(name="check", after_tool_call=at_once),
+        Hooks(name="slow", only_watches=True, after_tool_call=waiting_after(signal)),
+        Hooks(name="check", after_tool_call=at_once),
     )
     run = await ran(
         asking(("read", {})),
@@ -116,7 +116,7 @@ async def test_an_aborted_call_keeps_its_own_words() -> None:
         signal.abort()
         await asyncio.Event().wait()
 
-    config = compose(Bundle(name="check", after_tool_call=waiting_after(signal, aborts=False)))
+    config = compose(Hooks(name="check", after_tool_call=waiting_after(signal, aborts=False)))
     run = await ran(
         asking(("read", {})), "go", tools=[Tool("read", body)], config=config, signal=signal
     )
@@ -140,7 +140,7 @@ async def test_a_run_that_is_cancelled_from_outside_keeps_no_unchecked_result() 
             asking(("read", {})),
             "go",
             tools=[tool],
-            config=compose(Bundle(name="check", after_tool_call=after)),
+            config=compose(Hooks(name="check", after_tool_call=after)),
             recorder=recorder,
         )
     )

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop import AfterToolCallResult, Answer, EditArgs, LoopConfig, compose
+from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, ToolOverride, compose
 from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionUpdate
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import ImageBlock, TextBlock
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
 from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
@@ -92,7 +92,7 @@ async def test_old_arguments_are_reshaped_before_they_are_validated():
 
 
 async def test_a_block_without_words_is_a_generic_refusal():
-    config = LoopConfig(before_tool_call=lambda *_: Answer())
+    config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
     run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.outcomes) == ("This call was blocked.", ["denied"])
 
@@ -322,8 +322,8 @@ async def test_a_hook_that_keeps_its_arguments_cannot_change_them_once_they_are_
         return await proceed()
 
     config = compose(
-        Bundle(name="edits", before_tool_call=edit),
-        Bundle(name="judges", before_tool_call=judge),
+        Hooks(name="edits", before_tool_call=edit),
+        Hooks(name="judges", before_tool_call=judge),
         config=LoopConfig(interceptors=[meddle]),
     )
     await ran(ScriptedModel().will_call("echo").will_say("done"), "go", tools=[echo], config=config)

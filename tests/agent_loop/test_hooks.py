@@ -11,12 +11,12 @@ import pytest
 
 from dirge_py.agent_loop import (
     AfterToolCallResult,
-    Answer,
     Context,
     Defer,
     EditArgs,
     LoopConfig,
     StopRun,
+    ToolOverride,
     TurnUpdate,
     compose,
 )
@@ -25,7 +25,7 @@ from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import ContextReplaced, SystemNotice, ToolExecutionEnd, TurnEnd
-from dirge_py.types.hooks import HOOK_NAMES, Bundle, CallDecision
+from dirge_py.types.hooks import HOOK_NAMES, CallDecision, Hooks
 from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
@@ -60,8 +60,8 @@ def as_either(hook: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
     return awaited
 
 
-def bundle(name: str, hook: str, body: Callable[..., Any]) -> Bundle:
-    return Bundle(name=name, **{hook: body})
+def bundle(name: str, hook: str, body: Callable[..., Any]) -> Hooks:
+    return Hooks(name=name, **{hook: body})
 
 
 async def one_call_run(config: LoopConfig, **more: Any) -> tuple[Ran, Tool, ScriptedModel]:
@@ -151,9 +151,9 @@ async def test_an_attempt_to_exit_is_a_failure_like_any_other(hook: str) -> None
         pytest.param(lambda *_: True, id="bool"),
         pytest.param(lambda *_: {"args": {}}, id="dict"),
         pytest.param(lambda *_: EditArgs("x"), id="no arguments"),
-        pytest.param(lambda *_: Answer(content=5), id="no content"),
-        pytest.param(lambda *_: Answer(content=["x"]), id="no blocks"),
-        pytest.param(lambda *_: Answer("x", details=[1]), id="no details"),
+        pytest.param(lambda *_: ToolOverride(content=5), id="no content"),
+        pytest.param(lambda *_: ToolOverride(content=["x"]), id="no blocks"),
+        pytest.param(lambda *_: ToolOverride("x", details=[1]), id="no details"),
     ],
 )
 async def test_t13_a_gate_that_fails_blocks_the_call_and_is_named(
@@ -265,7 +265,9 @@ async def test_a73_a_stop_with_calls_pending_answers_them_all(mode: Any) -> None
 
 async def test_a73_a_skip_is_an_error_result_with_its_reason_and_the_run_goes_on() -> None:
     run, echo, model = await one_call_run(
-        compose(bundle("plug", "before_tool_call", lambda *_: Answer("Tool call skipped: no.")))
+        compose(
+            bundle("plug", "before_tool_call", lambda *_: ToolOverride("Tool call skipped: no."))
+        )
     )
     assert (echo.ran, run.results[0].is_error, run.results[0].text) == (
         [],
@@ -315,8 +317,8 @@ async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted
         return list(messages)
 
     config = compose(
-        Bundle(name="a", transform_context=last(4)),
-        Bundle(name="b", transform_context=last(2), convert_to_llm=convert),
+        Hooks(name="a", transform_context=last(4)),
+        Hooks(name="b", transform_context=last(2), convert_to_llm=convert),
     )
     history = [user_text(str(n)) for n in range(4)]
     context = Context(messages=history)
@@ -332,7 +334,7 @@ async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted
 async def test_case_14_what_the_converter_drops_stays_in_the_context() -> None:
     contexts: list[int] = []
     config = compose(
-        Bundle(
+        Hooks(
             name="plug",
             convert_to_llm=lambda _i, messages: [m for m in messages if m.role != "custom"],
             prepare_next_turn=lambda info: contexts.append(len(info.context.messages)),
@@ -384,8 +386,8 @@ async def test_case_23_changes_of_a_result_are_laid_over_each_other() -> None:
 async def test_a69_a_gate_sees_the_arguments_that_were_edited_before_it() -> None:
     asked: list[str] = []
 
-    def permission(_info: Any, call: Any) -> Answer | None:
-        return Answer("denied: /etc") if call.arguments["path"] == "/etc" else None
+    def permission(_info: Any, call: Any) -> ToolOverride | None:
+        return ToolOverride("denied: /etc") if call.arguments["path"] == "/etc" else None
 
     config = compose(
         bundle("plug", "before_tool_call", lambda *_: EditArgs({"path": "/etc"})),
@@ -427,7 +429,9 @@ async def test_case_20_without_a_validator_an_edit_is_taken_as_it_is() -> None:
 
 
 async def test_case_22_a_block_without_words_is_a_generic_one() -> None:
-    run, _, _ = await one_call_run(compose(bundle("plug", "before_tool_call", lambda *_: Answer())))
+    run, _, _ = await one_call_run(
+        compose(bundle("plug", "before_tool_call", lambda *_: ToolOverride()))
+    )
     assert "blocked" in run.results[0].text
     assert run.results[0].is_error
 
@@ -435,9 +439,9 @@ async def test_case_22_a_block_without_words_is_a_generic_one() -> None:
 async def test_every_call_is_asked_about_also_one_that_cannot_run() -> None:
     asked: list[Any] = []
 
-    def before(info: Any, call: Any) -> Answer | None:
+    def before(info: Any, call: Any) -> ToolOverride | None:
         asked.append((call.id, call.problem, len(info.calls)))
-        return Answer("Use echo.") if call.problem == "unknown_tool" else None
+        return ToolOverride("Use echo.") if call.problem == "unknown_tool" else None
 
     model = ScriptedModel().will_call_all(("nope", {}), ("echo", '{"cut'), ("echo", {}))
     config = compose(bundle("plug", "before_tool_call", before))
@@ -517,7 +521,7 @@ async def test_updates_are_merged_field_by_field_and_the_later_wins() -> None:
             lambda _: TurnUpdate(model="a/m", continue_with=[user_text("from a", "harness")]),
         ),
         bundle("b", "prepare_next_turn", lambda info: TurnUpdate(model="b/m")),
-        Bundle(name="end", should_stop_after_turn=lambda info: info.turn == 2),
+        Hooks(name="end", should_stop_after_turn=lambda info: info.turn == 2),
     )
     models: list[str] = []
 
@@ -537,14 +541,14 @@ async def test_preparing_comes_before_stopping_and_stopping_before_steering() ->
         return lambda *_: order.append(name) or answer
 
     config = compose(
-        Bundle(
+        Hooks(
             name="a",
             prepare_next_turn=note("prepare"),
             should_stop_after_turn=note("a stops?"),
             get_steering_messages=note("steering", []),
         ),
-        Bundle(name="b", should_stop_after_turn=note("b stops", True)),
-        Bundle(name="c", should_stop_after_turn=note("c stops?")),
+        Hooks(name="b", should_stop_after_turn=note("b stops", True)),
+        Hooks(name="c", should_stop_after_turn=note("c stops?")),
     )
     await one_call_run(config)
     assert order == ["steering", "prepare", "a stops?", "b stops"]
@@ -646,7 +650,7 @@ async def test_the_first_key_that_is_found_is_used() -> None:
 
 
 def test_every_hook_of_the_result_is_set_and_is_a_coroutine_function() -> None:
-    config = compose(Bundle(name="nothing"))
+    config = compose(Hooks(name="nothing"))
     assert all(inspect.iscoroutinefunction(getattr(config, name)) for name in HOOK_NAMES)
 
 
@@ -672,7 +676,7 @@ async def test_failures_are_logged_with_their_traceback(caplog: pytest.LogCaptur
 async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it_answers() -> None:
     call = ToolCallBlock(id="c0", name="echo", arguments={})
     history = [user_text("go"), AssistantMessage(content=(call,), stop_reason="toolUse")]
-    for answer, ran_ in ((Defer("again?"), 1), (Answer("no"), 0)):
+    for answer, ran_ in ((Defer("again?"), 1), (ToolOverride("no"), 0)):
         echo = Tool()
         await ran(
             ScriptedModel().will_say("done"),

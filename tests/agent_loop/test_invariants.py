@@ -8,24 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import (
-    Answer,
     Context,
     Defer,
     EditArgs,
     LoopConfig,
     StopRun,
+    ToolOverride,
     TurnUpdate,
     compose,
     run_agent_loop,
 )
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.guards.after_failure import resume_after_failure
-from dirge_py.guards.depth import DepthTracker, depth
-from dirge_py.guards.failures import failures
 from dirge_py.guards.limits import Limits, limits
-from dirge_py.guards.recover import recover
-from dirge_py.guards.retries import retries
-from dirge_py.guards.storm import StormBreaker
+from dirge_py.guards.recovery import resume_broken_answers
+from dirge_py.guards.reminders import DepthTracker, depth, failure_reminder
+from dirge_py.guards.repetition import StormBreaker
+from dirge_py.guards.stop_checks import failure_check
+from dirge_py.guards.tool_hooks import limit_tool_retries
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from dirge_py.types.abort import AbortSignal
@@ -54,7 +53,7 @@ hook_names = st.sampled_from([
     "prepare_next_turn", "should_stop_after_turn", "get_steering_messages",
     "get_followup_messages", "get_api_key",
 ])  # fmt: skip
-before_answers = st.sampled_from([None, None, Answer("no"), EditArgs({"n": 2}), Defer("?")])
+before_answers = st.sampled_from([None, None, ToolOverride("no"), EditArgs({"n": 2}), Defer("?")])
 
 
 @dataclass
@@ -141,11 +140,11 @@ def guards():
     return [
         limits(Limits(turns=5, tool_calls=9)),
         StormBreaker(4, 2).bundle(),
-        retries(1),
-        recover(2),
+        limit_tool_retries(1),
+        resume_broken_answers(2),
         depth(DepthTracker(), 2),
-        failures(2),
-        resume_after_failure(2),
+        failure_reminder(2),
+        failure_check(2),
     ]
 
 

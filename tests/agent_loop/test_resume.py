@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dirge_py.agent_loop import CallDecision, Context, LoopConfig
-from dirge_py.agent_loop.heal import heal
-from dirge_py.agent_loop.resume import GO_ON, open_calls, opening, resumable
+from dirge_py.agent_loop.history import GO_ON, check_resumable, continuation_prompt, open_calls
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.hooks import BeforeToolCall, Defer, StopRun, TurnInfo
 from dirge_py.types.messages import (
@@ -62,8 +62,8 @@ def said(text: str = "half", **more: object) -> AssistantMessage:
 async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
     messages: list[Message], opens_with: list[str]
 ) -> None:
-    assert [message.text for message in opening(messages)] == opens_with
-    resumable(messages)  # does not raise
+    assert [message.text for message in continuation_prompt(messages)] == opens_with
+    check_resumable(messages)  # does not raise
     run = await ran(ScriptedModel().will_say("rest"), context=Context(messages=messages))
     assert [message.text for message in run.new if message.role == "user"] == opens_with
     assert run.new[-1].text == "rest"  # type: ignore[union-attr]
@@ -73,7 +73,7 @@ async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
 @pytest.mark.parametrize("messages", [[], [ASKED, said("whole")]])
 def test_case_9_what_is_whole_cannot_be_continued(messages: list[Message]) -> None:
     with pytest.raises(ValueError, match="nothing to continue"):
-        resumable(messages)
+        check_resumable(messages)
 
 
 # -- a decision that holds the answer ready
@@ -161,5 +161,5 @@ def test_calls_behind_an_open_one_may_be_answered() -> None:
     left = open_calls([ASKED, THREE, *answers])
 
     assert left is not None and [call.id for call in left.calls] == ["a"]
-    healed = heal([ASKED, THREE, *answers, replace(answers[0], tool_call_id="a")])
+    healed = normalize_history([ASKED, THREE, *answers, replace(answers[0], tool_call_id="a")])
     assert [m.tool_call_id for m in healed.messages if m.role == "toolResult"] == ["a", "b", "c"]

@@ -3,25 +3,25 @@ import asyncio
 import pytest
 
 from dirge_py.agent_loop import (
-    Answer,
     CallDecision,
     Context,
     Defer,
     EditArgs,
     LoopConfig,
     StopRun,
+    ToolOverride,
     TurnUpdate,
     compose,
     run_agent_loop,
     run_agent_loop_continue,
 )
-from dirge_py.agent_loop.convert import GUIDANCE
+from dirge_py.agent_loop.merge import GUIDANCE
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
 from dirge_py.testing import EventRecorder, ScriptedModel, assert_balanced, assert_event_grammar
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageEnd, SystemNotice, TurnEnd, UsageReported
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import StreamDone, StreamError, StreamStart, TextDelta
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -388,8 +388,8 @@ class TestSteering:
         queue = InputQueue("steering")
         queue.put("typed")
         config = compose(
-            Bundle(name="queue", get_steering_messages=steering_from_queue(queue)),
-            Bundle(name="guard", get_steering_messages=lambda _: StopRun(Done())),
+            Hooks(name="queue", get_steering_messages=steering_from_queue(queue)),
+            Hooks(name="guard", get_steering_messages=lambda _: StopRun(Done())),
         )
         run = await ran(ScriptedModel(), "go", config=config)
         assert [message.text for message in run.new] == ["go", "typed"]
@@ -564,7 +564,7 @@ async def test_a_raising_gate_blocks_the_call():
         raise KeyError("oops")
 
     echo = Tool()
-    config = compose(Bundle(name="my-plugin", before_tool_call=bad))
+    config = compose(Hooks(name="my-plugin", before_tool_call=bad))
     run = await ran(
         ScriptedModel().will_call("echo").will_say("a"), "go", tools=[echo], config=config
     )
@@ -593,16 +593,14 @@ async def test_edits_chain_and_are_validated_after_each():
         seen.append((call.arguments, call.problem))
 
     config = compose(
-        Bundle(
-            name="a", before_tool_call=lambda _i, call: EditArgs({"n": call.arguments["n"] + 1})
-        ),
-        Bundle(
+        Hooks(name="a", before_tool_call=lambda _i, call: EditArgs({"n": call.arguments["n"] + 1})),
+        Hooks(
             name="b",
             before_tool_call=lambda _i, call: (
                 EditArgs({"n": "x"}) if call.arguments["n"] == 6 else None
             ),
         ),
-        Bundle(name="c", before_tool_call=second),
+        Hooks(name="c", before_tool_call=second),
         config=LoopConfig(validate=validate),
     )
     echo = Tool()
@@ -618,8 +616,8 @@ async def test_edits_chain_and_are_validated_after_each():
 async def test_the_first_answer_ends_the_question():
     asked = []
     config = compose(
-        Bundle(name="a", before_tool_call=lambda *_: Answer("no")),
-        Bundle(name="b", before_tool_call=lambda *_: asked.append(1)),
+        Hooks(name="a", before_tool_call=lambda *_: ToolOverride("no")),
+        Hooks(name="b", before_tool_call=lambda *_: asked.append(1)),
     )
     run = await ran(
         ScriptedModel().will_call("echo").will_say("a"), "go", tools=[Tool()], config=config

@@ -3,9 +3,8 @@ import os
 
 import pytest
 
-from dirge_py.agent_loop import Answer, LoopConfig
-from dirge_py.agent_loop.race import Aborted
-from dirge_py.agent_loop.timeouts import timeout_interceptor
+from dirge_py.agent_loop import LoopConfig, ToolOverride
+from dirge_py.agent_loop.cancellation import Aborted, timeout_interceptor
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.outputs import OutputStore
@@ -78,7 +77,7 @@ async def test_a_person_who_is_asked_is_never_hurried():
 
     async def ask(_info, _call):
         await answered.wait()
-        return Answer("no", details={"outcome": "denied"})
+        return ToolOverride("no", details={"outcome": "denied"})
 
     config = LoopConfig(
         interceptors=[timeout_interceptor(0.001, {})],

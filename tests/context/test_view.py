@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.context.compaction import effective_window, level_of
 from dirge_py.context.counter import high_counter
 from dirge_py.context.view import ContextView, Request, ViewSettings
@@ -408,7 +408,7 @@ async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
     prepared = await one.prepare(request)
 
     assert high_counter().count(prepared.messages, system_prompt="s" * 400) <= window
-    healed = heal(prepared.messages, result_chars=10**6)
+    healed = normalize_history(prepared.messages, result_chars=10**6)
     assert (healed.closed, healed.dropped) == (0, 0)
     assert [fault for fault in faults(healed.messages) if "too long" not in fault] == []
     again = await one.prepare(request)

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.agent_loop import EditArgs
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.hooks import Bundle, CallDecision, Defer
+from dirge_py.types.hooks import CallDecision, Defer, Hooks
 from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import PermissionAnswer
@@ -28,7 +28,7 @@ async def test_hooks_given_for_one_run_are_asked_before_permission(room: Room) -
         return EditArgs({"command": "touch a"})
 
     async with room.open() as talk:
-        bundle = Bundle(name="late", before_tool_call=edit)
+        bundle = Hooks(name="late", before_tool_call=edit)
         assert isinstance(await talk.send("go", bundles=[bundle]), Done)
 
         assert outcomes(talk.messages) == ["denied"]
@@ -38,7 +38,7 @@ async def test_hooks_given_for_one_run_are_asked_before_permission(room: Room) -
 async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(room: Room) -> None:
     room.configure(DENIED)
     room.model.will_call("bash", command="touch a").will_say("done")
-    bundle = Bundle(name="careful", before_tool_call=lambda *_: Defer("ask the owner"))
+    bundle = Hooks(name="careful", before_tool_call=lambda *_: Defer("ask the owner"))
 
     async with room.open() as talk:
         waiting = await talk.send("go", bundles=[bundle])

@@ -14,7 +14,7 @@ from dirge_py.extensions.memory.base import MemoryUpdate, Remembered, StoreName
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import EventRecorder
-from dirge_py.testing.grammar import assert_event_grammar
+from dirge_py.testing.checks import assert_event_grammar
 from dirge_py.types.events import AgentEnd, LoopEvent, SystemNotice, TurnStart
 from dirge_py.types.messages import Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns

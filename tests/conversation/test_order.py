@@ -5,7 +5,7 @@ from typing import Any
 
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import LoopEvent, MessageEnd, MessageUpdate
-from dirge_py.types.hooks import HOOK_NAMES, Bundle
+from dirge_py.types.hooks import HOOK_NAMES, Hooks
 from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import Usage, UserMessage
 from tests.conversation.room import Room
@@ -77,6 +77,6 @@ async def test_a42_a_run_with_one_call_goes_through_its_stations(room: Room) -> 
     async with room.open() as talk:
         talk._deps = replace(talk._deps, run=replace(talk._deps.run, prompt_checks=[check]))
         talk.subscribe(sink)
-        await talk.send("look", bundles=[Bundle(name="trace", **hooks)])
+        await talk.send("look", bundles=[Hooks(name="trace", **hooks)])
 
     assert trace == GOLDEN

@@ -17,7 +17,7 @@ from dirge_py.types.events import (
     ContextReplaced,
     UsageReported,
 )
-from dirge_py.types.hooks import Bundle, Context, TurnInfo, TurnUpdate
+from dirge_py.types.hooks import Context, Hooks, TurnInfo, TurnUpdate
 from dirge_py.types.llm import StreamDone, TextDelta
 from dirge_py.types.messages import AssistantMessage, Message, TextBlock, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed
@@ -103,7 +103,7 @@ async def test_tokens_of_a_judge_during_a_run_belong_to_it(room: Room) -> None:
             talk._deps.relay(UsageReported(usage=Usage(input=7), model="fake/gpt-4o"))
             return False
 
-        run = talk.send("x", bundles=[Bundle(name="judge", should_stop_after_turn=judge)])
+        run = talk.send("x", bundles=[Hooks(name="judge", should_stop_after_turn=judge)])
         outcome = await run
 
         assert isinstance(outcome, Done) and outcome.result is not None
@@ -148,7 +148,7 @@ async def test_a_history_that_a_hook_puts_in_place_is_the_conversations(room: Ro
     async with room.open() as talk:
         recorder = EventRecorder()
         talk.subscribe(recorder)
-        await talk.send("look", bundles=[Bundle(name="x", prepare_next_turn=exchange)])
+        await talk.send("look", bundles=[Hooks(name="x", prepare_next_turn=exchange)])
 
         assert recorder.of(ContextReplaced) == [ContextReplaced(messages=other)]
         assert [message.role for message in talk.messages] == ["user", "assistant"]

@@ -10,7 +10,7 @@ import pytest
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate, ToolExecutionStart
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded
 from tests.conversation.room import Room, when
@@ -241,7 +241,7 @@ async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(
         return []
 
     async with room.open() as talk:
-        judge = Bundle(name="judge", get_followup_messages=forever)
+        judge = Hooks(name="judge", get_followup_messages=forever)
         outcome = await talk.send("go", bundles=[judge])
 
         assert outcome == Cancelled(reason="SIGINT")

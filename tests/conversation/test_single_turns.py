@@ -5,7 +5,7 @@ import pytest
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from dirge_py.types.events import PermissionAnswered
-from dirge_py.types.hooks import Bundle, CallDecision, TurnInfo, TurnUpdate
+from dirge_py.types.hooks import CallDecision, Hooks, TurnInfo, TurnUpdate
 from dirge_py.types.llm import StreamDone, TextDelta
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, MaxTurns, NeedsMoreTurns
@@ -132,7 +132,7 @@ async def test_an_attempt_that_is_made_again_is_no_turn_to_rest_after(room: Room
 
     async with room.open() as talk:
         outcome = await talk.send(
-            "go", single_turn=True, bundles=[Bundle(name="retry", prepare_next_turn=retry)]
+            "go", single_turn=True, bundles=[Hooks(name="retry", prepare_next_turn=retry)]
         )
 
     assert isinstance(outcome, NeedsMoreTurns)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record, decode, encode
 from dirge_py.session.recorder import Recorder
@@ -166,7 +166,7 @@ def intact(whole: Store, store: Store) -> set[int]:
 
 
 def next_request(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    return heal([*messages, user_text("go on")]).messages
+    return normalize_history([*messages, user_text("go on")]).messages
 
 
 def test_every_damaged_session_loads_and_loses_only_what_was_hit(

@@ -1,7 +1,7 @@
 import random
 from pathlib import Path
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import Limits
@@ -69,7 +69,7 @@ def test_no_power_loss_costs_what_was_committed(tmp_path: Path) -> None:
         assert committed <= seqs
         # What came later never outlives what came before it.
         assert seqs == set(range(1, len(seqs) + 1))
-        assert faults(heal([*loaded.messages, user_text("go on")]).messages) == []
+        assert faults(normalize_history([*loaded.messages, user_text("go on")]).messages) == []
         results = [m for m in loaded.messages if isinstance(m, ToolResultMessage)]
         assert [m for m in results if m not in whole and not m.details.get("synthetic")] == []
     count("crash: power lost between two writes", MOMENTS, 0, "lost something committed")

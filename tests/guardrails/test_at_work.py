@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dirge_py.agent_loop import Bundle, Context, compose
+from dirge_py.agent_loop import Context, Hooks, compose
 from dirge_py.config.loop_tables import Guardrail as Table
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.extensions.guardrails.hooks import Guardrails
@@ -231,7 +231,7 @@ def test_a_table_is_at_work_where_it_says_and_nowhere_else(place: str) -> None:
 
 
 def test_without_tables_nothing_stands_in_the_way() -> None:
-    assert guards().bundle() == Bundle(name="guardrails")
+    assert guards().bundle() == Hooks(name="guardrails")
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -16,7 +16,7 @@ from dirge_py.frontend.print.result import ending_of
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.hooks import Bundle, StopRun, TurnInfo
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -95,7 +95,7 @@ def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
         raise StopRun(outcome)
 
     async def work(printer: Printer) -> int:
-        ending = Bundle(name="the test", should_stop_after_turn=stop)
+        ending = Hooks(name="the test", should_stop_after_turn=stop)
         return await printer.follow(printer.conversation.send("go", bundles=[ending]))
 
     ended = print_all(

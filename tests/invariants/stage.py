@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dirge_py.agent_loop.resume import open_calls
+from dirge_py.agent_loop.history import open_calls
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.load import load
 from dirge_py.context.hooks import ContextHooks
@@ -30,7 +30,7 @@ from dirge_py.types.events import (
     SystemNotice,
     UsageReported,
 )
-from dirge_py.types.hooks import Bundle, CallDecision, StopRun, TurnUpdate
+from dirge_py.types.hooks import CallDecision, Hooks, StopRun, TurnUpdate
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import Usage, user_text
 from dirge_py.types.outcomes import (
@@ -270,8 +270,8 @@ class Stage:
 
     # -- the hooks of the program, and those of a plugin
 
-    def _bundle(self) -> Bundle:
-        return Bundle(name="mischief", **{name: self._hook(name) for name in HOOKS})
+    def _bundle(self) -> Hooks:
+        return Hooks(name="mischief", **{name: self._hook(name) for name in HOOKS})
 
     def _hook(self, name: str) -> Any:
         async def hook(*given: Any) -> Any:

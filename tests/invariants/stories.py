@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.hooks import Answer, Defer, EditArgs
+from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.llm import CompactionDone, StreamDone, TextDelta, ToolCallDelta
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import PermissionAnswer
@@ -227,7 +227,11 @@ stories = st.builds(
     ends_by=st.sampled_from(["abort", "abort", "interject", "close"]),
     hooks=deeds(HOOKS, DEEDS),
     before=some(
-        Answer("no"), EditArgs({"path": "a.py"}), EditArgs({"n": object()}), Defer("?"), most=2
+        ToolOverride("no"),
+        EditArgs({"path": "a.py"}),
+        EditArgs({"n": object()}),
+        Defer("?"),
+        most=2,
     ),
     plugin=deeds(PLUGIN_POINTS, PLUGIN_DEEDS),
     ways=st.lists(st.sampled_from(["", "single", "compact"]), min_size=3, max_size=3),

@@ -2,8 +2,14 @@
 
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
-from dirge_py.types.events import PermissionAnswered, ToolExecutionEnd, ToolExecutionStart
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
+from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
+    PermissionAnswered,
+    PlanPhase,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+)
 from dirge_py.types.tools import text_result
 from tests.conversation.room import Room
 from tests.line.teletype import Teletype, play

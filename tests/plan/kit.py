@@ -1,7 +1,7 @@
 """What the tests of plans share."""
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
-from dirge_py.types.plan_events import EvidenceOutcome, PhaseName
+from dirge_py.types.events import EvidenceOutcome, PhaseName
 
 
 def ran(

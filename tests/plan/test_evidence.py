@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, code_span, ending
-from dirge_py.types.plan_events import EvidenceTaken
+from dirge_py.types.events import EvidenceTaken
 from tests.plan.kit import ran
 
 

@@ -26,7 +26,7 @@ from dirge_py.plan.phases import (
     verdict_again_prompt,
 )
 from dirge_py.plan.verdict import Verdict, parse_verdict
-from dirge_py.types.plan_events import PhaseName
+from dirge_py.types.events import PhaseName
 
 CHANGING = {"write", "edit", "apply_patch", "kill_shell", "memory", "todo"}
 

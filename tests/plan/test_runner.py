@@ -9,10 +9,10 @@ from dirge_py.plan.runner import go_on
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import ForkEvent
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, NotVerified
-from dirge_py.types.plan_events import ForkEvent
 from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 

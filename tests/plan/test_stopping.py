@@ -17,9 +17,9 @@ from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import go_on, start
 from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.types.errors import DirgeError
+from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
-from dirge_py.types.plan_events import PlanPhase
 from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
 

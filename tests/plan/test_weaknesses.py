@@ -7,10 +7,9 @@ from dirge_py.plan.runner import go_on
 from dirge_py.plan.state import PlanState
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.events import PermissionAnswered, ToolExecutionEnd
+from dirge_py.types.events import ForkEvent, PermissionAnswered, ToolExecutionEnd
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns, NotVerified
-from dirge_py.types.plan_events import ForkEvent
 from dirge_py.types.questions import PermissionAnswer
 from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
 

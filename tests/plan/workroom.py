@@ -10,8 +10,7 @@ from dirge_py.plan.desk import Accept, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start
 from dirge_py.plan.state import NAME, PlanState, load_state
-from dirge_py.types.events import LoopEvent
-from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
+from dirge_py.types.events import EvidenceTaken, LoopEvent, PhaseName, PlanPhase
 from tests.conversation.room import Room
 
 CHECK = "sh check.sh"

@@ -10,7 +10,7 @@ from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.extensions.plugins.finding import Found
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.testing import EventRecorder, ScriptedModel
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from tests.agent_loop.kit import Ran, Tool, ran
 
 SHORT_S = 0.05
@@ -45,8 +45,8 @@ async def run_with(
     model: ScriptedModel,
     *prompts: str,
     tools: Sequence[Any] = (),
-    before: Sequence[Bundle] = (),
-    after: Sequence[Bundle] = (),
+    before: Sequence[Hooks] = (),
+    after: Sequence[Hooks] = (),
     config: Mapping[str, Any] | None = None,
 ) -> Ran:
     """A run with the host's hooks between others', its interceptors, and its sink."""

@@ -12,7 +12,7 @@ from dirge_py.frontend.print.front import PrintFront
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from tests.plugin_host.desk import Desk, run_with
 
 CONVERSATION: Any = SimpleNamespace(
@@ -171,8 +171,8 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk)
     def guard(info: Any, call: Any) -> None: ...
 
     host = desk.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
-    first = Bundle(name="storm", before_tool_call=guard)
-    last = Bundle(name="permission", before_tool_call=guard, transform_context=guard)
+    first = Hooks(name="storm", before_tool_call=guard)
+    last = Hooks(name="permission", before_tool_call=guard, transform_context=guard)
     host.note_order([first, *host.bundles(), last])
     assert (await typed(front_with(host), "/hooks")).splitlines() == [
         "Who is asked at each hook, in order",

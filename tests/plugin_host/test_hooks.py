@@ -11,7 +11,7 @@ import pytest
 from dirge_py.extensions.plugins.points import POINTS
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.hooks import AfterToolCallResult, Answer, Bundle, Context, TurnUpdate
+from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnUpdate
 from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
 from tests.agent_loop.kit import Tool
@@ -91,9 +91,7 @@ async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(desk: De
 
 async def test_whoever_judges_after_the_plugins_sees_edited_arguments(desk: Desk):
     judged: list[Any] = []
-    judge = Bundle(
-        name="permission", before_tool_call=lambda i, call: judged.append(call.arguments)
-    )
+    judge = Hooks(name="permission", before_tool_call=lambda i, call: judged.append(call.arguments))
     tool = Tool()
     host = desk.add(
         "edit", lambda d: d.on("before_tool_call", lambda info, call: d.edit({"n": 2}))
@@ -194,7 +192,7 @@ async def test_a_wrong_answer_counts_as_none(desk: Desk, point: str, garbage: An
     [
         lambda info, call: 1 / 0,
         lambda info, call: "a string",
-        lambda info, call: Answer,
+        lambda info, call: ToolOverride,
         lambda: None,
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dirge_py.extensions.plugins.points import EVENT_POINTS
 from dirge_py.testing import ScriptedModel, assert_balanced
-from dirge_py.types.hooks import HOOK_NAMES, Answer, Context, Defer, EditArgs, TurnUpdate
+from dirge_py.types.hooks import HOOK_NAMES, Context, Defer, EditArgs, ToolOverride, TurnUpdate
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
 from tests.agent_loop.kit import Tool
@@ -18,7 +18,14 @@ from tests.plugin_host.desk import Desk, run_with
 _NEVER = 0.01
 
 DEEDS = ("nothing", "raises", "exits", "hangs", "stops", "cancels", "garbage", "answers")
-ANSWERS = (Answer("no"), Defer("who knows"), EditArgs({}), EditArgs("x"), Context(), TurnUpdate())  # type: ignore[arg-type]
+ANSWERS = (
+    ToolOverride("no"),
+    Defer("who knows"),
+    EditArgs({}),
+    EditArgs("x"),
+    Context(),
+    TurnUpdate(),
+)  # type: ignore[arg-type]
 
 
 def hook(dirge: Any, deed: str, answer: Any) -> Any:

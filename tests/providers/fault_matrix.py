@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-from dirge_py.guards.recover import recover
+from dirge_py.guards.recovery import resume_broken_answers
 from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
@@ -123,7 +123,7 @@ async def _ran(
     stream_fn = retrying_stream_fn(
         asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )
-    config = compose(recover(3), config=LoopConfig(model="work/m"))
+    config = compose(resume_broken_answers(3), config=LoopConfig(model="work/m"))
     return await ran(stream_fn, "go", context=context, config=config), asked
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import retrying_stream_fn
-from dirge_py.agent_loop.complete import complete
+from dirge_py.agent_loop.model_call import complete
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.fallback import Fallback, StandIn
 from dirge_py.testing import FakeClock, ScriptedModel

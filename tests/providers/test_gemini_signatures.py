@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.agent_loop.assemble import Assembler
+from dirge_py.agent_loop.model_call import Assembler
 from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.gemini_signatures import SKIP, Piece, sealed, unsealed
 from dirge_py.providers.registry import provider

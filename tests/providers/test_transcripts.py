@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dirge_py.agent_loop.assemble import Assembler
+from dirge_py.agent_loop.model_call import Assembler
 from dirge_py.types.llm import StreamDone, StreamError
 from dirge_py.types.messages import CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from tests.providers.asking import KINDS, Client

@@ -11,7 +11,7 @@ import pytest
 
 import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
-from dirge_py.agent_loop import AbortSignal, Bundle, StreamOptions, TurnInfo
+from dirge_py.agent_loop import AbortSignal, Hooks, StreamOptions, TurnInfo
 from dirge_py.extensions.guardrails.verdict import Pass, Trip, Verdict
 from dirge_py.guards.limits import Limits
 from dirge_py.providers.scripted import Reply
@@ -349,14 +349,14 @@ async def test_hooks_may_be_made_anew_for_each_run(model: ScriptedModel) -> None
     model.will_say("one").will_say("two")
     made: list[int] = []
 
-    def counting() -> Bundle:
+    def counting() -> Hooks:
         made.append(0)
 
         def count(info: TurnInfo) -> bool:
             made[-1] += 1
             return False
 
-        return Bundle(name="counting", should_stop_after_turn=count)
+        return Hooks(name="counting", should_stop_after_turn=count)
 
     async with Agent(stream_fn=model.stream_fn, bundles=[counting]) as agent:
         await agent.run("a")

@@ -11,9 +11,8 @@ from dirge_py.plan.desk import Accept, Later, PlanAgain, PlanAnswer
 from dirge_py.plan.document import PlanDocument
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError
-from dirge_py.types.events import LoopEvent
+from dirge_py.types.events import LoopEvent, PlanPhase
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled
-from dirge_py.types.plan_events import PlanPhase
 
 CHECK = "python3 check.py"
 PLAN = f"## Steps\n\n1. Write 42 into `total.txt`.\n2. Verify: `{CHECK}`\n"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from dirge_py import Agent, Compacted, FinalResponse, Stopped, ToolsExecuted, tool
-from dirge_py.agent_loop import Bundle, TurnInfo
+from dirge_py.agent_loop import Hooks, TurnInfo
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import ContextCompacted
 from dirge_py.types.messages import user_text
@@ -146,7 +146,7 @@ async def test_a_compaction_is_a_step_of_its_own(model: ScriptedModel) -> None:
             ContextCompacted(tokens_before=900, tokens_after=90, first_kept_index=0, kind="prune")
         )
 
-    bundle = Bundle(name="shrink", transform_context=shrink)
+    bundle = Hooks(name="shrink", transform_context=shrink)
     async with Agent(stream_fn=model.stream_fn, bundles=[bundle]) as agent:
         steps = [step async for step in agent.steps("go")]
 

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.assembly import Blueprint, assemble
@@ -211,7 +211,7 @@ def check_answers(talk: Conversation, model: ScriptedModel, results: dict[str, s
     assert {call_id: told[call_id] for call_id in results} == results
     sent = [m.tool_call_id for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
     assert sent == sorted(sent)
-    assert heal(talk.messages).closed == 0
+    assert normalize_history(talk.messages).closed == 0
 
 
 @settings(max_examples=size(25, 3000), deadline=None, suppress_health_check=[HealthCheck.too_slow])

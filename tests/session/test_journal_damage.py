@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.codec import encode_message
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
@@ -108,7 +108,7 @@ def test_any_damage_costs_only_the_records_it_hit(whole, tmp_path, script):
 
     kept = {record.seq for record in read_journal(path).records} if path.exists() else set()
     assert {json.loads(line)["seq"] for line in intact} <= kept
-    assert faults(heal([*loaded.messages, user_text("go on")]).messages) == []
+    assert faults(normalize_history([*loaded.messages, user_text("go on")]).messages) == []
 
 
 @settings(

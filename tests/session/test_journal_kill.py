@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionBusy
@@ -73,7 +73,7 @@ def test_a_killed_process_loses_nothing_it_had_committed(tmp_path):
             if isinstance(message, ToolResultMessage) and not message.is_error
         }
         assert committed <= said | ran
-        assert faults(heal([*loaded.messages, user_text("go on")]).messages) == []
+        assert faults(normalize_history([*loaded.messages, user_text("go on")]).messages) == []
 
     effects = (tmp_path / "effects").read_text().split()
     started = [

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dirge_py.session.phases import phases_in
 from dirge_py.session.record import Record
+from dirge_py.types.events import EvidenceTaken, PlanPhase
 from dirge_py.types.messages import Usage
-from dirge_py.types.plan_events import EvidenceTaken, PlanPhase
 from tests.conversation.room import Room
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.agent_loop.heal import heal
+from dirge_py.agent_loop.normalize import normalize_history
 from dirge_py.session.journal import Journal, read_journal
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.segments import Limits
@@ -180,7 +180,7 @@ def test_a_missing_segment_costs_only_itself_and_is_told_once(store):
     prompts = [m.text for m in loaded.messages if m.role == "user"]
     assert prompts[0] == "prompt 0"
     assert 10 < len(prompts) < 25
-    assert faults(heal([*loaded.messages, user_text("on")]).messages) == []
+    assert faults(normalize_history([*loaded.messages, user_text("on")]).messages) == []
 
 
 def test_a_session_without_its_first_segment_is_opened_by_its_id(store):

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
-from dirge_py.agent_loop.timeouts import timeout_interceptor
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.availability import availability
+from dirge_py.guards.tool_hooks import hide_unavailable_tools
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import Services, ToolContext
 from dirge_py.tools.function_tool import FunctionTool, tool
@@ -295,7 +295,7 @@ async def test_a26_a_tool_that_cannot_be_used_now_is_not_offered_and_says_why(bo
     model = ScriptedModel().will_call("remote", key="k").will_say("done")
     config = LoopConfig(validate=box.validate)
     run = await ran(
-        model, "go", tools=box.loop_tools, config=compose(availability(), config=config)
+        model, "go", tools=box.loop_tools, config=compose(hide_unavailable_tools(), config=config)
     )
 
     assert [tool.name for tool in model.seen[0].tools] == ["lookup"]

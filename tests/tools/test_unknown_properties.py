@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from dirge_py.agent_loop import LoopConfig
-from dirge_py.agent_loop.prepare import prepare_call
+from dirge_py.agent_loop.tool_calls import prepare_call
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner

@@ -14,6 +14,7 @@ from dirge_py.types.events import (
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    PlanPhase,
     RetryNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
@@ -32,7 +33,6 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Cancelled, Done
-from dirge_py.types.plan_events import PlanPhase
 from dirge_py.types.tools import text_result
 from dirge_py.ui.ink import ink_for, load_theme
 from dirge_py.ui.transcript.chronicle import Chronicle

@@ -14,8 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 from dirge_py.permission.rules import Mode
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage
-from dirge_py.types.plan_events import PlanPhase
 from dirge_py.types.questions import AskedClaim, PermissionRequest
 from dirge_py.types.tools import Preview
 from dirge_py.ui import opening

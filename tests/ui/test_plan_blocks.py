@@ -8,16 +8,19 @@ import pytest
 from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
+    EvidenceTaken,
+    ForkEvent,
     LoopEvent,
     MessageEnd,
     PermissionAnswered,
     PermissionAsked,
+    PhaseName,
+    PlanPhase,
     ToolExecutionEnd,
     ToolExecutionStart,
 )
 from dirge_py.types.messages import Usage, user_text
 from dirge_py.types.outcomes import Done
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PhaseName, PlanPhase
 from dirge_py.types.tools import text_result
 from dirge_py.ui.transcript.phases import PlanEvent
 from dirge_py.ui.transcript.plain import whole_text

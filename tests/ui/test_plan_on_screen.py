@@ -6,7 +6,7 @@ import pytest
 from textual.events import AppBlur
 
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.plan_events import PhaseName, PlanPhase
+from dirge_py.types.events import PhaseName, PlanPhase
 from dirge_py.ui.panels.status import plan_words
 from tests.conversation.room import Room
 from tests.talk.worker import Worker

@@ -21,7 +21,7 @@ from dirge_py.context.hooks import (
 from dirge_py.context.reminders import ReminderRule
 from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.overflow import overflow
+from dirge_py.guards.recovery import shrink_on_overflow
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
@@ -124,7 +124,7 @@ async def test_a03_a_request_that_is_too_long_is_made_again_with_less():
     one = hooks(summarise=Summaries(), window_of=lambda model: 200_000)
     history = single_prompt_run(60)
 
-    result = await run(model, one, overflow(one.shrink), history=history)
+    result = await run(model, one, shrink_on_overflow(one.shrink), history=history)
 
     assert isinstance(result.outcome, Done)
     assert len([e for e in result.events if isinstance(e, ContextCompacted)]) == 1
@@ -137,7 +137,7 @@ async def test_a03_a_request_that_cannot_shrink_ends_the_run():
     model.will(Reply(error=ProviderError("prompt is too long", kind="context_length")))
     one = hooks()
 
-    result = await run(model, one, overflow(one.shrink))
+    result = await run(model, one, shrink_on_overflow(one.shrink))
 
     assert isinstance(result.outcome, Failed)
     assert result.outcome.kind == "context_length"

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.guards.depth import DepthTracker
-from dirge_py.guards.judge import Diff
-from dirge_py.guards.judges import Judges
+from dirge_py.guards.judge import WorkspaceDiff
+from dirge_py.guards.reminders import DepthTracker
+from dirge_py.guards.side_models import SideModels
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.guards.test_gates import WORDS, spoke, stopping_after_a_failure
-from tests.agent_loop.guards.workshop import guarded, nudges
+from tests.guards.kit import guarded, nudges
+from tests.guards.test_stop_checks import WORDS, spoke, stopping_after_a_failure
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 ONCE = '[loop.gates]\nresume = 1\ntodo = 1\ngoal = "g"\ngoal_checks = 1\n'
@@ -49,7 +49,7 @@ def critic(goal="UNMET\n- c"):
 
 
 def services(config, script=None, **more):
-    judges = Judges(config=config, stream_fn=(script or critic()).stream)
+    judges = SideModels(config=config, stream_fn=(script or critic()).stream)
     return GateServices(judges=judges, open_items=lambda: ["d"], **more)
 
 
@@ -101,7 +101,9 @@ async def test_case_108_without_any_services_only_what_needs_none_speaks(config)
 
 
 async def test_the_judge_sees_the_change_and_may_block(config):
-    changes = iter([Diff(text="", fingerprint="0"), *[Diff(text="+x", fingerprint="1")] * 9])
+    changes = iter(
+        [WorkspaceDiff(text="", fingerprint="0"), *[WorkspaceDiff(text="+x", fingerprint="1")] * 9]
+    )
 
     async def diff():
         return next(changes)

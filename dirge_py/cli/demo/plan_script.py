@@ -9,10 +9,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dirge_py.cli.demo.script import TEST_COMMAND, paced, tests_passed
 from dirge_py.providers.scripted import Reply, ReplyMaker, Script
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import LoopEvent
+from dirge_py.types.events import LoopEvent, PlanPhase
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import ToolResultMessage, Usage
-from dirge_py.types.plan_events import PlanPhase
 
 REQUEST = (
     "Add `top_words(text, n)` to textstats: the n most frequent words with their counts, the "

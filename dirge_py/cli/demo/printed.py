@@ -4,14 +4,16 @@ import sys
 
 from dirge_py.lib.clean import clean
 from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
     LoopEvent,
     MessageEnd,
+    PlanPhase,
     SystemNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
 )
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 MOST_LINES = 14
 LAST_LINES = 3

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from dirge_py.agent_loop.whole_answers import at_whole_answer
+from dirge_py.agent_loop.model_call import on_complete
 from dirge_py.config.loop_tables import Guardrail as Table
 from dirge_py.config.loop_tables import GuardrailPlace
 from dirge_py.extensions.guardrails.checks import PatternGuardrail, SecretsGuardrail
@@ -13,9 +13,9 @@ from dirge_py.extensions.guardrails.worst import worst
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import (
     AfterToolCallResult,
-    Bundle,
     CheckAborted,
     Context,
+    Hooks,
     StopRun,
     TurnInfo,
 )
@@ -68,18 +68,18 @@ class Guardrails:
 
         An answer that trips is replaced by a notice without calls; it has been shown by then.
         """
-        return at_whole_answer(inner, self._check_answer) if self._checks["output"] else inner
+        return on_complete(inner, self._check_answer) if self._checks["output"] else inner
 
     @property
     def check_aborted(self) -> CheckAborted | None:
         """For `LoopConfig.check_aborted`: looks at the text of an answer that was stopped."""
         return self._check_aborted if self._checks["output"] else None
 
-    def bundle(self) -> Bundle:
+    def bundle(self) -> Hooks:
         """The hooks of one run: results are looked at, and a withheld answer ends the run."""
         looks_at_results = bool(self._checks["tool_result"])
         looks_at_answers = bool(self._checks["output"])
-        return Bundle(
+        return Hooks(
             name="guardrails",
             transform_context=_Unfinished(self._judge).leave_out if looks_at_answers else None,
             after_tool_call=self._check_result if looks_at_results else None,

@@ -7,7 +7,7 @@ from dirge_py.lib.late import late
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import Command, KeyBinding, PluginReport
-from dirge_py.types.hooks import Bundle
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor
 
@@ -32,9 +32,9 @@ class NoPlugins:
     prompt_checks: Sequence[Callable[[UserMessage], Awaitable[str | None]]] = ()
 
     def __init__(self) -> None:
-        self._bundles: tuple[Bundle, ...] = ()
+        self._bundles: tuple[Hooks, ...] = ()
 
-    def bundles(self) -> Sequence[Bundle]:
+    def bundles(self) -> Sequence[Hooks]:
         return ()
 
     def summarising(self, otherwise: "Summarise") -> "Summarise":
@@ -46,7 +46,7 @@ class NoPlugins:
     def report(self) -> Sequence[PluginReport]:
         return ()
 
-    def note_order(self, bundles: Iterable[Bundle]) -> None:
+    def note_order(self, bundles: Iterable[Hooks]) -> None:
         self._bundles = tuple(bundles)
 
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dirge_py.agent_loop import answers
+from dirge_py.agent_loop import merge
 from dirge_py.extensions.plugins.calling import Misbehaved
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Answer, StopRun
+from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, user_text
 from dirge_py.types.outcomes import HookTerminated
 
@@ -50,7 +50,7 @@ def checked(point: str, answer: Any) -> Any:
         return None
     full = _FULL_FORMS.get(point, _as_it_is)(answer)
     try:
-        return answers.checked(point, full)
+        return merge.check_hook_result(point, full)
     except TypeError as error:
         words = str(error).rstrip(".")
         raise Misbehaved(words[:1].lower() + words[1:]) from None
@@ -80,7 +80,7 @@ _FULL_FORMS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 _KINDS: Mapping[str, type] = {
-    "before_prompt": Answer,
+    "before_prompt": ToolOverride,
     "before_prompt_build": PromptChange,
     "on_compact": str,
 }

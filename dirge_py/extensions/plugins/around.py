@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from dirge_py.agent_loop.race import GRACE_S
+from dirge_py.agent_loop.cancellation import GRACE_S
 from dirge_py.extensions.plugins.asking import HookCaller
 from dirge_py.extensions.plugins.calling import Misbehaved, TookTooLong, abandon, as_exception
 from dirge_py.extensions.plugins.output import as_plugin

@@ -8,7 +8,7 @@ from typing import Any
 from dirge_py.extensions.plugins.answers import PluginStop, checked
 from dirge_py.extensions.plugins.calling import Misbehaved, call, call_blocking
 from dirge_py.extensions.plugins.points import AROUND_TOOL, Registration
-from dirge_py.types.hooks import HOOK_NAMES, Answer, StopRun
+from dirge_py.types.hooks import HOOK_NAMES, StopRun, ToolOverride
 
 _logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class HookCaller:
         except Exception as error:
             return self.failed(hook, error)
 
-    def failed(self, hook: Registration, error: Exception) -> Answer | None:
+    def failed(self, hook: Registration, error: Exception) -> ToolOverride | None:
         """Count it and tell it; returns what stands for the answer."""
         _logger.info("%s of plugin %s failed", hook.point, hook.plugin, exc_info=error)
         hook.failures += 1
@@ -71,7 +71,7 @@ class HookCaller:
                     f"judge. `/plugins off {hook.plugin}` goes on without the plugin."
                 )
             text = f"Blocked: the plugin `{hook.plugin}` could not judge this call ({why})."
-            return Answer(text, details={"outcome": "denied"})
+            return ToolOverride(text, details={"outcome": "denied"})
         if hook.failures == 1:
             self._notify(f"{who} failed: {why}. {_so(hook)}")
         elif hook.failures == MOST_FAILURES:

@@ -21,7 +21,7 @@ from dirge_py.tools.base import Tool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import Command, KeyBinding, PluginReport
-from dirge_py.types.hooks import HOOK_NAMES, Bundle, Context, TurnInfo
+from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
@@ -69,7 +69,7 @@ class PluginHost:
 
     # -- what they added
 
-    def bundles(self) -> Sequence[Bundle]:
+    def bundles(self) -> Sequence[Hooks]:
         """The hooks for one run, in the order in which they are to be merged."""
         hooks = [
             bundle
@@ -78,7 +78,7 @@ class PluginHost:
         ]
         if not any(plugin.tools for plugin in self._plugins):
             return hooks
-        return [Bundle(name="plugins", transform_context=self._without_dropped_tools), *hooks]
+        return [Hooks(name="plugins", transform_context=self._without_dropped_tools), *hooks]
 
     @property
     def interceptors(self) -> Sequence[Interceptor]:
@@ -124,7 +124,7 @@ class PluginHost:
     def report(self) -> Sequence[PluginReport]:
         return [plugin.report() for plugin in self._plugins]
 
-    def note_order(self, bundles: Iterable[Bundle]) -> None:
+    def note_order(self, bundles: Iterable[Hooks]) -> None:
         """Remember who is asked in a run, the harness included, for `order` to tell."""
         self._run_order = order_of(bundles)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from dirge_py.agent_loop.race import GRACE_S
+from dirge_py.agent_loop.cancellation import GRACE_S
 from dirge_py.extensions.plugins.asking import HookCaller
 from dirge_py.extensions.plugins.points import Registration
 from dirge_py.types.events import LoopEvent

@@ -14,7 +14,7 @@ from dirge_py.extensions.plugins.tools import as_tool
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import Manner
 from dirge_py.types.extensions import Command, HookReport, KeyBinding, PluginReport
-from dirge_py.types.hooks import Answer, Defer, EditArgs
+from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -239,9 +239,9 @@ class PluginApi:
 
     # -- answers
 
-    def refuse(self, text: str) -> Answer:
+    def refuse(self, text: str) -> ToolOverride:
         """Do not run the call: the model reads `text`. Of a prompt: do not send it."""
-        return Answer(text, details={"outcome": "denied"})
+        return ToolOverride(text, details={"outcome": "denied"})
 
     def edit(self, args: Mapping[str, Any]) -> EditArgs:
         """Run the call with these arguments; they are validated and judged as if the model's."""

@@ -8,7 +8,7 @@ from dirge_py.extensions.plugins.answers import PromptChange
 from dirge_py.extensions.plugins.asking import HookCaller
 from dirge_py.extensions.plugins.calling import Misbehaved
 from dirge_py.extensions.plugins.points import Registration
-from dirge_py.types.hooks import Answer, StopRun
+from dirge_py.types.hooks import StopRun, ToolOverride
 from dirge_py.types.messages import UserMessage, joined_text
 from dirge_py.types.outcomes import HookTerminated
 
@@ -19,7 +19,7 @@ async def refusal_of(
     """The first reason not to send this prompt."""
     for hook in hooks:
         try:
-            answer: Answer | None = await caller.ask(hook, message)
+            answer: ToolOverride | None = await caller.ask(hook, message)
         except StopRun as stop:
             return _reason(stop)
         if answer is not None:
@@ -80,7 +80,7 @@ def edited(
     return sections
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: ToolOverride) -> str:
     return answer.content if isinstance(answer.content, str) else joined_text(tuple(answer.content))
 
 

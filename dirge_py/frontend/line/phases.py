@@ -5,15 +5,17 @@ from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
 from dirge_py.session.continuation import title_of_call
 from dirge_py.types.events import (
+    EvidenceTaken,
+    ForkEvent,
     LoopEvent,
     PermissionAnswered,
+    PlanPhase,
     RetryNotice,
     SystemNotice,
     ToolExecutionEnd,
     ToolExecutionStart,
 )
 from dirge_py.types.messages import ToolCallBlock
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 _ENDED = {
     "denied": "denied",

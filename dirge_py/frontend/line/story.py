@@ -17,12 +17,15 @@ from dirge_py.types.events import (
     ContextCompacted,
     ContextReplaced,
     EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
     HistoryMoved,
     LoopEvent,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     PermissionAnswered,
+    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -39,7 +42,6 @@ from dirge_py.types.messages import (
     Usage,
     UserMessage,
 )
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.session.phases import Told

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.agent_loop.resume import open_calls
+from dirge_py.agent_loop.history import open_calls
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.front import PrintFront
 from dirge_py.frontend.print.json_lines import one_line

@@ -10,7 +10,14 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.result import usage_object
 from dirge_py.lib.clean import clean_json
 from dirge_py.session.codec import encode_message
-from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart, MessageUpdate
+from dirge_py.types.events import (
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    PlanPhase,
+)
 from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
@@ -25,7 +32,6 @@ from dirge_py.types.messages import (
     UserMessage,
 )
 from dirge_py.types.outcomes import Outcome
-from dirge_py.types.plan_events import ForkEvent, PlanPhase
 from dirge_py.types.tools import LoopToolResult
 
 EventFormat = Literal["claude", "native"]

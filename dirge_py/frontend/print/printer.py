@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dirge_py.agent_loop.turns import last_words
+from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
@@ -20,15 +20,17 @@ from dirge_py.slash.registry import Registry
 from dirge_py.types.events import (
     ContextCompacted,
     EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
     LoopEvent,
     MessageEnd,
     PermissionAnswered,
+    PlanPhase,
     RetryNotice,
     SystemNotice,
 )
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
@@ -101,7 +103,7 @@ class Printer:
             complain(f"not delivered: {message.text}")
         ending = ending_of(outcome)
         more = self._more(run, outcome)
-        text, silence = last_words(self._said), words_of_silence(self._said)
+        text, silence = final_text(self._said), words_of_silence(self._said)
         if self.options.answer is not None:
             text, silence = self._json_of(outcome, text), ""
         result = result_object(

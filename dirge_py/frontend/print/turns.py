@@ -1,6 +1,6 @@
 """A session carried on from outside: one turn at a time, or with a decision about a call."""
 
-from dirge_py.agent_loop.resume import open_calls
+from dirge_py.agent_loop.history import open_calls
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.printer import Printer
 from dirge_py.frontend.print.prompt import Prompt, message_of

@@ -5,9 +5,8 @@ import time
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
-from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, TurnStart
+from dirge_py.types.events import AgentStart, ForkEvent, LoopEvent, MessageEnd, TurnStart
 from dirge_py.types.messages import AssistantMessage, Usage
-from dirge_py.types.plan_events import ForkEvent
 
 
 class Work:

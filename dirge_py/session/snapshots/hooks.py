@@ -15,7 +15,7 @@ from dirge_py.processes.sandbox.program_folders import search_path
 from dirge_py.session.recorder import may_change_something
 from dirge_py.session.snapshots.base import RECORD, Snapshot, SnapshotMoment, Snapshots
 from dirge_py.types.events import AgentEnd, LoopEvent
-from dirge_py.types.hooks import Bundle, TurnInfo
+from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class RunSnapshots:
         self._taking: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
 
-    def bundle(self) -> Bundle:
-        return Bundle(
+    def bundle(self) -> Hooks:
+        return Hooks(
             name="snapshots",
             transform_context=self._begin,
             before_tool_call=self._before_call,

@@ -13,8 +13,8 @@ from textual.widget import Widget
 from dirge_py.files.git_head import branch_of
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands, told_cost
+from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
-from dirge_py.types.plan_events import PhaseName
 from dirge_py.ui.bounds import Bounds
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.panels.gauge import Gauge

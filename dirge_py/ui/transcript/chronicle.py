@@ -16,12 +16,15 @@ from dirge_py.types.events import (
     ContextCompacted,
     ContextReplaced,
     EscalationActivated,
+    EvidenceTaken,
+    ForkEvent,
     LoopEvent,
     MessageEnd,
     MessageStart,
     MessageUpdate,
     PermissionAnswered,
     PermissionAsked,
+    PlanPhase,
     RepairStats,
     RetryNotice,
     SystemNotice,
@@ -39,7 +42,6 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.answer import Answer
 from dirge_py.ui.transcript.diff import DiffLayout

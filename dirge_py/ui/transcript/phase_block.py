@@ -9,14 +9,16 @@ from textual.strip import Strip
 
 from dirge_py.lib.clean import clean
 from dirge_py.types.events import (
+    EvidenceTaken,
     LoopEvent,
     MessageUpdate,
     PermissionAnswered,
     PermissionAsked,
+    PhaseName,
+    PlanPhase,
     RetryNotice,
     ToolExecutionStart,
 )
-from dirge_py.types.plan_events import EvidenceTaken, PhaseName, PlanPhase
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import BlockBase, guess_lines
 from dirge_py.ui.transcript.lines import Span, clip, strip, wrap

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.strip import Strip
 
-from dirge_py.types.events import LoopEvent, MessageEnd
+from dirge_py.types.events import EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PlanPhase
 from dirge_py.types.messages import UserMessage
-from dirge_py.types.plan_events import EvidenceTaken, ForkEvent, PlanPhase
 from dirge_py.ui.ink import Ink
 from dirge_py.ui.transcript.blocks import Block, DetailBlock
 from dirge_py.ui.transcript.lines import Span, behind

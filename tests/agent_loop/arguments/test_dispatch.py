@@ -4,14 +4,14 @@ import pytest
 
 from dirge_py.agent_loop import (
     AfterToolCallResult,
-    Answer,
     Context,
     EditArgs,
     LoopConfig,
+    ToolOverride,
     compose,
     run_agent_loop,
 )
-from dirge_py.guards.redaction import scrub
+from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.redactor import Redactor
 from dirge_py.testing import EventRecorder, assert_balanced
 from dirge_py.types.abort import AbortSignal
@@ -60,7 +60,7 @@ async def test_case_20_arguments_edited_by_a_hook_are_validated_and_used():
 
 
 async def test_case_22_a_block_without_a_reason_has_words_all_the_same():
-    config = LoopConfig(before_tool_call=lambda *_: Answer())
+    config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
     run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.results[0].is_error) == ("This call was blocked.", True)
 
@@ -185,7 +185,7 @@ async def test_case_35_a_key_is_neither_in_the_event_nor_in_the_message():
     async def body(*_):
         return text_result(f"plain\nOPENAI_API_KEY={key}")
 
-    config = compose(scrub(Redactor().redact), config=LoopConfig())
+    config = compose(redact_results(Redactor().redact), config=LoopConfig())
     run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
 
     event = run.recorder.of(ToolExecutionEnd)[0].result.text
@@ -253,7 +253,7 @@ async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
 
 async def test_a_key_that_notes_would_repeat_is_only_what_the_model_wrote_itself():
     tool = Tool("t", parameters=shaped(value=INTEGER))
-    config = compose(scrub(Redactor().redact), config=CHECKED)
+    config = compose(redact_results(Redactor().redact), config=CHECKED)
     run = await ran(asking(("t", {"value": 1, "mood": "fine"})), "go", tools=[tool], config=config)
     assert [type(block) for block in run.results[0].content] == [TextBlock, TextBlock]
     assert "`mood`" in run.results[0].content[0].text and "fine" not in run.results[0].text

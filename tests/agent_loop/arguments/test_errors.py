@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.agent_loop.argument_errors import cut_json, explain, pointer, value_at
+from dirge_py.agent_loop.argument_schema import (
+    cut_json,
+    explain_invalid_arguments,
+    json_pointer,
+    value_at,
+)
 from dirge_py.types.tools import ArgumentProblem
 from tests.agent_loop.arguments.kit import INTEGER, STRICT, STRING, prepared, shaped
 from tests.agent_loop.kit import Tool
@@ -73,7 +78,9 @@ def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
     problem = ArgumentProblem(path=("n",), kind="type", message="no number")
     for required, words in (([], "leave out /n"), (["n"], "it is required")):
         schema = shaped(required, n=INTEGER)
-        assert words in explain("t", schema, {"n": None}, message="", problems=[problem])
+        assert words in explain_invalid_arguments(
+            "t", schema, {"n": None}, message="", problems=[problem]
+        )
 
 
 def test_case_86_what_was_got_is_cut_to_200_bytes():
@@ -103,7 +110,7 @@ def test_what_is_no_json_is_shown_by_its_kind():
 
 
 def test_a_place_is_a_json_pointer():
-    assert (pointer(()), pointer(("a/b", 0, "c~"))) == ("/", "/a~1b/0/c~0")
+    assert (json_pointer(()), json_pointer(("a/b", 0, "c~"))) == ("/", "/a~1b/0/c~0")
 
 
 def test_a_place_that_is_not_there_holds_nothing():
@@ -114,16 +121,18 @@ def test_a_place_that_is_not_there_holds_nothing():
 
 def test_many_problems_are_counted_and_not_all_listed():
     problems = [ArgumentProblem(path=(n,), kind="other", message="no") for n in range(11)]
-    text = explain("t", STRICT, {}, message="", problems=problems)
+    text = explain_invalid_arguments("t", STRICT, {}, message="", problems=problems)
     assert text.count("at /") == 8
     assert "and 3 more" in text
 
 
 def test_words_without_places_are_told_as_they_are():
-    assert "only on Sundays" in explain("t", STRICT, {}, message="only on Sundays")
+    assert "only on Sundays" in explain_invalid_arguments(
+        "t", STRICT, {}, message="only on Sundays"
+    )
 
 
 def test_what_is_expected_is_told_as_the_model_was_told_it():
     schema = {**shaped(path=STRING), "x-together": [{"requires": ["path"]}]}
-    text = explain("t", schema, {}, message="only on Sundays")
+    text = explain_invalid_arguments("t", schema, {}, message="only on Sundays")
     assert "x-together" not in text and '"additionalProperties":false' in text

@@ -5,9 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig
-from dirge_py.agent_loop.argument_errors import explain
-from dirge_py.agent_loop.flatten import nested, told_schema
-from dirge_py.agent_loop.repair import repair
+from dirge_py.agent_loop.argument_repair import repair_arguments
+from dirge_py.agent_loop.argument_schema import (
+    explain_invalid_arguments,
+    nest_arguments,
+    schema_for_model,
+)
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 from tests.agent_loop.arguments.kit import asking, prepared
 from tests.agent_loop.kit import Tool, ran
@@ -29,8 +32,8 @@ ARGUMENTS = st.dictionaries(WORDS, ODD, max_size=3)
 @given(SCHEMAS, ARGUMENTS | st.text(max_size=8))
 @settings(max_examples=size(33, 100), deadline=None)
 def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
-    told_schema(schema)
-    nested(schema, arguments)
+    schema_for_model(schema)
+    nest_arguments(schema, arguments)
     call = prepared(Tool("t", parameters=schema), arguments)
     assert call.problem is None or call.problem_text
 
@@ -40,7 +43,7 @@ def test_an_odd_schema_is_at_worst_a_refusal(schema, arguments):
 def test_an_error_is_explained_whatever_the_schema_is(schema, arguments, path):
     for kind in ("missing", "type", "enum", "extra", "other"):
         problem = ArgumentProblem(path=tuple(path), kind=kind, message="no")
-        text = explain("t", schema, arguments, message="no", problems=[problem])
+        text = explain_invalid_arguments("t", schema, arguments, message="no", problems=[problem])
         assert text.count("\n") == 3
 
 
@@ -54,7 +57,7 @@ def test_what_is_mended_by_an_odd_schema_is_validated_once_more(schema, argument
         raise InvalidArguments("never")
 
     try:
-        repair("t", schema, arguments, refuse)
+        repair_arguments("t", schema, arguments, refuse)
     except InvalidArguments:
         assert 1 <= len(asked) <= 2
     else:
@@ -73,16 +76,16 @@ def test_what_is_mended_by_an_odd_schema_is_validated_once_more(schema, argument
     ],
 )
 def test_words_that_a_schema_uses_wrongly_are_passed_over(schema):
-    told_schema(schema)
+    schema_for_model(schema)
     arguments = {"path": "a", "b": None}
-    assert repair("t", schema, arguments, dict).arguments == arguments
+    assert repair_arguments("t", schema, arguments, dict).arguments == arguments
 
     def refuse(_given):
         raise InvalidArguments("never")
 
     with pytest.raises(InvalidArguments, match="never"):
-        repair("t", schema, arguments, refuse)
-    assert explain("t", schema, arguments, message="never")
+        repair_arguments("t", schema, arguments, refuse)
+    assert explain_invalid_arguments("t", schema, arguments, message="never")
 
 
 async def test_a_tool_with_a_broken_schema_is_told_of_and_ends_no_run():

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.agent_loop.truncation import closed_json, parse_arguments
-from dirge_py.guards.storm import StormBreaker
+from dirge_py.agent_loop.tool_calls import close_json, parse_arguments
+from dirge_py.guards.repetition import StormBreaker
 from dirge_py.testing import assert_balanced
 from dirge_py.types.events import RepairStats
 from dirge_py.types.tools import LoopToolResult
@@ -102,7 +102,7 @@ def test_without_closing_half_is_broken():
 @given(st.text(alphabet='{}[]",:\\u12ea \n', max_size=40) | st.text(max_size=40))
 @settings(max_examples=size(100, 300), deadline=None)
 def test_the_closer_never_raises_and_its_result_is_json(raw):
-    closed = closed_json(raw)
+    closed = close_json(raw)
     assert closed is None or json.loads(json.dumps(closed)) == closed
 
 

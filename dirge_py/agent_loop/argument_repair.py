@@ -1,0 +1,522 @@
+"""Arguments mended where it is plain what was meant; what fits as it was written is left alone.
+
+The schema says what a place wants, the problems that validation found say where to look. Nothing is
+guessed: a value is only put into the shape that is asked for, or left out where it may be missing.
+
+One value put into the shape that a schema asks for, where there is only one way to do it.
+
+What is changed even in arguments that fit: links in the place of paths, and halves of pairs.
+
+`x-together` in a schema names properties that only make sense with each other:
+`[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It is never sent to a model.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
+from dirge_py.lib.per_object import PerObject
+from dirge_py.lib.schemas import (
+    Path,
+    Schema,
+    child,
+    is_closed,
+    properties_of,
+    required_in,
+    resolved,
+    type_of,
+    types_at,
+)
+from dirge_py.types.tools import ArgumentProblem, InvalidArguments
+
+ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
+"""The arguments to use, or a ValueError (better: InvalidArguments)."""
+_ALIASES = (
+    {"path", "file_path", "file", "filename", "file_name", "dir", "directory", "folder"},
+    {"command", "cmd", "command_line", "shell_command"},
+    {"content", "contents", "text", "file_text"},
+    {"old_text", "old_string", "old_str"},
+    {"new_text", "new_string", "new_str"},
+    {"pattern", "query", "regex", "search"},
+    {"url", "uri", "link", "href"},
+)
+"""Names that mean the same to models. Compared without case and underscores."""
+_REASONS = frozenset(
+    {"explanation", "reason", "reasoning", "rationale", "justification", "why", "thought"}
+    | {"thoughts", "thinking", "intent", "purpose", "goal", "activeform"}
+    | {"toolcallid", "tooluseid", "callid"}
+)
+"""Properties that say why a call is made, or number it: no tool could act on them."""
+_LABELS = frozenset({"description", "title", "summary", "instruction", "instructions"})
+"""Properties that name a call for whoever watches. A record or a list item has them as content, so
+they count as labels only beside a command or a change of files, which says all of itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownProperty:
+    """A property that the tool does not have."""
+
+    path: Path
+    """Where it stood."""
+    value: Any
+    """What it said."""
+    known: tuple[str, ...]
+    """The properties that there are in that place."""
+
+    @property
+    def is_reason(self) -> bool:
+        """Whether it says nothing, or only why the call is made."""
+        return self.value is None or self._is_text_in(_REASONS)
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it may only name the whole call."""
+        return len(self.path) == 1 and self._is_text_in(_LABELS)
+
+    def _is_text_in(self, names: frozenset[str]) -> bool:
+        return isinstance(self.value, str) and _plain(str(self.path[-1])) in names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairedArguments:
+    """Arguments that fit, what was done to them, and what the model should know of it.
+
+    `dropped` are the properties that were left out because the tool does not have them.
+    """
+
+    arguments: Mapping[str, Any]
+    kinds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    dropped: tuple[UnknownProperty, ...] = ()
+
+
+def repair_arguments(
+    tool: str,
+    schema: Schema,
+    arguments: Any,
+    validate: ArgumentValidator,
+    *,
+    reshape: Callable[[Any], Any] = lambda arguments: arguments,
+    keep_nulls: bool = False,
+) -> RepairedArguments:
+    """Arguments that `validate` accepts.
+
+    Accepted arguments are only touched up: see `touch_up`. Others are mended in one pass and
+    validated once more. `reshape` is applied again to what was found inside a wrapper.
+
+    Raises:
+        ValueError: they do not fit, and could not be mended.
+    """
+    try:
+        valid = validate(arguments)
+    except ValueError as error:
+        problems = error.problems if isinstance(error, InvalidArguments) else ()
+        mender = _Repairer(tool, schema, problems, keep_nulls=keep_nulls)
+        mended = mender.mended(arguments, reshape)
+        if not mender.kinds:
+            raise
+        valid = validate(mended)
+    else:
+        mended, mender = arguments, _Repairer(tool, schema, ())
+    kinds, notes = list(mender.kinds), list(mender.notes)
+    touched = adjust_arguments(tool, schema, mended)
+    if touched is not None:
+        try:
+            valid = validate(touched.arguments)
+        except ValueError:
+            pass  # without it they were valid
+        else:
+            kinds += touched.kinds
+            notes += touched.notes
+    return RepairedArguments(
+        arguments=valid, kinds=tuple(kinds), notes=tuple(notes), dropped=tuple(mender.dropped)
+    )
+
+
+class _Repairer:
+    """One pass over arguments that do not fit. `kinds` is what it did, each named once."""
+
+    def __init__(
+        self,
+        tool: str,
+        root: Schema,
+        problems: tuple[ArgumentProblem, ...],
+        *,
+        keep_nulls: bool = False,
+    ) -> None:
+        self.kinds: dict[str, None] = {}
+        self.notes: list[str] = []
+        self.dropped: list[UnknownProperty] = []
+        self._tool = tool
+        self._root = root
+        self._wrong = {problem.path for problem in problems}
+        self._extra = {problem.path for problem in problems if problem.kind == "extra"}
+        self._is_all_suspect = not problems
+        self._keep_nulls = keep_nulls
+
+    def mended(self, arguments: Any, reshape: Callable[[Any], Any]) -> Any:
+        inner = unwrap_arguments(self._tool, self._root, arguments)
+        if inner is not None:
+            self._count("unwrapped_arguments")
+            # What was found wrong lies in the wrapper: nothing is known of its content.
+            self._is_all_suspect = True
+            arguments = reshape(inner)
+        if not isinstance(arguments, Mapping):
+            return arguments
+        return self._object(arguments, self._root, ())
+
+    def _count(self, kind: str) -> None:
+        self.kinds[kind] = None
+
+    def _is_wrong(self, path: Path) -> bool:
+        return self._is_all_suspect or path in self._wrong
+
+    def _holds_wrong(self, path: Path) -> bool:
+        """Whether there is anything to mend at or below `path`."""
+        return self._is_all_suspect or any(each[: len(path)] == path for each in self._wrong)
+
+    def _value(self, value: Any, schema: Any, path: Path) -> Any:
+        if not self._holds_wrong(path):
+            return value
+        if not self._is_wrong(path):
+            return self._inside(value, schema, path)
+        changed = convert_value(value, schema, self._root)
+        if changed is not None:
+            self._count(changed.kind)
+            value = changed.value
+        elif not _is_combined(schema, self._root):
+            return self._inside(value, schema, path)
+        # Nobody looked inside yet, so everything there may be wrong.
+        before, self._is_all_suspect = self._is_all_suspect, True
+        value = self._inside(value, schema, path)
+        self._is_all_suspect = before
+        return value
+
+    def _inside(self, value: Any, schema: Any, path: Path) -> Any:
+        if isinstance(value, Mapping):
+            return self._object(value, schema, path)
+        if isinstance(value, list):
+            return [
+                self._value(each, child(schema, place, self._root), (*path, place))
+                for place, each in enumerate(value)
+            ]
+        return value
+
+    def _object(self, value: Mapping[str, Any], schema: Any, path: Path) -> dict[str, Any]:
+        properties = properties_of(schema, self._root)
+        kept = self._renamed(value, properties, path)
+        kept = self._without_nulls(kept, properties, schema, path)
+        kept = self._without_extras(kept, properties, schema, path)
+        return {
+            name: self._value(each, child(schema, name, self._root), (*path, name))
+            for name, each in kept.items()
+        }
+
+    def _renamed(
+        self, value: Mapping[str, Any], properties: Mapping[str, Any], path: Path
+    ) -> dict[str, Any]:
+        free = [name for name in properties if name not in value]
+        meant: dict[str, list[str]] = {}
+        for name in value:
+            if name not in properties:
+                same = [each for each in free if _mean_the_same(name, each)]
+                if len(same) == 1:
+                    meant.setdefault(same[0], []).append(name)
+        names = {
+            given[0]: wanted
+            for wanted, given in meant.items()
+            if len(given) == 1
+            and (self._is_wrong((*path, given[0])) or self._is_wrong((*path, wanted)))
+        }
+        if names:
+            self._count("key_alias")
+        return {names.get(name, name): each for name, each in value.items()}
+
+    def _without_nulls(
+        self, value: dict[str, Any], properties: Mapping[str, Any], schema: Any, path: Path
+    ) -> dict[str, Any]:
+        if self._keep_nulls:
+            return value
+        required = required_in(schema, self._root)
+        nulls = {
+            name
+            for name, each in value.items()
+            if each is None
+            and name in properties
+            and name not in required
+            and self._is_wrong((*path, name))
+            and "null" not in types_at(properties[name], self._root)
+        }
+        if nulls:
+            self._count("null_stripped")
+        return {name: each for name, each in value.items() if name not in nulls}
+
+    def _without_extras(
+        self, value: dict[str, Any], properties: Mapping[str, Any], schema: Any, path: Path
+    ) -> dict[str, Any]:
+        if not properties:
+            return value
+        free = [name for name in properties if name not in value]
+        found = [
+            UnknownProperty(path=(*path, name), value=each, known=tuple(properties))
+            for name, each in value.items()
+            if name not in properties
+        ]
+        extras = [one for one in found if self._may_go(one, schema, free)]
+        if extras:
+            self._count("extra_stripped")
+            names = [str(one.path[-1]) for one in extras]
+            self.notes.append(_ignored(self._tool, names, properties))
+            self.dropped += extras
+        gone = {one.path[-1] for one in extras}
+        return {name: each for name, each in value.items() if name not in gone}
+
+    def _may_go(self, extra: UnknownProperty, schema: Any, free: list[str]) -> bool:
+        if not self._is_wrong(extra.path):
+            return False
+        if not is_closed(schema, self._root) and extra.path not in self._extra:
+            return False
+        if extra.is_reason or extra.is_label:
+            return True
+        # A slip of a name that the tool has: dropping it would drop what was meant.
+        return nearest(str(extra.path[-1]), free) is None
+
+
+def _is_combined(schema: Any, root: Schema) -> bool:
+    schema = resolved(schema, root)
+    return bool(schema.get("anyOf") or schema.get("oneOf"))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _mean_the_same(given: str, wanted: str) -> bool:
+    if _plain(given) == _plain(wanted):
+        return True
+    return any(
+        {_plain(given), _plain(wanted)} <= {_plain(name) for name in group} for group in _ALIASES
+    )
+
+
+def _ignored(tool: str, names: list[str], properties: Mapping[str, Any]) -> str:
+    ignored = ", ".join(f"`{name}`" for name in names)
+    known = ", ".join(f"`{name}`" for name in properties)
+    return f"`{tool}`: ignored {ignored}, which it does not have. It has: {known}."
+
+
+_WRAPPERS = frozenset(
+    ("arguments", "args", "parameters", "params", "input", "tool_input", "tool_args", "kwargs")
+)
+_NAMES = frozenset(("name", "tool", "tool_name", "type"))
+_INTEGER = re.compile(r"[+-]?\d{1,300}")
+_NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedValue:
+    """A value in another shape; `kind` is what the repair is counted as."""
+
+    kind: str
+    value: Any
+
+
+def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | None:
+    """The value in the shape `schema` asks for; None if it has it, or there is no plain way."""
+    wanted = types_at(schema, root)
+    if type_of(value) in wanted:
+        return None
+    if isinstance(value, str):
+        return _from_text(value, wanted)
+    if isinstance(value, Mapping) and "array" in wanted:
+        if not value:
+            return ConvertedValue("object_to_array", [])
+        if "object" in types_at(child(schema, 0, root), root):
+            return ConvertedValue("bare_object_to_array", [value])
+    return None
+
+
+def unwrap_arguments(tool: str, schema: Schema, arguments: Any) -> Any:
+    """What stands inside of arguments that were wrapped once more; None if they were not.
+
+    As `{"arguments": {…}}`, with the tool's name beside it, or as JSON in a string.
+    """
+    if isinstance(arguments, str):
+        return _parsed(arguments, "{", dict)
+    if not isinstance(arguments, Mapping):
+        return None
+    known = properties_of(schema, schema)
+    inner = [name for name in arguments if name in _WRAPPERS and name not in known]
+    if len(inner) != 1:
+        return None
+    beside = [name for name in arguments if name != inner[0]]
+    if any(name not in _NAMES or arguments[name] not in (tool, "function") for name in beside):
+        return None
+    content = arguments[inner[0]]
+    if isinstance(content, str):
+        return _parsed(content, "{", dict)
+    return content if isinstance(content, Mapping) else None
+
+
+def _from_text(text: str, wanted: frozenset[str]) -> ConvertedValue | None:
+    if "array" in wanted:
+        items = _parsed(text, "[", list)
+        if items is not None:
+            return ConvertedValue("json_string_to_array", items)
+    if "object" in wanted:
+        members = _parsed(text, "{", dict)
+        if members is not None:
+            return ConvertedValue("json_string_to_object", members)
+    scalar = _scalar(text.strip(), wanted)
+    if scalar is not None:
+        return ConvertedValue("stringified_scalar", scalar)
+    # Last: a list that was written as text is a list, not a list of one text.
+    return ConvertedValue("bare_string_to_array", [text]) if "array" in wanted else None
+
+
+def _parsed(text: str, first: str, kind: type) -> Any:
+    if not text.lstrip().startswith(first):
+        return None
+    try:
+        value = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, kind) else None
+
+
+def _scalar(text: str, wanted: frozenset[str]) -> bool | int | float | None:
+    if "boolean" in wanted and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "integer" in wanted and _INTEGER.fullmatch(text):
+        return int(text)
+    if "number" in wanted and _NUMBER.fullmatch(text):
+        return float(text)
+    return None
+
+
+TOGETHER = "x-together"
+_PATH_NAMES = frozenset(("path", "file_path", "filename", "paths", "dir"))
+_PATH_FORMATS = frozenset(("path", "absolute_path", "relative_path"))
+_LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
+_ANY_ITEM = -1
+_DEEPEST = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustedArguments:
+    arguments: Mapping[str, Any]
+    kinds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Adjustments:
+    """Where the paths are that a schema asks for, and which properties belong together."""
+
+    paths: tuple[Path, ...]
+    together: tuple[Mapping[str, Any], ...]
+
+
+def adjust_arguments(
+    tool: str, schema: Schema, arguments: Mapping[str, Any]
+) -> AdjustedArguments | None:
+    """The arguments with what is said above put right; None if there is nothing to do.
+
+    Only a degenerate link is unwrapped, `[a/b.py](http://a/b.py)`: one that says its own target.
+    """
+    plan = _adjustments(schema)
+    changed: Any = arguments
+    for path in plan.paths:
+        changed = _unlinked(changed, path)
+    kinds = () if changed is arguments else ("md_link_unwrapped",)
+    notes = []
+    for entry in plan.together:
+        missing = _missing_half(entry, changed)
+        if missing:
+            notes.append(_defaulted(tool, entry["requires"], missing))
+            changed = {**changed, **missing}
+    if changed is arguments:
+        return None
+    return AdjustedArguments(arguments=changed, kinds=kinds, notes=tuple(notes))
+
+
+def _adjustments_for(schema: Any) -> _Adjustments:
+    root = resolved(schema, schema if isinstance(schema, Mapping) else {})
+    together = root.get(TOGETHER)
+    entries = together if isinstance(together, list) else []
+    return _Adjustments(
+        tuple(_paths_in(root, root, ())),
+        tuple(each for each in entries if _is_entry(each)),
+    )
+
+
+_adjustments = PerObject(_adjustments_for)
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and isinstance(entry.get("requires"), list)
+        and all(isinstance(name, str) for name in entry["requires"])
+        and isinstance(entry.get("defaults"), Mapping)
+    )
+
+
+def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[Path]:
+    if len(at) > _DEEPEST:
+        return
+    schema = resolved(schema, root)
+    types = types_at(schema, root)
+    if "string" in types and (name in _PATH_NAMES or str(schema.get("format")) in _PATH_FORMATS):
+        yield at
+    if "array" in types and "items" in schema:
+        yield from _paths_in(child(schema, 0, root), root, (*at, _ANY_ITEM), name)
+    for each, inner in properties_of(schema, root).items():
+        yield from _paths_in(inner, root, (*at, each), each)
+
+
+def _unlinked(value: Any, path: Path) -> Any:
+    """`value` with the link at `path` unwrapped; the very same value if there is none."""
+    if not path:
+        return _link_text(value) if isinstance(value, str) else value
+    step, rest = path[0], path[1:]
+    if step == _ANY_ITEM:
+        if not isinstance(value, list):
+            return value
+        items = [_unlinked(each, rest) for each in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    if not isinstance(value, Mapping) or step not in value:
+        return value
+    inner = _unlinked(value[step], rest)
+    return value if inner is value[step] else {**value, step: inner}
+
+
+def _link_text(text: str) -> str:
+    link = _LINK.fullmatch(text) if text.startswith("[") else None
+    if link is None:
+        return text
+    shown, target = link.groups()
+    return shown if target == shown or target.endswith(f"/{shown}") else text
+
+
+def _missing_half(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of what is missing, if some of the properties are given but not all."""
+    names, defaults = entry["requires"], entry["defaults"]
+    given = [name for name in names if arguments.get(name) is not None]
+    if not given:
+        return {}
+    return {
+        name: defaults[name]
+        for name in names
+        if name not in given and defaults.get(name) is not None
+    }
+
+
+def _defaulted(tool: str, together: list[str], missing: Mapping[str, Any]) -> str:
+    given = ", ".join(f"`{name}`" for name in together if name not in missing)
+    taken = " and ".join(f"`{name}` as {value}" for name, value in missing.items())
+    names = " and ".join(f"`{name}`" for name in missing)
+    return f"`{tool}`: only {given} was given, so it took {taken}. Give {names} to choose another."

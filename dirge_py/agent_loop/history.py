@@ -1,0 +1,140 @@
+"""What the answers of a run come to: which of them are turns, and which are its last words.
+
+Where a conversation can go on from: its open calls, or its last word unless that was final.
+"""
+
+from collections.abc import Sequence
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.hooks import CallDecision
+from dirge_py.types.messages import (
+    UNFINISHED,
+    AssistantMessage,
+    Message,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
+
+
+def is_turn(message: AssistantMessage) -> bool:
+    """Whether this answer is one turn of those a run may take, and of those it is said to have had.
+
+    Not counted: the harness' own words, an answer that the service broke off to be asked again, and
+    a request that was too long: it is made again, smaller.
+    """
+    return (
+        message.origin == "model"
+        and message.stop_reason not in UNFINISHED
+        and message.error_kind != "context_length"
+    )
+
+
+def final_text(messages: Sequence[Message]) -> str:
+    """What a run says in the end: its last answer.
+
+    Where the harness sent the agent on after an answer, what it said before is not lost: a report
+    must not give way to "Tests pass, too." What is repeated is told once.
+    """
+    said: list[str] = []
+    was_cut = False
+    for message in messages:
+        if _begins_anew(message):
+            said.clear()
+        if isinstance(message, AssistantMessage) and _ends_with_words(message):
+            if was_cut and said:
+                said[-1] += message.text
+            elif message.text not in said:
+                said.append(message.text)
+            was_cut = message.stop_reason == "length"
+    if said:
+        return "\n\n".join(said)
+    answers = [message for message in messages if isinstance(message, AssistantMessage)]
+    return answers[-1].text if answers and not answers[-1].withheld else ""
+
+
+def _begins_anew(message: Message) -> bool:
+    """Whether what was said before is not this run's last word any more."""
+    if isinstance(message, UserMessage):
+        return message.origin != "harness"
+    if not isinstance(message, AssistantMessage):
+        return False
+    return bool(message.withheld)
+
+
+def _ends_with_words(message: AssistantMessage) -> bool:
+    is_final = message.stop_reason not in UNFINISHED and not message.withheld
+    return is_final and not message.calls and bool(message.text.strip())
+
+
+GO_ON = "Go on."
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCalls:
+    """The calls of `message` that nothing has answered yet, in its order; never none."""
+
+    message: AssistantMessage
+    calls: tuple[ToolCallBlock, ...]
+
+
+def open_calls(messages: Sequence[Message]) -> OpenCalls | None:
+    """What the last assistant message still waits for, if only results stand after it."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            calls = tuple(call for call in message.calls if call.id not in answered)
+            return OpenCalls(message, calls) if calls else None
+        if not isinstance(message, ToolResultMessage):
+            return None
+        answered.add(message.tool_call_id)
+    return None
+
+
+def check_resumable(
+    messages: Sequence[Message], decisions: Sequence[CallDecision] = ()
+) -> OpenCalls | None:
+    """What has to be answered before the model is asked again.
+
+    Raises:
+        ValueError: there is nothing to go on from, or a decision fits no open call.
+    """
+    if not messages:
+        raise ValueError("There is nothing to continue: the context holds no messages.")
+    waiting = open_calls(messages)
+    if waiting is None and _is_whole(messages[-1]):
+        raise ValueError("There is nothing to continue: the last answer is whole.")
+    known = {call.id for call in waiting.calls} if waiting else set()
+    strange = {item.tool_call_id for item in decisions} - known
+    if strange:
+        raise ValueError(f"No open call has the id {', '.join(sorted(strange))}.")
+    return waiting
+
+
+def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
+    """What a run that continues `messages` begins with: a word where the agent spoke last.
+
+    Nothing where somebody waits for an answer, or where the service asked to be asked again: most
+    services take an answer at the end for the beginning of the next one.
+    """
+    if open_calls(messages) is not None:
+        return ()
+    # An answer that broke off before its first word is not sent: what stands before it is the last.
+    last = next((m for m in reversed(messages) if _is_sent(m)), None)
+    if not isinstance(last, AssistantMessage) or last.stop_reason in UNFINISHED:
+        return ()
+    return (user_text(GO_ON, "harness"),)
+
+
+def _is_sent(message: Message) -> bool:
+    return not isinstance(message, AssistantMessage) or bool(message.content)
+
+
+def _is_whole(message: Message) -> bool:
+    """Whether this is an answer that nothing cut off: neither an error, a limit nor a person."""
+    return (
+        isinstance(message, AssistantMessage)
+        and message.origin == "model"
+        and message.stop_reason in ("stop", "toolUse")
+    )

@@ -1,0 +1,406 @@
+"""From stream deltas to the blocks of an assistant message, one linear pass.
+
+One model call without a run: the whole answer, for judges, summaries and plugins.
+
+A look at every whole answer of a model, before the loop acts on it.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import MessageUpdate, Phase
+from dirge_py.types.hooks import StopRun
+from dirge_py.types.llm import (
+    CompactionDone,
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+    closing,
+)
+from dirge_py.types.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    CompactionBlock,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
+
+
+@dataclass(slots=True)
+class _Text:
+    pieces: list[str] = field(default_factory=list)
+
+    def block(self) -> TextBlock:
+        return TextBlock("".join(self.pieces))
+
+
+@dataclass(slots=True)
+class _Thinking:
+    pieces: list[str] = field(default_factory=list)
+    signature: str | None = None
+    redacted: str | None = None
+
+    def block(self) -> ThinkingBlock:
+        return ThinkingBlock(
+            text="".join(self.pieces), signature=self.signature, redacted=self.redacted
+        )
+
+
+@dataclass(slots=True)
+class _Call:
+    index: int
+    key: str
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    arguments: Any = None
+    is_whole: bool = False
+
+    def block(self) -> ToolCallBlock:
+        return ToolCallBlock(id=self.id, name=self.name, arguments=self._parsed())
+
+    def _parsed(self) -> Any:
+        if self.arguments is not None:
+            return self.arguments
+        return parsed_arguments("".join(self.pieces))
+
+
+@dataclass(slots=True)
+class _Compaction:
+    whole: CompactionBlock
+
+    def block(self) -> CompactionBlock:
+        return self.whole
+
+
+class Assembler:
+    """Blocks under construction. `feed` takes deltas and yields what sinks should hear.
+
+    A new kind closes the open text or thinking block, so text, thinking, text gives three. Calls
+    may interleave; they are told apart by key, or by id where a service uses a key twice.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[_Text | _Thinking | _Call | _Compaction] = []
+        self._open: _Text | _Thinking | None = None
+        self._calls: dict[str, _Call] = {}
+        self._by_id: dict[str, _Call] = {}
+
+    def feed(self, event: StreamEvent) -> Iterator[MessageUpdate]:
+        match event:
+            case TextDelta(text):
+                yield from self._grow(_Text, text)
+            case ThinkingDelta(text):
+                yield from self._grow(_Thinking, text)
+            case ThinkingEnd():
+                yield from self._end_thinking(event)
+            case ToolCallDelta():
+                yield from self._grow_call(event)
+            case ToolCallEnd():
+                yield from self._end_call(event)
+            case CompactionDone():
+                yield from self._close_open()
+                self._parts.append(_Compaction(CompactionBlock(data=event.data, text=event.text)))
+
+    def close(self) -> Iterator[MessageUpdate]:
+        """End whatever is open: the answer is over."""
+        yield from self._close_open()
+        for part in self._parts:
+            if isinstance(part, _Call) and not part.is_whole:
+                yield from self._close_call(part)
+
+    def blocks(self, *, with_calls: bool = True) -> tuple[AssistantBlock, ...]:
+        """What was said so far, without empty blocks."""
+        parts = (part.block() for part in self._parts if with_calls or not isinstance(part, _Call))
+        return tuple(block for block in parts if _says_something(block))
+
+    def _grow(self, kind: type[_Text | _Thinking], text: str) -> Iterator[MessageUpdate]:
+        if not text:
+            return
+        if not isinstance(self._open, kind):
+            yield from self._close_open()
+            self._open = kind()
+            self._parts.append(self._open)
+            yield self._update("start")
+        assert self._open is not None
+        self._open.pieces.append(text)
+        yield self._update("delta", delta=text)
+
+    def _end_thinking(self, end: ThinkingEnd) -> Iterator[MessageUpdate]:
+        if not isinstance(self._open, _Thinking):
+            if not (end.text or end.signature or end.redacted):
+                return
+            yield from self._close_open()
+            self._open = _Thinking()
+            self._parts.append(self._open)
+            yield self._update("start")
+        thinking = self._open
+        assert isinstance(thinking, _Thinking)
+        thinking.signature, thinking.redacted = end.signature, end.redacted
+        if end.text:
+            said = "".join(thinking.pieces)
+            # Some services repeat the whole at the end, others send only its last piece.
+            thinking.pieces = [end.text] if end.text.startswith(said) else [said, end.text]
+        yield from self._close_open("".join(thinking.pieces) if end.text else None)
+
+    def _close_open(self, text: str | None = None) -> Iterator[MessageUpdate]:
+        if self._open is not None:
+            yield self._update("end", text=text)
+            self._open = None
+
+    def _update(self, step: str, *, delta: str = "", text: str | None = None) -> MessageUpdate:
+        kind = "text" if isinstance(self._open, _Text) else "thinking"
+        phase: Phase = f"{kind}_{step}"  # type: ignore[assignment]
+        # Only calls can follow an open text or thinking block, and they close it: it is the last.
+        return MessageUpdate(phase=phase, index=len(self._parts) - 1, delta=delta, text=text)
+
+    def _grow_call(self, delta: ToolCallDelta) -> Iterator[MessageUpdate]:
+        call = self._known(delta)
+        if call is None:
+            yield from self._close_open()
+            call = self._new_call(delta)
+            yield _call_update("toolcall_start", call)
+        if call.is_whole:
+            return
+        call.id, call.name = call.id or delta.id, call.name or delta.name
+        self._by_id[call.id] = call
+        if delta.arguments:
+            call.pieces.append(delta.arguments)
+            yield _call_update("toolcall_delta", call, delta=delta.arguments)
+
+    def _end_call(self, end: ToolCallEnd) -> Iterator[MessageUpdate]:
+        call = self._known(end)
+        if call is None:
+            yield from self._close_open()
+            call = self._new_call(end)
+            yield _call_update("toolcall_start", call)
+        call.id, call.name = end.id or call.id, end.name or call.name
+        self._by_id[call.id] = call
+        if end.arguments is not None:
+            call.arguments = parsed_arguments(end.arguments)
+        if not call.is_whole:
+            yield from self._close_call(call)
+
+    def _known(self, event: ToolCallDelta | ToolCallEnd) -> _Call | None:
+        call = self._calls.get(event.key)
+        if (call is not None and event.id in ("", call.id)) or not event.id:
+            return call
+        if call is not None and not call.id:
+            return call
+        # Some services give every call of an answer the same key: then the id decides.
+        known = self._by_id.get(event.id)
+        # Another call may have its key by now, or it another id.
+        is_current = known is not None and self._calls.get(known.key) is known
+        return known if known is not None and is_current and known.id == event.id else None
+
+    def _new_call(self, event: ToolCallDelta | ToolCallEnd) -> _Call:
+        call = _Call(index=len(self._parts), key=event.key, id=event.id, name=event.name)
+        self._parts.append(call)
+        self._calls[event.key] = call
+        self._by_id[call.id] = call
+        return call
+
+    def _close_call(self, call: _Call) -> Iterator[MessageUpdate]:
+        call.is_whole = True
+        yield _call_update("toolcall_end", call)
+
+
+def _call_update(phase: Phase, call: _Call, *, delta: str = "") -> MessageUpdate:
+    return MessageUpdate(
+        phase=phase, index=call.index, delta=delta, tool_call_id=call.id, tool_name=call.name
+    )
+
+
+def parsed_arguments(arguments: Any) -> Any:
+    """The object that raw arguments spell; the raw text when they spell none."""
+    if not isinstance(arguments, str):
+        return arguments
+    if not arguments.strip():
+        return {}  # how some services write a call without arguments
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    return parsed if isinstance(parsed, dict) else arguments
+
+
+def _says_something(block: AssistantBlock) -> bool:
+    if isinstance(block, TextBlock):
+        return bool(block.text)
+    if isinstance(block, ThinkingBlock):
+        return bool(block.text or block.signature or block.redacted)
+    return True
+
+
+def finished_blocks(
+    blocks: Sequence[AssistantBlock], new_id: Callable[[], str]
+) -> tuple[AssistantBlock, ...]:
+    """The blocks of a whole answer: calls parsed, nameless ones dropped, each under its own id.
+
+    An id answers for one call, so one that is missing or repeated is replaced.
+    """
+    taken: set[str] = set()
+    finished: list[AssistantBlock] = []
+    for block in blocks:
+        if isinstance(block, ToolCallBlock):
+            if not block.name:
+                continue
+            is_fresh = block.id and block.id not in taken
+            call_id = block.id if is_fresh else f"call_{new_id()}"
+            taken.add(call_id)
+            block = replace(block, id=call_id, arguments=parsed_arguments(block.arguments))
+        finished.append(block)
+    return tuple(finished)
+
+
+_EVENTS_PER_BREATH = 256
+_logger = logging.getLogger(__name__)
+
+
+async def complete(
+    stream_fn: StreamFn,
+    context: LlmContext,
+    options: StreamOptions,
+    signal: AbortSignal,
+    *,
+    timeout_s: float | None = None,
+) -> AssistantMessage:
+    """The whole answer to one model call. The stream is closed on every way out.
+
+    Raises:
+        ProviderError: the call failed, broke off before its end, or was aborted (kind "aborted").
+        TimeoutError: there was no whole answer after `timeout_s` seconds.
+    """
+    if signal.aborted:
+        raise _stopped()
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            return await until_aborted(_ask_once(stream_fn, context, options, signal), signal)
+    except Aborted:
+        raise _stopped() from None
+    except (ProviderError, StopRun):
+        raise
+    except Exception as error:
+        if limit.expired():
+            raise TimeoutError(f"There was no whole answer after {timeout_s:g} s.") from None
+        _logger.exception("the stream function failed")
+        raise ProviderError(f"The model could not be asked: {error!r}") from error
+
+
+async def _ask_once(
+    stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
+) -> AssistantMessage:
+    if signal.aborted:  # between the making of this task and its first step
+        raise _stopped()
+    async with closing(stream_fn(context, options, signal)) as stream:
+        return await _read_to_end(stream, options.model)
+
+
+async def _read_to_end(stream: AsyncIterator[StreamEvent], model: str) -> AssistantMessage:
+    assembler = Assembler()
+    heard = 0
+    async for event in stream:
+        match event:
+            case StreamStart(name, stand_in):
+                model = stand_in or model or name
+            case StreamRetry():
+                assembler = Assembler()
+            case StreamError(error):
+                raise error
+            case StreamDone():
+                return _finished_message(event, assembler, model)
+            case _:
+                for _ in assembler.feed(event):
+                    pass
+        heard += 1
+        if heard % _EVENTS_PER_BREATH == 0:
+            # A burst that never waits would outlive every time limit.
+            await asyncio.sleep(0)
+    # Half a summary or verdict must not pass for a whole one.
+    raise ProviderError("The answer broke off before its end.", kind="network", phase="stream")
+
+
+def _finished_message(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:
+    message = done.message or AssistantMessage(content=assembler.blocks())
+    whole = replace(
+        message,
+        content=finished_blocks(message.content, lambda: os.urandom(8).hex()),
+        model=message.model or model,
+        usage=done.usage or message.usage,
+    )
+    return replace(whole, stop_reason=_stop_reason(done.stop_reason, has_calls=bool(whole.calls)))
+
+
+def _stop_reason(told: StopReason, *, has_calls: bool) -> StopReason:
+    """As in a run: services differ in what they call an answer that ends in calls."""
+    if told in ("stop", "toolUse"):
+        return "toolUse" if has_calls else "stop"
+    return told
+
+
+def _stopped() -> ProviderError:
+    return ProviderError("Stopped.", kind="aborted", phase="stream")
+
+
+OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
+"""Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
+
+
+def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
+    """`inner`, with `look` at the end of each answer that did not break off.
+
+    What was said before is passed on as it comes: it cannot be taken back, only replaced in what is
+    kept. Goes around whatever makes calls again, so that it sees each answer once.
+    """
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        assembler, model = Assembler(), options.model
+        # The loop takes a stream that just ends for a whole answer.
+        end: StreamDone | StreamError = StreamDone()
+        async with closing(inner(context, options, signal)) as events:
+            async for event in events:
+                match event:
+                    case StreamDone() | StreamError():
+                        end = event
+                        break
+                    case StreamRetry():
+                        assembler = Assembler()
+                    case StreamStart(name, stand_in):
+                        model = stand_in or model or name
+                    case _:
+                        for _ in assembler.feed(event):
+                            pass
+                yield event
+        if isinstance(end, StreamDone):
+            end = await look(_answer_at_end(end, assembler, model), end)
+        yield end
+
+    return stream
+
+
+def _answer_at_end(done: StreamDone, assembler: Assembler, model: str) -> AssistantMessage:
+    return done.message or AssistantMessage(
+        content=assembler.blocks(), stop_reason=done.stop_reason, model=model, usage=done.usage
+    )

@@ -1,0 +1,182 @@
+"""Calls that a model wrote into its thoughts or its answer as text, instead of making them.
+
+Thoughts are taken at their word. What is in the answer may be an example, or a quotation of a file:
+nothing that stands in a code block, in quotes or behind `>` counts there, and nothing that would
+change anything.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.agent_loop.signature import signature
+from dirge_py.agent_loop.tool_calls import prepare_call
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from dirge_py.types.tools import LoopTool, ToolValidator, changes_something
+
+MOST_CALLS = 4
+MOST_BYTES = 100 * 1024
+
+_MOST_FALSE_STARTS = 32
+_BAR = "[|｜]"
+_INVOKE = re.compile(rf'<{_BAR}DSML{_BAR}invoke\s+name="([^"<>]{{1,200}})"\s*>')
+_INVOKE_END = re.compile(rf"</{_BAR}DSML{_BAR}invoke>")
+_PARAMETER = re.compile(
+    rf'<{_BAR}DSML{_BAR}parameter\s+name="([^"<>]{{1,200}})"(?:\s+string="(true|false)")?\s*>'
+)
+_PARAMETER_END = re.compile(rf"</{_BAR}DSML{_BAR}parameter>")
+_JSON_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}"]', re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_SET_APART = re.compile(r"^(?:[ \t]*>| {4}|\t).*$", re.MULTILINE)
+_QUOTES = "\"'“”„«»‘’`"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A call that was written as text."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+def with_written_calls(
+    message: AssistantMessage,
+    tools: Sequence[LoopTool],
+    validate: ToolValidator | None,
+    new_id: Callable[[], str],
+) -> AssistantMessage:
+    """The message with calls that it holds as text added as calls of their own.
+
+    Only a message without any call is looked at. What does not fit its tool is passed over without
+    a word: it may never have been meant as a call.
+    """
+    if message.calls:
+        return message
+    thoughts = [block.text for block in message.content if isinstance(block, ThinkingBlock)]
+    said = [block.text for block in message.content if isinstance(block, TextBlock)]
+    if sum(len(text.encode(errors="replace")) for text in (*thoughts, *said)) > MOST_BYTES:
+        return message
+    names = {tool.name for tool in tools}
+    candidates = [
+        *((found, False) for found in find_calls("\n".join(thoughts), names)),
+        *((found, True) for found in find_calls(without_quotations("\n".join(said)), names)),
+    ]
+    blocks: dict[str, ToolCallBlock] = {}
+    for found, is_public in candidates:
+        block = ToolCallBlock(id=f"call_{new_id()}", name=found.name, arguments=found.arguments)
+        call = prepare_call(block, tools, validate)
+        if call.problem is not None or call.tool is None:
+            continue
+        if is_public and changes_something(call.tool, call.arguments):
+            continue
+        blocks.setdefault(signature(found.name, found.arguments), block)
+    if not blocks:
+        return message
+    chosen = list(blocks.values())[:MOST_CALLS]
+    return replace(message, content=(*message.content, *chosen), stop_reason="toolUse")
+
+
+def find_calls(text: str, names: Collection[str], *, most: int | None = None) -> list[WrittenCall]:
+    """The calls of known tools in `text`, in order: DSML blocks first, then JSON objects."""
+    if len(text.encode(errors="replace")) > MOST_BYTES:
+        return []
+    rest, found = _take_blocks(text)
+    found += [call for value in _objects_in(rest) if (call := _as_call(value)) is not None]
+    return [call for call in found if call.name in names][:most]
+
+
+def without_quotations(text: str) -> str:
+    """The text without code blocks, code spans, indented and quoted lines."""
+    text = _FENCE.sub("\n", text)
+    text = _SET_APART.sub("", text)
+    return _CODE_SPAN.sub(" ", text)
+
+
+def _take_blocks(text: str) -> tuple[str, list[WrittenCall]]:
+    """DSML blocks as calls, and the text without them: JSON inside of one is no second call."""
+    found: list[WrittenCall] = []
+    rest: list[str] = []
+    at = 0
+    while (begin := _INVOKE.search(text, at)) is not None:
+        end = _INVOKE_END.search(text, begin.end())
+        rest.append(text[at : begin.start()])
+        if end is None:
+            return "\n".join(rest), found
+        found.append(WrittenCall(begin.group(1), _parameters(text[begin.end() : end.start()])))
+        at = end.end()
+    return "\n".join([*rest, text[at:]]), found
+
+
+def _parameters(body: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    at = 0
+    while (begin := _PARAMETER.search(body, at)) is not None:
+        end = _PARAMETER_END.search(body, begin.end())
+        if end is None:
+            break
+        name, is_string = begin.groups()
+        text = body[begin.end() : end.start()]
+        values[name] = _literal(text) if is_string == "false" else text
+        at = end.end()
+    return values
+
+
+def _literal(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """Every JSON object that is inside of no other and not in quotation marks."""
+    at, false_starts = text.find("{"), 0
+    while at != -1 and false_starts < _MOST_FALSE_STARTS:
+        end = _balanced_end(text, at)
+        if end is None:
+            false_starts += 1
+            at = text.find("{", at + 1)
+            continue
+        if not (at and text[at - 1] in _QUOTES):
+            value = _literal(text[at:end])
+            if isinstance(value, dict):
+                yield value
+        at = text.find("{", end)
+
+
+def _balanced_end(text: str, begin: int) -> int | None:
+    """Where the brace that opens at `begin` is closed, strings left out of account."""
+    depth = 0
+    for mark in _JSON_MARK.finditer(text, begin):
+        match mark.group():
+            case "{":
+                depth += 1
+            case "}":
+                depth -= 1
+                if not depth:
+                    return mark.end()
+            case '"':
+                return None  # a string that never ends
+    return None
+
+
+def _as_call(value: dict[str, Any]) -> WrittenCall | None:
+    """The call that an object of one of the three known shapes stands for."""
+    inner = value.get("function")
+    if value.get("type") == "function" and isinstance(inner, dict):
+        value = inner
+    if "name" in value and "arguments" in value:
+        name, arguments = value["name"], value["arguments"]
+    elif "tool_name" in value and "tool_args" in value:
+        name, arguments = value["tool_name"], value["tool_args"]
+    else:
+        return None
+    if isinstance(arguments, str):
+        arguments = _literal(arguments)
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    return WrittenCall(name, arguments)

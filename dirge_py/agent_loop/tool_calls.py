@@ -1,0 +1,410 @@
+"""From a call as the model wrote it to one that can run, or the words why it cannot.
+
+Results that no tool wrote: for calls that failed, were answered by a hook, or never ran.
+
+Arguments that broke off: the JSON that was meant so far, or the reason why there is none.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from dirge_py.agent_loop.argument_schema import (
+    cut_json,
+    explain_invalid_arguments,
+    nest_arguments,
+    readable_path,
+)
+from dirge_py.lib.late import late
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.nearest import nearest
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.hooks import ToolOverride
+from dirge_py.types.messages import TextBlock, ToolCallBlock
+from dirge_py.types.tools import (
+    CallProblem,
+    InvalidArguments,
+    LoopTool,
+    LoopToolResult,
+    Operation,
+    ToolCall,
+    ToolOutcome,
+    ToolValidator,
+    changes_something,
+    claims_only,
+    text_result,
+)
+
+if TYPE_CHECKING:
+    from dirge_py.agent_loop.argument_repair import (
+        RepairedArguments,
+        UnknownProperty,
+        repair_arguments,
+    )
+else:
+    repair_arguments = late("dirge_py.agent_loop.argument_repair", "repair_arguments")
+
+_SIGNIFICANT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
+_HALF_ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*"
+    # The first half of a pair is a half escape too, whatever was there of the second.
+    r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
+)
+_CLOSING = {"{": "}", "[": "]"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedArguments:
+    """What raw arguments spell.
+
+    `whole`: they were JSON. `closed`: they had broken off, and `value` is what stands there once
+    the open ends are closed. `broken`: `value` is the raw text and `reason` what is wrong with it.
+    """
+
+    value: Any
+    state: Literal["whole", "closed", "broken"]
+    reason: str = ""
+
+
+def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
+    """The value that `raw` spells; bare line ends inside strings are let through."""
+    if not raw.strip():
+        return ParsedArguments(value={}, state="whole")
+    try:
+        return ParsedArguments(value=_loaded(raw), state="whole")
+    except RecursionError:
+        return ParsedArguments(value=raw, state="broken", reason="nested too deep")
+    except ValueError as error:
+        reason = str(error)
+    value = close_json(raw) if may_close else None
+    if not value:
+        # Half a call must not become a call without arguments.
+        return ParsedArguments(value=raw, state="broken", reason=reason)
+    return ParsedArguments(value=value, state="closed", reason=reason)
+
+
+def close_json(raw: str) -> Any:
+    """The value of JSON that breaks off, with its strings, lists and objects closed; None if none.
+
+    A name without a value gets null. A half word, as in `{"a": tru`, stays broken.
+    """
+    text = raw
+    open_ends: list[str] = []
+    is_in_string = False
+    for found in _SIGNIFICANT.finditer(text):
+        mark = found.group()
+        if mark == '"':
+            # No closing quote is left: the rest is one open string.
+            is_in_string = True
+            break
+        if mark in _CLOSING:
+            open_ends.append(_CLOSING[mark])
+        elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
+            return None
+    if is_in_string:
+        text = _without_half_escape(text) + '"'
+    else:
+        text = text.rstrip().removesuffix(",").rstrip()
+        text += " null" if text.endswith(":") else ""
+    try:
+        return _loaded(text + "".join(reversed(open_ends)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, strict=False, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _without_half_escape(text: str) -> str:
+    half = _HALF_ESCAPE.search(text)
+    return text if half is None else text[: half.start(1)]
+
+
+_logger = logging.getLogger(__name__)
+ABORTED = text_result(
+    "Aborted while it ran. What it had done by then was not undone: look before you repeat it.",
+    outcome="aborted",
+    is_error=True,
+)
+NEVER_RAN = text_result(
+    "Aborted before it ran; it did nothing.",
+    outcome="aborted",
+    is_error=True,
+    synthetic="aborted",
+)
+SUPPRESSED = text_result(
+    "Not run: the run was stopped before this call. Do not simply repeat it.",
+    outcome="suppressed",
+    is_error=True,
+    synthetic="suppressed",
+)
+WITHHELD = text_result(
+    "[result withheld: the run was stopped before its check finished]\nThe call itself "
+    "completed and was not undone: check what it did before you repeat it.",
+    outcome="aborted",
+    is_error=True,
+    withheld="the run was stopped before its check finished",
+)
+WAITING = text_result("Waits for a decision.", outcome="suppressed")
+
+
+def error_result(error: Exception) -> LoopToolResult:
+    """What the model reads when a tool raised."""
+    if isinstance(error, ToolFailed):
+        return _failed(error.message, {**error.details, "outcome": error.outcome})
+    if isinstance(error, ModelRetry):
+        return _failed(error.message, {"outcome": "invalid", "retry": True})
+    if isinstance(error, TimeoutError):
+        return _failed(str(error) or "It timed out.", {"outcome": "timeout"})
+    _logger.error("a tool raised", exc_info=error)
+    return _failed(str(error) or type(error).__name__, {"outcome": "error"})
+
+
+def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
+    """What a hook answered in the tool's place."""
+    content = answer.content or "This call was blocked."
+    blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+    refused = "denied" if call.problem is None else PROBLEM_OUTCOMES[call.problem]
+    return LoopToolResult(
+        content=blocks,
+        details={"outcome": refused if answer.is_error else "ok", **answer.details},
+        is_error=answer.is_error,
+        terminate=answer.terminate,
+    )
+
+
+def problem_result(call: ToolCall) -> LoopToolResult:
+    """Why a call cannot run, in the words that `prepare` found."""
+    assert call.problem is not None
+    return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
+
+
+def withheld_result(result: LoopToolResult) -> LoopToolResult:
+    """What is kept of a result that not every hook has seen; our own words need no check."""
+    return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
+
+
+def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
+    """The result with what the model has to know of its arguments in a block before the others."""
+    if not notes:
+        return result
+    return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
+
+
+def with_outcome(result: LoopToolResult) -> LoopToolResult:
+    """The result with a `details["outcome"]` that does not contradict `is_error`."""
+    outcome = result.details.get("outcome")
+    if result.is_error and outcome in (None, "ok"):
+        return replace(result, details={**result.details, "outcome": "error"})
+    if outcome is None:
+        return replace(result, details={**result.details, "outcome": "ok"})
+    return result
+
+
+def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
+    return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
+
+
+PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
+    "unknown_tool": "unknown_tool",
+    "invalid_arguments": "invalid",
+    "truncated": "invalid",
+}
+CLOSED = "truncation_fixed"
+"""Counts every call whose arguments broke off, also where nothing could be made of them."""
+_AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
+_PREVIEW_BYTES = 500
+_LOGGED_BYTES = 4096
+_MOST_NAMED = 4
+_READING: frozenset[Operation] = frozenset(("read",))
+_SAYS_ALL: frozenset[Operation] = frozenset(("read", "edit", "execute"))
+"""Calls of these are a path, a command or a text: what else names them is no part of them."""
+
+
+def prepare_call(
+    block: ToolCallBlock,
+    tools: Sequence[LoopTool],
+    validate: ToolValidator | None,
+    *,
+    mend: bool = True,
+) -> ToolCall:
+    """The call with its tool and the arguments to use, or with its `problem`.
+
+    With `mend` off, arguments run as they were written or not at all.
+    """
+    tool = next((tool for tool in tools if tool.name == block.name), None)
+    if tool is None:
+        return ToolCall(
+            id=block.id,
+            name=block.name,
+            arguments=block.arguments,
+            written=block.arguments,
+            problem="unknown_tool",
+            problem_text=_unknown(block.name, [tool.name for tool in tools]),
+        )
+    written = block.arguments
+    if not isinstance(written, str):
+        call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
+        return _fitted(call, tool, validate, mend=mend)
+    parsed = parse_arguments(written, may_close=mend)
+    call = ToolCall(
+        id=block.id, name=block.name, arguments=parsed.value, tool=tool, written=parsed.value
+    )
+    if parsed.state == "whole":
+        return _fitted(call, tool, validate, mend=mend)
+    call = replace(call, repairs=(CLOSED,) if mend else ())
+    if parsed.state == "broken":
+        return replace(call, problem="truncated", problem_text=_broken(call.name, parsed))
+    return _closed(call, tool, validate)
+
+
+def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | None) -> ToolCall:
+    """The call with other arguments, validated: they may mend its problem, or be one."""
+    tool = call.tool
+    if tool is None:
+        return replace(call, arguments=arguments)
+    call = replace(call, arguments=arguments, problem=None, problem_text="")
+    try:
+        return replace(call, arguments=_valid(tool, arguments, validate))
+    except Exception as error:
+        return _invalid(call, tool, error)
+
+
+def _fitted(
+    call: ToolCall,
+    tool: LoopTool,
+    validate: ToolValidator | None,
+    *,
+    mend: bool = True,
+    keep_nulls: bool = False,
+) -> ToolCall:
+    """The call with arguments in the shape that the tool asks for."""
+
+    def reshape(arguments: Any) -> Any:
+        return tool.prepare_arguments(nest_arguments(tool.parameters, arguments))
+
+    arguments = call.arguments
+    try:
+        arguments = reshape(arguments)
+        if not mend:
+            return replace(call, arguments=_valid(tool, arguments, validate))
+        repaired = repair_arguments(
+            tool.name,
+            tool.parameters,
+            arguments,
+            lambda given: _valid(tool, given, validate),
+            reshape=reshape,
+            keep_nulls=keep_nulls,
+        )
+    except Exception as error:
+        return _invalid(replace(call, arguments=arguments), tool, error)
+    meant = _essential_properties(tool, repaired)
+    if meant:
+        return _refused(replace(call, arguments=arguments), meant)
+    return _repaired(call, repaired)
+
+
+def _repaired(call: ToolCall, repaired: "RepairedArguments") -> ToolCall:
+    if not repaired.kinds:
+        return replace(call, arguments=repaired.arguments, notes=(*call.notes, *repaired.notes))
+    _logger.info(
+        "repaired the arguments of %s (%s): %s",
+        call.name,
+        ", ".join(repaired.kinds),
+        cut_json(call.written, _LOGGED_BYTES),
+    )
+    return replace(
+        call,
+        arguments=repaired.arguments,
+        repairs=(*call.repairs, *repaired.kinds),
+        notes=(*call.notes, *repaired.notes),
+    )
+
+
+def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> ToolCall:
+    """A call whose arguments broke off and could be closed: good enough to look, not to change."""
+    # A name whose value never came was meant to have one, so its null is not left out.
+    fitted = _fitted(call, tool, validate, keep_nulls=True)
+    if fitted.problem is not None:
+        text = f"The arguments of this `{call.name}` call were cut off. {_AGAIN}"
+        return replace(fitted, problem="truncated", problem_text=f"{text}\n{fitted.problem_text}")
+    if changes_something(tool, fitted.arguments):
+        text = (
+            f"The arguments of this `{call.name}` call were cut off, so it did not run: half of "
+            f"what was meant must not be carried out. {_AGAIN}"
+        )
+        return replace(fitted, problem="truncated", problem_text=text)
+    taken = cut_json(call.written, _PREVIEW_BYTES)
+    note = f"`{call.name}`: the arguments were cut off; it ran with {taken}."
+    return replace(fitted, notes=(note, *fitted.notes))
+
+
+def _valid(tool: LoopTool, arguments: Any, validate: ToolValidator | None) -> Mapping[str, Any]:
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments("The arguments must be one JSON object.")
+    return arguments if validate is None else validate(tool, arguments)
+
+
+def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
+    text = explain_invalid_arguments(
+        call.name,
+        tool.parameters,
+        call.arguments,
+        message=str(error) or type(error).__name__,
+        problems=error.problems if isinstance(error, InvalidArguments) else (),
+    )
+    _logger.info("invalid arguments for %s: %s", call.name, error)
+    return replace(call, problem="invalid_arguments", problem_text=text)
+
+
+def _broken(name: str, parsed: ParsedArguments) -> str:
+    preview = cut_json(parsed.value, _PREVIEW_BYTES)
+    return (
+        f"The arguments of this `{name}` call are no whole JSON ({parsed.reason}), cut off or "
+        f"malformed, so it did not run. {_AGAIN}\nGot: {preview}"
+    )
+
+
+def _essential_properties(
+    tool: LoopTool, repaired: "RepairedArguments"
+) -> "Sequence[UnknownProperty]":
+    """What was left out of a call that does more than read, and could have been its point."""
+    if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
+        return ()
+    takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
+    return [
+        one for one in repaired.dropped if not (one.is_reason or (one.is_label and takes_labels))
+    ]
+
+
+def _refused(call: ToolCall, meant: "Sequence[UnknownProperty]") -> ToolCall:
+    """The call refused for properties that its tool does not have: they may have been its point."""
+    told = [
+        f"`{call.name}` has no property `{readable_path(one.path)}`. "
+        f"Its properties: {', '.join(f'`{name}`' for name in one.known)}."
+        for one in meant[:_MOST_NAMED]
+    ]
+    _logger.info("refused %s: %s", call.name, " ".join(told))
+    text = (
+        f"{' '.join(dict.fromkeys(told))} Nothing was run and nothing was changed: without it the "
+        "call might do something else than you mean. Use the properties that exist, or leave "
+        "it out if the call is correct without it."
+    )
+    return replace(call, problem="invalid_arguments", problem_text=text)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    meant = nearest(name, known)
+    if meant is not None:
+        return f"There is no tool `{name}`. Did you mean `{meant}`?"
+    if not known:
+        return f"There is no tool `{name}`; no tools are available."
+    return f"There is no tool `{name}`. There are: {', '.join(sorted(known))}."

@@ -1,0 +1,259 @@
+"""Sends a run on when an answer broke off after it had begun, or was cut at its length limit.
+
+Makes a request that did not fit into the model's window again, once, with less in it.
+
+Lets a stronger model make the next call after one that the model could not get right.
+
+Tells that the service folded old history itself (`messages.CompactionBlock`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dirge_py.types.errors import RETRYABLE_KINDS
+from dirge_py.types.events import ContextCompacted, EscalationActivated, RetryNotice, SystemNotice
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from dirge_py.types.outcomes import Failed
+from dirge_py.types.tools import LoopToolResult, ToolCall
+
+CUT_OFF = (
+    "[Your answer was cut off by a broken connection. What you wrote before that is above; tool "
+    "calls in it did not run. Go on exactly where it stops, and repeat nothing.]"
+)
+TOO_LONG = (
+    "[Your answer was cut off because it reached the longest length of one answer. Go on exactly "
+    "where it stops, and repeat nothing; split what is left into smaller steps.]"
+)
+_TOO_LONG_NOTICE = (
+    "The answer was cut off at the longest length of one answer, so it may be incomplete. "
+    "/continue goes on."
+)
+
+
+def resume_broken_answers(most: int) -> Hooks:
+    """Hooks that ask again after an answer that broke off: `most` times in a row, 0 is never.
+
+    Only where text or thinking had come: an error before that was retried already, and both would
+    multiply. Any good turn sets the count back. An answer cut at its length limit, without calls,
+    is continued once; if that is cut, too, the run ends, with a notice. Made anew for every run.
+    """
+    state = _BrokenAnswers(most)
+    return Hooks(name="recover", prepare_next_turn=state.after_turn)
+
+
+class _BrokenAnswers:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._in_a_row = 0
+        self._was_too_long = False
+
+    def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
+        message = info.message
+        if message is None:
+            return None
+        if message.stop_reason == "error":
+            return self._after_error(info, message)
+        self._in_a_row = 0
+        if message.stop_reason == "length" and not message.calls:
+            return self._after_too_long(info)
+        self._was_too_long = False
+        return None
+
+    def _after_error(self, info: TurnInfo, message: AssistantMessage) -> TurnUpdate | None:
+        is_worth_it = message.error_kind in RETRYABLE_KINDS and message.content
+        if not is_worth_it or self._in_a_row >= self._most:
+            return None
+        self._in_a_row += 1
+        error = message.error_message or ""
+        info.emit(RetryNotice(attempt=self._in_a_row, delay_ms=0, error=error))
+        return TurnUpdate(continue_with=(user_text(CUT_OFF, "harness"),))
+
+    def _after_too_long(self, info: TurnInfo) -> TurnUpdate | None:
+        if self._was_too_long or not self._most:
+            info.emit(SystemNotice(_TOO_LONG_NOTICE))
+            return None
+        self._was_too_long = True
+        return TurnUpdate(continue_with=(user_text(TOO_LONG, "harness"),))
+
+
+Shrink: TypeAlias = Callable[[], Awaitable[bool]]
+"""Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
+_OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
+
+
+def shrink_on_overflow(shrink: Shrink) -> Hooks:
+    """Hooks that answer a context-length error by `shrink` and asking again, once for each turn.
+
+    The run ends with that error when nothing could be made smaller, or when it still did not fit.
+    A request that did not fit is no turn (`turns.is_turn`). Made anew for every run.
+    """
+    has_shrunk = False
+
+    async def after_turn(info: TurnInfo) -> TurnUpdate | None:
+        nonlocal has_shrunk
+        message = info.message
+        if message is None or message.error_kind != "context_length":
+            has_shrunk = False
+            return None
+        if has_shrunk:
+            raise StopRun(_too_large("It was compacted, and is still too large", message))
+        if not await shrink():
+            raise StopRun(_too_large("There is nothing left to compact", message))
+        has_shrunk = True
+        return TurnUpdate(continue_with=())
+
+    return Hooks(name="overflow", prepare_next_turn=after_turn)
+
+
+def _too_large(why: str, message: AssistantMessage) -> Failed:
+    told = f" {message.error_message}" if message.error_message else ""
+    text = f"The conversation does not fit into the model's window. {why}.{told}"
+    return Failed(kind="context_length", message=text, hint=_OVERFLOW_HINT)
+
+
+SYNTAX_ERROR = "Syntax error in "
+"""How a result begins that tells of a syntax error without naming the file in its details."""
+
+
+@dataclass(slots=True)
+class EscalationBudget:
+    """How many calls the stronger model may still make in a session; wiring keeps it."""
+
+    most: int = 3
+    spent: int = 0
+
+    @property
+    def is_spent(self) -> bool:
+        return self.spent >= self.most
+
+
+def escalate_on_failure(
+    model: str | None,
+    budget: EscalationBudget,
+    *,
+    home: Callable[[], str],
+    level: ThinkingLevel | None = None,
+    home_level: Callable[[], ThinkingLevel | None] = lambda: None,
+) -> Hooks:
+    """Hooks that give one call to `model` (`alias/id`; None: nothing happens) when it is needed.
+
+    That is after a turn with a call whose arguments stayed invalid, or with a change that left a
+    file with a syntax error (`details["syntax_error"]`, its path). `home` tells the model that was
+    chosen, now: the one to return to afterwards, whatever was switched meanwhile; it is asked the
+    same when the stronger one does not answer. `level` is how much that one thinks, None as much as
+    the other does; `home_level` is returned to with `home`. Made anew for every run; a budget is
+    spent when the call is made, not when it is planned.
+    """
+    plan = _Escalation(model or "", budget, home, level, home_level)
+    return Hooks(
+        name="escalate",
+        transform_context=plan.before_model,
+        after_tool_call=plan.after_call,
+        prepare_next_turn=plan.after_turn,
+    )
+
+
+class _Escalation:
+    def __init__(
+        self,
+        model: str,
+        budget: EscalationBudget,
+        home: Callable[[], str],
+        level: ThinkingLevel | None,
+        home_level: Callable[[], ThinkingLevel | None],
+    ) -> None:
+        self._model = model
+        self._budget = budget
+        self._home = home
+        self._level = level
+        self._home_level = home_level
+        self._reason = ""
+        self._is_away = False
+        self._executed: set[str] = set()
+
+    def after_call(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
+        # A tool that ran and asks for other arguments is its own matter: these were valid.
+        self._executed.add(call.id)
+
+    def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
+        was_away, self._is_away = self._is_away, False
+        self._reason = self._reason_in(info.tool_results)
+        self._executed.clear()
+        home = self._home()
+        if self._reason and self._model not in ("", home) and not self._budget.is_spent:
+            self._is_away = True
+            return TurnUpdate(model=self._model, thinking_level=self._level, role="escalate")
+        self._reason = ""
+        if not was_away:
+            return None
+        # A stronger model that cannot be reached must not end a run that could go on without it.
+        answer = info.message
+        is_void = answer is not None and answer.stop_reason == "error" and not answer.content
+        return TurnUpdate(
+            model=home,
+            thinking_level=self._home_level(),
+            continue_with=() if is_void else None,
+        )
+
+    def before_model(self, info: TurnInfo) -> None:
+        if not self._reason:
+            return
+        self._budget.spent += 1
+        info.emit(EscalationActivated(provider=self._model, reason=self._reason))
+        self._reason = ""
+
+    def _reason_in(self, results: Sequence[ToolResultMessage]) -> str:
+        """The first thing that went wrong in a way a stronger model may mend; empty if nothing."""
+        for result in results:
+            is_invalid = result.details.get("outcome") == "invalid"
+            if is_invalid and result.tool_call_id not in self._executed:
+                return f"repair_exhausted: {result.tool_name}"
+            path = _broken_file(result)
+            if path:
+                return f"syntactic_failure: {result.tool_name} {path}"
+        return ""
+
+
+def _broken_file(result: ToolResultMessage) -> str:
+    path = result.details.get("syntax_error")
+    if isinstance(path, str) and path:
+        return path
+    if result.is_error and result.text.startswith(SYNTAX_ERROR):
+        return result.text.removeprefix(SYNTAX_ERROR).split("\n", 1)[0].partition(":")[0].strip()
+    return ""
+
+
+def announce_server_compaction() -> Hooks:
+    """A hook that announces every block of folded history in an answer.
+
+    Its figures are the answer's own: what the service read, and what it made of it. A block without
+    a summary is a fold that failed: nothing was shortened, so nothing is told.
+    """
+
+    def after_turn(info: TurnInfo) -> None:
+        if info.message is None:
+            return
+        usage = info.message.usage or Usage()
+        for block in info.message.content:
+            if isinstance(block, CompactionBlock) and block.text:
+                info.emit(
+                    ContextCompacted(
+                        tokens_before=usage.input,
+                        tokens_after=usage.output,
+                        first_kept_index=len(info.context.messages) - 1,
+                        kind="server",
+                        summary=block.text,
+                        summary_model=info.message.model,
+                    )
+                )
+
+    return Hooks(name="server compaction", prepare_next_turn=after_turn)

@@ -1,0 +1,260 @@
+"""Tells an agent that goes on and on about the same files to step back.
+
+Tells an agent whose calls keep failing, or keep being denied, to look before it goes on.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dirge_py.guards.stop_checks import excerpt, nudge
+from dirge_py.types.hooks import Hooks, TurnInfo
+from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
+from dirge_py.types.tools import LoopToolResult, ToolCall
+
+MIN_THRESHOLD = 2
+_TASK_CHARS = 200
+_PATH_ARGUMENTS = ("path", "file_path", "file")
+_PERSONAL = frozenset({"user", "steering", "follow_up"})
+
+
+class DepthTracker:
+    """The files that calls in a row have in common. It may outlive a run.
+
+    A call about none of them, or about no file, begins anew; so does a message of the user that
+    mentions none of them.
+    """
+
+    def __init__(self) -> None:
+        self._files: frozenset[str] = frozenset()
+        self._calls = 0
+        self._is_told = False
+        self._task = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What the latest calls were all about, sorted; worth showing again after a fold."""
+        return tuple(sorted(self._files))
+
+    def heard(self, text: str) -> None:
+        """Take in what the user said: it is the task from now on."""
+        if not any(_mentions(text, path) for path in self._files):
+            self._begin(frozenset())
+        self._task = excerpt(text, _TASK_CHARS)
+
+    def called(self, paths: Sequence[str]) -> None:
+        """Take in one call and the files it was about."""
+        shared = self._files & frozenset(paths)
+        if shared:
+            self._files = shared
+            self._calls += 1
+        else:
+            self._begin(frozenset(paths))
+
+    def take(self, threshold: int) -> str:
+        """The reminder if it is due, once for every streak of calls; else empty."""
+        if self._is_told or self._calls < max(threshold, MIN_THRESHOLD):
+            return ""
+        self._is_told = True
+        task = f"\nThe task: {self._task}" if self._task else ""
+        return (
+            f"The last {self._calls} calls were all about {', '.join(self.files)}.{task}\n"
+            "Step back: say in a sentence what you are looking for there and what you know by now. "
+            "If it is enough, act on it; if not, look somewhere else."
+        )
+
+    def _begin(self, files: frozenset[str]) -> None:
+        self._files = files
+        self._calls = 1 if files else 0
+        self._is_told = False
+
+
+def depth(tracker: DepthTracker, threshold: int) -> Hooks:
+    """Hooks for one run that feed `tracker`, and remind after `threshold` calls (at least 2).
+
+    With 0 they only feed it.
+    """
+    seen = 0
+
+    def listen(info: TurnInfo) -> None:
+        nonlocal seen
+        for message in info.new_messages[seen:]:
+            if isinstance(message, UserMessage) and message.origin in _PERSONAL:
+                tracker.heard(message.text)
+        seen = len(info.new_messages)
+
+    def after_tool_call(info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
+        listen(info)
+        tracker.called(paths_of(call))
+
+    def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
+        listen(info)
+        if not (threshold and info.wants_more):
+            return ()
+        text = tracker.take(threshold)
+        return nudge(text) if text else ()
+
+    return Hooks(
+        name="depth",
+        after_tool_call=after_tool_call,
+        get_steering_messages=get_steering_messages,
+    )
+
+
+def paths_of(call: ToolCall) -> tuple[str, ...]:
+    """The files a call is about: what it claims to read or edit, else what its arguments name."""
+    return claimed_paths(call, "read", "edit") or tuple(_named_paths(call.arguments))
+
+
+def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:
+    """The paths of those claims of a call. Claims that cannot be made out are none."""
+    if call.tool is None or not isinstance(call.arguments, Mapping):
+        return ()
+    try:
+        claims = call.tool.claims(call.arguments)
+    except Exception:
+        return ()  # whoever decides whether it may run has said so already
+    return tuple(
+        claim.resource
+        for claim in claims
+        if claim.op in operations and isinstance(claim.resource, str)
+    )
+
+
+def _named_paths(arguments: Any) -> list[str]:
+    if not isinstance(arguments, Mapping):
+        return []
+    named = [arguments.get(name) for name in _PATH_ARGUMENTS]
+    several = arguments.get("paths")
+    if isinstance(several, Sequence) and not isinstance(several, str):
+        named += several
+    return [path for path in named if isinstance(path, str) and path]
+
+
+def _mentions(text: str, path: str) -> bool:
+    name = re.escape(path.rstrip("/").rpartition("/")[2])
+    return bool(name) and re.search(rf"(?<![\w-]){name}(?![\w-])", text) is not None
+
+
+QUOTES = 5
+QUOTE_CHARS = 160
+_POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "timeout": 2}
+
+
+def failure_reminder(threshold: int = 3) -> Hooks:
+    """Hooks for one run. A checkpoint is said after `threshold` failures in a row, and again after
+    as many more; a timeout counts twice. Denials are counted by themselves. A success ends both.
+    """
+    tracker = FailureTracker(threshold)
+
+    def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
+        tracker.feed(info.tool_results)
+        # A run that rests is not woken up for this; what there is to say waits for the next turn.
+        return [each for text in tracker.take() for each in nudge(text)] if info.wants_more else ()
+
+    return Hooks(name="failures", get_steering_messages=get_steering_messages)
+
+
+@dataclass(slots=True)
+class _Streak:
+    """Failures in a row: their score, what was said of the last ones, and when we last spoke."""
+
+    score: int = 0
+    calls: int = 0
+    timeouts: int = 0
+    tools: set[str] = field(default_factory=set)
+    quotes: list[str] = field(default_factory=list)
+    spoken_at: int = 0
+
+    def add(self, result: ToolResultMessage, points: int) -> None:
+        self.score += points
+        self.calls += 1
+        self.timeouts += result.details.get("outcome") == "timeout"
+        self.tools.add(result.tool_name)
+        self.quotes = [*self.quotes, _quote(result)][-QUOTES:]
+
+    def is_due(self, threshold: int) -> bool:
+        if self.score - self.spoken_at < threshold:
+            return False
+        self.spoken_at = self.score
+        return True
+
+
+class FailureTracker:
+    """Counts outcomes as `details["outcome"]` tells them; what no tool gave does not count."""
+
+    def __init__(self, threshold: int = 3) -> None:
+        self._threshold = threshold
+        self._errors = _Streak()
+        self._denials = _Streak()
+
+    def feed(self, results: Iterable[ToolResultMessage]) -> None:
+        """Count the results of one turn, in their order."""
+        for result in results:
+            outcome = result.details.get("outcome")
+            if result.details.get("synthetic"):
+                continue
+            if outcome == "ok":
+                self._errors, self._denials = _Streak(), _Streak()
+            elif outcome == "denied":
+                self._denials.add(result, 1)
+            elif outcome in _POINTS:
+                self._errors.add(result, _POINTS[outcome])
+
+    def take(self) -> list[str]:
+        """The checkpoints that are due, each once; what was denied comes first."""
+        texts = []
+        if self._denials.is_due(self._threshold):
+            texts.append(_denial_checkpoint(self._denials))
+        if self._errors.is_due(self._threshold):
+            texts.append(_failure_checkpoint(self._errors))
+        return texts
+
+
+def _failure_checkpoint(streak: _Streak) -> str:
+    parts = [
+        f"{_calls(streak)} failed. The last of them:",
+        *streak.quotes,
+    ]
+    if streak.timeouts:
+        parts.append(
+            f"{_times(streak.timeouts)} the time ran out. The same call again will most likely run "
+            "out of time again: ask for less at once, or give it more time if the tool lets you."
+        )
+    if len(streak.tools) == 1:
+        (tool,) = streak.tools
+        parts.append(f"All of them were calls of `{tool}`: read its description again first.")
+    parts.append(
+        "Find out why before you try anything else: read the errors, look at the file or the state "
+        "they speak of, and check what you take for granted. Do not repeat a call that failed; "
+        "take a different step."
+    )
+    return "\n".join(parts)
+
+
+def _denial_checkpoint(streak: _Streak) -> str:
+    rule = (
+        "This is a decision, not a fault: do not work around it with another tool, another path "
+        "or another spelling. Go on with what is allowed. If the task needs what was denied, stop "
+        "and ask the user to allow it, naming the exact call and its reason, or report what is "
+        "left undone."
+    )
+    head = f"Denied: {_calls(streak)}. The last of them:"
+    return "\n".join([head, *streak.quotes, rule])
+
+
+def _quote(result: ToolResultMessage) -> str:
+    text = " ".join(result.text.split())
+    if result.details.get("outcome") == "failed_command" and len(text) > QUOTE_CHARS:
+        # What a command prints last says how it failed.
+        return f"- {result.tool_name}: …{text[-QUOTE_CHARS + 1 :]}"
+    return f"- {result.tool_name}: {excerpt(text, QUOTE_CHARS)}"
+
+
+def _calls(streak: _Streak) -> str:
+    return "1 call" if streak.calls == 1 else f"{streak.calls} calls in a row"
+
+
+def _times(count: int) -> str:
+    return "Once" if count == 1 else f"{count} times"

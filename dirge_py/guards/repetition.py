@@ -1,0 +1,356 @@
+"""Breaks runs of calls that repeat without getting anywhere: reflect, then pivot, then rest."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dirge_py.agent_loop.signature import result_digest, short_signature, signature
+from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.messages import Message, UserMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import LoopToolResult, ToolCall
+
+POLLERS = frozenset({"bash_output", "task_status", "task_output"})
+"""Tools that are asked again and again by design; others say so with a true `polls`."""
+
+_PERSONAL = frozenset({"user", "steering", "follow_up"})
+_AFTER_TIMEOUT = 2
+_SHOWN_CHARS = 120
+
+_PIVOT = """\
+Not run: you made the same call before, and what it gives has not changed. Stop and think first:
+1. State the goal, and why this approach does not reach it.
+2. Question one assumption behind it, using results you already have.
+3. Name two or three fundamentally different approaches, and choose one.
+4. Go on with that one; if it cannot be done at all, say so plainly.
+Approaches abandoned in this run, not to be tried again:
+"""
+_PARTIAL = (
+    "Not run: the same call was made {before}, and what it gives has not changed. "
+    "Use the earlier result, or take a different step."
+)
+_CLOSING = (
+    "I kept repeating {tools} without learning anything new, so I stopped rather than go on in "
+    "circles. Could you give me a hint: what should I try instead, or what am I missing?"
+)
+
+Kind = Literal["edit", "execute", "other"]
+
+
+class StormBreaker:
+    """Watches the last `window` calls; answers the `threshold`-th repetition instead of running it.
+
+    Calls are the same when name and arguments are, as the model wrote them, whether or not they
+    could run. What counts is repetition *without progress*: a different result forgets the calls
+    before it, a successful edit every other call, a compaction or a person's word everything. A
+    command that was not asked for before and succeeds may have been an edit, too: it forgets all
+    but what timed out. After a timeout the second call is answered. Cycles of a few calls are
+    answered when they come round for the `threshold`-th time.
+
+    When every call of a turn is answered, the model is asked to reflect and change its approach;
+    when that happens again before it edits something or rests, the run ends in words that ask for a
+    hint.
+
+    `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
+    something, besides tools that claim to edit or execute.
+
+    Raises:
+        ValueError: `threshold` is below 2, or `window` below `threshold`.
+    """
+
+    def __init__(
+        self,
+        window: int = 6,
+        threshold: int = 3,
+        *,
+        exempt: Iterable[str] = (),
+        mutating: Iterable[str] = (),
+        enabled: bool = True,
+    ) -> None:
+        if not 2 <= threshold <= window:
+            raise ValueError("`threshold` must be at least 2 and at most `window`.")
+        self._rules = _Rules(
+            window=window,
+            threshold=threshold,
+            exempt=POLLERS.union(exempt),
+            mutating=frozenset(mutating),
+        )
+        self._is_enabled = enabled
+        self._compactions = 0
+
+    def bundle(self) -> Hooks:
+        """The hooks of one run, which remember only that run."""
+        if not self._is_enabled:
+            return Hooks(name="storm")
+        watch = _Watch(self._rules, lambda: self._compactions)
+        return Hooks(
+            name="storm",
+            before_tool_call=watch.before_call,
+            after_tool_call=watch.after_call,
+        )
+
+    def note_compaction(self) -> None:
+        """Forget what was called: the model may no longer have the results."""
+        self._compactions += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    window: int
+    threshold: int
+    exempt: Collection[str]
+    mutating: Collection[str]
+
+    def is_exempt(self, call: ToolCall) -> bool:
+        return not call.name or call.name in self.exempt or bool(getattr(call.tool, "polls", False))
+
+    def kind_of(self, call: ToolCall) -> Kind:
+        """What a call would do to the world, by its own claims; unknown counts as nothing."""
+        if call.name in self.mutating:
+            return "edit"
+        operations = _operations(call)
+        if "edit" in operations:
+            return "edit"
+        return "execute" if "execute" in operations else "other"
+
+
+@dataclass(slots=True, eq=False)
+class _Passed:
+    """A call that was let through. `digest` is of its result, None until (or if never) it ran.
+
+    `is_new`: nobody asked for the same lately.
+    """
+
+    call_id: str
+    turn: int
+    signature: str
+    kind: Kind
+    is_new: bool = True
+    digest: str | None = None
+
+
+@dataclass(slots=True)
+class _Plan:
+    """What becomes of one batch: how often each answered call would have been made."""
+
+    repeated: dict[str, int] = field(default_factory=dict)
+    signatures: dict[str, str] = field(default_factory=dict)
+    is_all: bool = False
+
+
+class _Memory:
+    """What was called since the agent last rested, as far as it matters."""
+
+    def __init__(self, rules: _Rules) -> None:
+        self._rules = rules
+        self._window: list[_Passed] = []
+        self._trail: list[_Passed] = []
+        self._awaited: dict[str, _Passed] = {}
+        self._timed_out: set[str] = set()
+        self.has_pivoted = False
+
+    def forget(self) -> None:
+        self._window.clear()
+        self._trail.clear()
+        self._timed_out.clear()
+
+    def begin_batch(self) -> None:
+        """What has given nothing by now never will."""
+        self._awaited.clear()
+
+    def judge(self, passing: _Passed) -> int:
+        """0 if the call may pass, and it is remembered then; else the how-manyeth of its kind."""
+        known = sum(entry.signature == passing.signature for entry in self._window)
+        is_slow = passing.signature in self._timed_out
+        allowed = min(self._rules.threshold, _AFTER_TIMEOUT) if is_slow else self._rules.threshold
+        repetition = known + 1 if known + 1 >= allowed else 0
+        if not repetition and self._comes_round(passing.signature):
+            repetition = self._rules.threshold
+        passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
+        self._follow(passing)
+        if not repetition:
+            self._remember(passing)
+        return repetition
+
+    def learn(self, call_id: str, result: LoopToolResult) -> None:
+        """Take in what a call gave: something new makes its repetitions, or all, worthwhile."""
+        entry = self._awaited.pop(call_id, None)
+        if entry is None:
+            return
+        entry.digest = result_digest(result)
+        outcome = result.details.get("outcome", "ok")
+        self._timed_out.discard(entry.signature)
+        if outcome == "timeout":
+            self._timed_out.add(entry.signature)
+        self._window = [item for item in self._window if not _is_outdated(item, entry)]
+        if outcome != "ok" or result.is_error:
+            return
+        if entry.kind == "edit":
+            self._timed_out &= {entry.signature}
+            self.has_pivoted = False
+            self._forget_before(entry)
+        elif entry.kind == "execute" and entry.is_new:
+            self._forget_before(entry)
+
+    def _remember(self, passing: _Passed) -> None:
+        self._awaited[passing.call_id] = passing
+        if passing.kind != "other":
+            self._window = [item for item in self._window if item.kind != "other"]
+        self._window = [*self._window, passing][-self._rules.window :]
+
+    def _follow(self, passing: _Passed) -> None:
+        # Answered calls too: a cycle goes on in what the model asks for, not in what is run.
+        longest = self._rules.threshold * max(self._rules.window // 2, 2)
+        self._trail = [*self._trail, passing][-longest:]
+
+    def _forget_before(self, edit: _Passed) -> None:
+        """After a change the same call is a new question; calls after the edit were made after.
+
+        What takes too long takes too long again, until a file was changed.
+        """
+        place = self._window.index(edit) if edit in self._window else len(self._window)
+        self._window = [
+            item
+            for n, item in enumerate(self._window)
+            if n >= place or item.signature in {edit.signature, *self._timed_out}
+        ]
+
+    def _comes_round(self, latest: str) -> bool:
+        """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""
+        asked = [*(entry.signature for entry in self._trail), latest]
+        digests = [*(entry.digest for entry in self._trail), None]
+        for period in range(2, max(self._rules.window // 2, 2) + 1):
+            start = len(asked) - period * self._rules.threshold
+            if start < 0 or len(set(asked[start:])) == 1:
+                continue
+            if all(
+                asked[n] == asked[n + period] and _agree(digests[n], digests[n + period])
+                for n in range(start, len(asked) - period)
+            ):
+                return True
+        return False
+
+
+class _Watch:
+    """One run under watch."""
+
+    def __init__(self, rules: _Rules, compactions: Callable[[], int]) -> None:
+        self._rules = rules
+        self._compactions = compactions
+        self._seen_compactions = compactions()
+        self._memory = _Memory(rules)
+        self._abandoned: dict[str, None] = {}
+        self._outer_turn = 0
+        self._heard = 0
+        self._turn = 0
+        self._plan = _Plan()
+
+    def before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        if self._turn != info.turn:
+            self._turn = info.turn
+            self._plan = self._planned(info)
+        count = self._plan.repeated.get(call.id)
+        if count is None:
+            return None
+        details = {
+            "outcome": "suppressed",
+            "synthetic": "suppressed",
+            "storm": {
+                "count": count,
+                "signature": short_signature(self._plan.signatures[call.id]),
+            },
+        }
+        if not self._plan.is_all:
+            text = _PARTIAL.format(before=_times(count - 1))
+            return ToolOverride(text, is_error=True, details=details)
+        abandoned = "\n".join(f"- {approach}" for approach in self._abandoned)
+        return ToolOverride(_PIVOT + abandoned, is_error=False, details=details)
+
+    def after_call(self, info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
+        self._memory.learn(call.id, result)
+
+    def _planned(self, info: TurnInfo) -> _Plan:
+        """Judge the whole batch in its order, before any of it runs."""
+        self._take_notice(info)
+        self._memory.begin_batch()
+        plan = _Plan()
+        for call in info.calls:
+            if self._rules.is_exempt(call):
+                continue
+            asked = _asked(call)
+            whole = signature(call.name, asked)
+            passing = _Passed(
+                call_id=call.id,
+                turn=info.turn,
+                signature=whole,
+                kind=self._rules.kind_of(call),
+            )
+            count = self._memory.judge(passing)
+            if count:
+                plan.repeated[call.id] = count
+                plan.signatures[call.id] = whole
+                self._abandoned.setdefault(_shown(call.name, whole))
+        plan.is_all = len(plan.repeated) == len(info.calls)
+        if plan.is_all:
+            if self._memory.has_pivoted:
+                raise _rest(info.calls)
+            self._memory.has_pivoted = True
+        return plan
+
+    def _take_notice(self, info: TurnInfo) -> None:
+        since = info.new_messages[self._heard :]
+        self._heard = len(info.new_messages)
+        if self._outer_turn != info.outer_turn or any(map(_is_said_by_a_person, since)):
+            self._outer_turn = info.outer_turn
+            self._memory = _Memory(self._rules)
+        if self._seen_compactions != self._compactions():
+            self._seen_compactions = self._compactions()
+            self._memory.forget()
+
+
+def _rest(calls: Sequence[ToolCall]) -> StopRun:
+    names = list(dict.fromkeys(f"`{call.name}`" for call in calls))
+    tools = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return StopRun(Done(stopped_by="storm"), say=_CLOSING.format(tools=tools), finalize=True)
+
+
+def _is_said_by_a_person(message: Message) -> bool:
+    """Whoever steers may have changed what calls give, or want to see it again."""
+    return isinstance(message, UserMessage) and message.origin in _PERSONAL
+
+
+def _operations(call: ToolCall) -> set[str]:
+    if call.tool is None or call.problem is not None or not isinstance(call.arguments, Mapping):
+        return set()
+    try:
+        return {claim.op for claim in call.tool.claims(call.arguments)}
+    except Exception:
+        # Whoever needs the claims to decide will say what is wrong with them.
+        return set()
+
+
+def _asked(call: ToolCall) -> Any:
+    """The arguments as the model wrote them."""
+    return call.arguments if call.written is None else call.written
+
+
+def _is_outdated(item: _Passed, latest: _Passed) -> bool:
+    """Whether the same call gave something else before; one that still runs gave nothing yet."""
+    if item is latest or item.signature != latest.signature or item.digest == latest.digest:
+        return False
+    return item.digest is not None or item.turn != latest.turn
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _shown(name: str, whole: str) -> str:
+    arguments = whole.partition("\0")[2]
+    if len(arguments) > _SHOWN_CHARS:
+        arguments = f"{arguments[: _SHOWN_CHARS - 1]}…"
+    return f"{name}({arguments})"
+
+
+def _times(count: int) -> str:
+    return {1: "once before", 2: "twice before"}.get(count, f"{count} times before")

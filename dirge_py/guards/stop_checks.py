@@ -1,0 +1,185 @@
+"""The rule that all gates share: when one may speak to an agent that wants to stop, and how often.
+
+A gate is asked where the agent would rest and may send it on with one message. Gates stand in one
+order; the first that speaks is the only one of that occasion.
+
+Sends a run back that leaves items of its own todo list open.
+
+Sends a run on that stopped right after a call had failed.
+"""
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CustomMessage,
+    Message,
+    ToolResultMessage,
+    user_text,
+)
+from dirge_py.types.outcomes import Done
+
+StopQuestion: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
+"""What to send the agent on with; empty when it may rest."""
+Judge: TypeAlias = Callable[[str, str], Awaitable[str]]
+"""Asks a model: system prompt and prompt in, its answer out. It keeps its own time limit."""
+_logger = logging.getLogger(__name__)
+
+
+def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
+    """Hooks for one run that speak at most `most` times.
+
+    `ask` is not called when somebody spoke before it, when the run was ended by anything but the
+    agent itself, or once it was stopped from outside. One that raises is told in a notice and
+    lets the agent rest. So does a turn that it opened and that no model answers: a run that was
+    done must not fail because of what was asked besides.
+    """
+    spoken = 0
+    opened = 0
+
+    async def get_followup_messages(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
+        nonlocal spoken, opened
+        if so_far or spoken >= most or info.ended_by != "natural" or _is_stopped(info):
+            return ()
+        messages = await _ask(name, ask, info)
+        if not messages or _is_stopped(info):
+            return ()
+        spoken += 1
+        opened = info.turn + 1
+        return tuple(messages)
+
+    def prepare_next_turn(info: TurnInfo) -> TurnUpdate | None:
+        message = info.message
+        if info.turn != opened or message is None:
+            return None
+        if message.stop_reason != "error" or message.content:
+            return None
+        why = excerpt(message.error_message or "", 200)
+        info.emit(SystemNotice(f"The {name} check got no answer, so the run rests: {why}"))
+        raise StopRun(Done())
+
+    return Hooks(
+        name=name,
+        get_followup_messages=get_followup_messages,
+        prepare_next_turn=prepare_next_turn,
+    )
+
+
+def suppress_while(should_defer: Callable[[], bool], bundle: Hooks) -> Hooks:
+    """`bundle`, its gate silent while the end of a run is not the end of the work.
+
+    Then nothing is asked and no budget is spent. What others add is delivered all the same.
+    """
+    speak = bundle.get_followup_messages
+    if speak is None:
+        return bundle
+
+    def get_followup_messages(
+        info: TurnInfo, so_far: Sequence[Message]
+    ) -> Awaitable[Sequence[Message] | StopRun] | Sequence[Message] | StopRun:
+        return () if should_defer() else speak(info, so_far)
+
+    return replace(bundle, get_followup_messages=get_followup_messages)
+
+
+def nudge(text: str) -> tuple[Message, ...]:
+    """One message of the harness."""
+    return (user_text(text, origin="harness"),)
+
+
+def excerpt(text: str, most: int) -> str:
+    """`text` in one line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+async def _ask(name: str, ask: StopQuestion, info: TurnInfo) -> Sequence[Message]:
+    try:
+        answer = ask(info)
+        return await answer if inspect.isawaitable(answer) else answer
+    except StopRun:
+        raise
+    except Exception as error:
+        _logger.warning("gate %s failed", name, exc_info=error)
+        why = excerpt(str(error), 200) or type(error).__name__
+        info.emit(SystemNotice(f"The {name} check could not be made: {why}"))
+        return ()
+
+
+def _is_stopped(info: TurnInfo) -> bool:
+    return info.signal.aborted or info.signal.interjected
+
+
+SHOWN_ITEMS = 5
+ITEM_CHARS = 120
+
+
+def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
+    """A gate that speaks while `open_items` names any."""
+
+    def ask(_info: TurnInfo) -> Sequence[Message]:
+        items = open_items()
+        if not items:
+            return ()
+        shown = [f"- {excerpt(item, ITEM_CHARS)}" for item in items[:SHOWN_ITEMS]]
+        if len(items) > SHOWN_ITEMS:
+            shown.append(f"- and {len(items) - SHOWN_ITEMS} more")
+        count = "1 item is" if len(items) == 1 else f"{len(items)} items are"
+        advice = (
+            "Go on with the next one. Mark what is done, and take off what is no longer needed. "
+            "If you cannot go on, say what is missing."
+        )
+        return nudge("\n".join([f"{count} still open on your todo list:", *shown, advice]))
+
+    return stop_check("todo", ask, most=most)
+
+
+QUOTE_CHARS = 200
+
+# A command that failed is an answer, often the one that was asked for.
+_RETRYABLE = frozenset({"error", "timeout", "invalid", "unknown_tool"})
+
+
+def failure_check(most: int = 3) -> Hooks:
+    """A gate that speaks when the agent's last words follow a failed call directly.
+
+    Calls that were denied, suppressed or never ran are no reason: repeating them would not help.
+    """
+
+    def ask(info: TurnInfo) -> Sequence[Message]:
+        results = _last_results(info.context.messages)
+        last = next((each for each in results if _is_retryable(each)), None)
+        if last is None:
+            return ()
+        return nudge(
+            f"You stopped right after a call of `{last.tool_name}` had failed: "
+            f"{excerpt(last.text, QUOTE_CHARS)}\n"
+            "Mend it and go on with the task. If it cannot be mended, or no longer matters, say so "
+            "and why."
+        )
+
+    return stop_check("resume", ask, most=most)
+
+
+def _last_results(messages: Sequence[Message]) -> Iterator[ToolResultMessage]:
+    """The results that stand directly before closing words without calls, the last first."""
+    spoken = [each for each in messages if not isinstance(each, CustomMessage)]
+    if not spoken:
+        return
+    last = spoken[-1]
+    if not isinstance(last, AssistantMessage) or last.calls:
+        return
+    for message in reversed(spoken[:-1]):
+        if not isinstance(message, ToolResultMessage):
+            return
+        yield message
+
+
+def _is_retryable(result: ToolResultMessage) -> bool:
+    return result.details.get("outcome") in _RETRYABLE and not result.details.get("synthetic")

@@ -1,0 +1,335 @@
+"""Holds a run to an answer after a schema: through its service, or through a tool that takes it.
+
+Which of them is decided with each model call, so that another model may take over. Whatever comes
+is checked here, and the model is asked again with what is wrong, a few times at most.
+
+What a history already holds of an answer after a schema: values, and how often one was missing.
+
+All of it is read from the messages, so that it holds for a run that is taken turn by turn.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+
+from dirge_py.agent_loop.answer_schema import (
+    TOOL,
+    AnswerSchema,
+    CheckedValue,
+    SubmitResult,
+    compact,
+)
+from dirge_py.agent_loop.argument_schema import cut_json
+from dirge_py.agent_loop.tool_calls import CLOSED
+from dirge_py.guards.stop_checks import excerpt, nudge
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import Sink, SystemNotice
+from dirge_py.types.hooks import Context, Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.llm import (
+    LlmContext,
+    ResponseSchema,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    SystemText,
+    closing,
+)
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from dirge_py.types.outcomes import AgentResult, Done, Failed, Outcome
+from dirge_py.types.tools import ToolCall
+
+MOST_ASKED_AGAIN = 3
+KIND = "schema"
+"""The `Failed.kind` of a run whose answer never fitted."""
+
+# No tool said it: what looks after failed calls leaves these to us, who ask again anyway.
+_UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
+_MOST_PROBLEMS = 12
+_TOLD_PROBLEMS = 3
+_SHOWN_CHARS = 500
+_BY_TOOL = (
+    f"# The result\n\nA program reads the result of this run. When all else is done, call `{TOOL}` "
+    "with it, alone: that ends the run. What you say in words is not read."
+)
+_BY_ANSWER = (
+    "# The result\n\nA program reads your last answer. When all else is done, answer with JSON "
+    "alone, without any words around it, that fits this JSON Schema:\n"
+)
+
+
+class StructuredAnswer:
+    """One run's answer after a schema. `tool` belongs among its tools, `bundle` among its hooks.
+
+    `is_native` tells of a model (`alias/id`) whether its service holds answers to a schema.
+    """
+
+    def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
+        self.tool = SubmitResult(schema)
+        self._schema = schema
+        self._given = AnswerHistory(schema)
+        self._is_native = is_native
+        self._refused: set[str] = set()
+        self._by_tool = True
+        self._emit: Sink = lambda event: None
+
+    def bundle(self) -> Hooks:
+        """Checks what is submitted, and asks for it where a run would end without."""
+        return Hooks(
+            name="structured answer",
+            transform_context=self._with_tool,
+            before_tool_call=self._objection,
+            should_stop_after_turn=self._stop_in_vain,
+            get_followup_messages=self._ask,
+        )
+
+    def around_model(self, stream_fn: StreamFn) -> StreamFn:
+        """`stream_fn`, asked for an answer after the schema where the service can do that.
+
+        A service that refuses such a request is asked again without, once, and for the tool.
+        """
+
+        async def stream(
+            context: LlmContext, options: StreamOptions, signal: AbortSignal
+        ) -> AsyncIterator[StreamEvent]:
+            self._by_tool = options.model in self._refused or not self._is_native(options.model)
+            if not self._by_tool:
+                asked = stream_fn(self._for_answer(context), self._held(options), signal)
+                refusal, has_spoken = None, False
+                async with closing(asked) as events:
+                    async for event in events:
+                        refusal = None if has_spoken else _refusal(event)
+                        if refusal is not None:
+                            break
+                        has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
+                        yield event
+                if refusal is None:
+                    return
+                self._fall_back(options.model, refusal)
+            asked = stream_fn(_with_words(context, _BY_TOOL), options, signal)
+            async with closing(asked) as events:
+                async for event in events:
+                    yield event
+
+        return stream
+
+    def judged(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
+        """The outcome of a run at the end of `messages`: it is only done if its answer fits."""
+        if not isinstance(outcome, Done):
+            return outcome
+        found = self._given.found(messages)
+        if found is None:
+            return self._failure(messages)
+        result = replace(
+            outcome.result or AgentResult(response=""),
+            response=compact(found.value),
+            structured=found.value,
+        )
+        return replace(outcome, result=result)
+
+    # -- what the model is told
+
+    def _for_answer(self, context: LlmContext) -> LlmContext:
+        tools = tuple(tool for tool in context.tools if tool.name != TOOL)
+        words = _BY_ANSWER + compact(self._schema.told)
+        return _with_words(replace(context, tools=tools), words)
+
+    def _held(self, options: StreamOptions) -> StreamOptions:
+        schema = ResponseSchema(name="result", schema=self._schema.told)
+        return replace(options, response_schema=schema)
+
+    def _fall_back(self, model: str, error: ProviderError) -> None:
+        self._refused.add(model)
+        self._by_tool = True
+        self._emit(
+            SystemNotice(
+                f"The service of {model} refuses the schema of the answer "
+                f"({excerpt(error.message, 200)}) The result is asked for through a tool."
+            )
+        )
+
+    # -- hooks
+
+    def _with_tool(self, info: TurnInfo) -> Context | None:
+        self._emit = info.emit
+        if any(tool.name == TOOL for tool in info.context.tools):
+            return None
+        return replace(info.context, tools=(*info.context.tools, self.tool))
+
+    def _objection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        if call.name != TOOL:
+            return None
+        problems = self._schema.of_arguments(call.arguments).problems
+        if CLOSED in call.repairs:
+            # Half a list may fit as well as the whole.
+            problems = [*problems, "The arguments were cut off: make them shorter"]
+        if call.problem is None and not problems:
+            return None
+        lines = _listed(problems) if problems else call.problem_text
+        attempt = self._given.failures(info.context.messages) + 1
+        counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
+        if attempt <= MOST_ASKED_AGAIN:
+            text = f"Not accepted ({counted}). Mend this, and call `{TOOL}` again:\n{lines}"
+            details = {**_UNFIT, "retry": True, "attempt": attempt}
+            return ToolOverride(text, details={**details, "attempts": MOST_ASKED_AGAIN})
+        return ToolOverride(f"Not accepted, for the last time:\n{lines}", details=_UNFIT)
+
+    def _stop_in_vain(self, info: TurnInfo) -> bool:
+        messages = info.context.messages
+        if (
+            not any(map(is_rejected_result, info.tool_results))
+            or self._given.found(messages) is not None
+        ):
+            return False
+        if self._given.failures(messages) > MOST_ASKED_AGAIN:
+            raise StopRun(self._failure(messages))
+        return False
+
+    def _ask(self, info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
+        if so_far or info.ended_by != "natural" or info.signal.aborted or info.signal.interjected:
+            return ()
+        messages = info.context.messages
+        if self._given.found(messages) is not None:
+            return ()
+        if self._given.failures(messages) >= MOST_ASKED_AGAIN:
+            raise StopRun(self._failure(messages))
+        return nudge(ASKED + self._what_to_do(messages))
+
+    def _what_to_do(self, messages: Sequence[Message]) -> str:
+        text = last_answer_text(messages)
+        problems = self._schema.of_text(text).problems if text.strip() else ()
+        if not self._by_tool:
+            wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
+            return f"Answer with the whole of it: JSON alone that fits the schema.{wrong}"
+        wrong = ""
+        if text.lstrip().startswith(("{", "[", "```")):
+            wrong = f" Your answer in words does not stand for it:\n{_listed(problems)}"
+        return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
+
+    def _failure(self, messages: Sequence[Message]) -> Failed:
+        text, problems = self._given.last(messages)
+        why = ": there was none."
+        if text:
+            wrong = excerpt("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
+            why = f". Wrong with the last one: {wrong}. It was: {excerpt(text, _SHOWN_CHARS)}"
+        return Failed(
+            kind=KIND,
+            message=f"the answer never met the schema{why}",
+            hint="Describe its members in the schema, ask for less at once, or take another model.",
+        )
+
+
+def _listed(problems: Sequence[str]) -> str:
+    lines = [f"- {each}" for each in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"- and {len(problems) - _MOST_PROBLEMS} more")
+    return "\n".join(lines)
+
+
+def _with_words(context: LlmContext, words: str) -> LlmContext:
+    prompt = context.system_prompt
+    more = f"{prompt}\n\n{words}" if prompt else words
+    if isinstance(prompt, SystemText):
+        more = SystemText(more, prompt.stable_chars)
+    return replace(context, system_prompt=more)
+
+
+def _refusal(event: StreamEvent) -> ProviderError | None:
+    """Why the service takes the request for wrong, if the event says so."""
+    if isinstance(event, StreamError) and event.error.kind == "invalid_request":
+        return event.error
+    return None
+
+
+ASKED = "The result is not there yet. "
+"""Begins every message that asks for it, which are counted by this."""
+_LONGEST = 2000
+_NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
+
+
+class AnswerHistory:
+    """Looks through histories for answers after one schema."""
+
+    def __init__(self, schema: AnswerSchema) -> None:
+        self._schema = schema
+
+    def found(self, messages: Sequence[Message]) -> CheckedValue | None:
+        """The last value that fits, of those since anybody said something to the model."""
+        for message in reversed(messages):
+            if isinstance(message, UserMessage):
+                return None
+            if isinstance(message, ToolResultMessage):
+                found = self._submitted(message)
+            elif isinstance(message, AssistantMessage) and _is_answer(message):
+                found = self._schema.of_text(message.text)
+            else:
+                continue
+            if found is not None and not found.problems:
+                return found
+        return None
+
+    def failures(self, messages: Sequence[Message]) -> int:
+        """How often the model has been told since the prompt that its result will not do.
+
+        Several calls of one answer were told together.
+        """
+        failures, is_new = 0, True
+        for message in _since_prompt(messages):
+            if isinstance(message, AssistantMessage):
+                is_new = True
+            elif isinstance(message, UserMessage):
+                failures += _is_ask(message)
+            elif isinstance(message, ToolResultMessage) and is_rejected_result(message):
+                failures += is_new
+                is_new = False
+        return failures
+
+    def last(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
+        """What was said last in place of a result, and what is wrong with it; "" for nothing."""
+        for message in reversed(_since_prompt(messages)):
+            if not isinstance(message, AssistantMessage) or message.origin != "model":
+                continue
+            calls = [call for call in message.calls if call.name == TOOL]
+            if calls:
+                arguments = calls[-1].arguments
+                text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
+                return text, self._schema.of_arguments(arguments).problems or _NOT_TAKEN
+            if message.text.strip() and not message.withheld:
+                return message.text, self._schema.of_text(message.text).problems or _NOT_TAKEN
+        return "", ()
+
+    def _submitted(self, message: ToolResultMessage) -> CheckedValue | None:
+        if message.tool_name != TOOL or message.is_error or "submitted" not in message.details:
+            return None
+        return self._schema.look_at(message.details["submitted"])
+
+
+def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
+    """What came after a person's last words, oldest first."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
+            return messages[at + 1 :]
+    return messages
+
+
+def _is_answer(message: AssistantMessage) -> bool:
+    is_whole = message.stop_reason not in ("error", "aborted") and not message.withheld
+    return is_whole and message.origin == "model" and not message.calls
+
+
+def last_answer_text(messages: Sequence[Message]) -> str:
+    """The last answer in words, "" if there is none."""
+    answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
+    return next((each.text for each in answers if _is_answer(each)), "")
+
+
+def _is_ask(message: UserMessage) -> bool:
+    return message.origin == "harness" and message.text.startswith(ASKED)
+
+
+def is_rejected_result(message: ToolResultMessage) -> bool:
+    """Whether it says that a submitted value will not do."""
+    return message.tool_name == TOOL and message.is_error

@@ -1,0 +1,104 @@
+"""Tools that cannot be used right now are not offered, and a call of one is told why.
+
+How often a tool may ask the model to try again before that counts as a refusal.
+
+Secrets taken out of tool results before the model, the screen or the journal sees them.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnInfo
+from dirge_py.types.messages import ResultBlock, TextBlock
+from dirge_py.types.tools import LoopTool, LoopToolResult, ToolCall
+
+
+def hide_unavailable_tools() -> Hooks:
+    """Asks each tool before every model call: one with a true `unavailable` (the reason) is out.
+
+    What was out when the model was asked stays out for its answer; a tool that becomes unavailable
+    in between answers for itself.
+    """
+    missing: dict[str, str] = {}
+
+    def offered(info: TurnInfo) -> Context | None:
+        missing.clear()
+        missing.update({tool.name: why for tool in info.context.tools if (why := _reason(tool))})
+        if not missing:
+            return None
+        left = [tool for tool in info.context.tools if tool.name not in missing]
+        return replace(info.context, tools=left)
+
+    def answered(info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        reason = missing.get(call.name)
+        if reason is None:
+            return None
+        text = f"`{call.name}` is not available now: {reason}. Go on without it."
+        return ToolOverride(text, details={"outcome": "error"})
+
+    return Hooks(name="availability", transform_context=offered, before_tool_call=answered)
+
+
+def _reason(tool: LoopTool) -> str:
+    return str(getattr(tool, "unavailable", ""))
+
+
+def limit_tool_retries(most: int) -> Hooks:
+    """Hooks that let each tool ask for at most so many retries in a row. Make them for every run.
+
+    A result with `details["retry"]` asks for one; its words stay as they are and its details say
+    which attempt it was. One more becomes an error without `retry`. A success of the tool starts
+    its count anew.
+    """
+    asked: Counter[str] = Counter()
+
+    def after(
+        _info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        if result.details.get("retry") is not True:
+            if not result.is_error:
+                asked[call.name] = 0
+            return None
+        asked[call.name] += 1
+        attempt = asked[call.name]
+        counted = {**result.details, "attempt": attempt, "attempts": most}
+        if attempt <= most:
+            return AfterToolCallResult(details=counted)
+        counted.pop("retry")
+        words = TextBlock(
+            f"Not accepted (attempt {attempt}/{most}). Do not call `{call.name}` again for this: "
+            "take another way, or say what is missing."
+        )
+        return AfterToolCallResult(
+            content=(*result.content, words), details={**counted, "outcome": "invalid"}
+        )
+
+    return Hooks(name="retries", after_tool_call=after)
+
+
+_WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
+
+
+def redact_results(redact: Callable[[str], str]) -> Hooks:
+    """A bundle that passes every text block of a result through `redact`.
+
+    When that fails, nothing of the result gets through: what was not looked at may hold a secret.
+    """
+
+    async def after(
+        info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        try:
+            content = tuple(_redacted(block, redact) for block in result.content)
+        except Exception as error:
+            # Only the kind of the error: its words may quote what it choked on.
+            text = _WITHHELD.format(error=type(error).__name__)
+            return AfterToolCallResult(content=(TextBlock(text),), details={}, is_error=True)
+        return AfterToolCallResult(content=content) if content != result.content else None
+
+    return Hooks(name="secrets", after_tool_call=after)
+
+
+def _redacted(block: ResultBlock, redact: Callable[[str], str]) -> ResultBlock:
+    return TextBlock(redact(block.text)) if isinstance(block, TextBlock) else block

@@ -1,0 +1,568 @@
+import contextlib
+import copy
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import AfterToolCallResult, EditArgs, LoopConfig, StopRun
+from dirge_py.agent_loop.argument_repair import repair_arguments
+from dirge_py.files.workspace import Workspace
+from dirge_py.testing import ScriptedModel
+from dirge_py.tools.base import Hints, Services
+from dirge_py.tools.registry import discover
+from dirge_py.tools.toolbox import Toolbox
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import RepairStats, ToolExecutionStart
+from dirge_py.types.messages import TextBlock
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import text_result
+from tests.agent_loop.arguments.kit import (
+    CHECKED,
+    INTEGER,
+    STRICT,
+    STRING,
+    Claiming,
+    Unsure,
+    asking,
+    by_schema,
+    mended,
+    prepared,
+    shaped,
+)
+from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
+
+LIST = {"type": "array", "items": STRING}
+EDIT = shaped(["path"], path=STRING, line=INTEGER)
+EDITS = {"type": "array", "items": EDIT}
+TOGETHER = {
+    **shaped(["path"], path=STRING, offset=INTEGER, limit=INTEGER),
+    "x-together": [{"requires": ["offset", "limit"], "defaults": {"offset": 1, "limit": 2000}}],
+}
+
+
+def test_case_80_valid_arguments_are_the_very_same_object():
+    arguments = {"path": "a"}
+    call = prepared(Tool(parameters=STRICT), arguments)
+
+    assert call.arguments is arguments
+    assert (call.repairs, call.notes, call.problem) == ((), (), None)
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "expected", "kinds"),
+    [
+        pytest.param(
+            shaped(["path"], path=STRING, limit=INTEGER),
+            {"path": "/a", "limit": None},
+            {"path": "/a"},
+            ("null_stripped",),
+            id="81 null of an optional field",
+        ),
+        pytest.param(
+            shaped(edits=EDITS),
+            {"edits": [{"path": "a", "line": None}]},
+            {"edits": [{"path": "a"}]},
+            ("null_stripped",),
+            id="81 null in an item",
+        ),
+        pytest.param(
+            shaped(
+                path=STRING, limit={"anyOf": [INTEGER, {"type": "null"}]}, tags={"type": "array"}
+            ),
+            {"path": "a", "limit": None, "tags": "x"},
+            {"path": "a", "limit": None, "tags": ["x"]},
+            ("bare_string_to_array",),
+            id="A5 a legal null stays beside a repair",
+        ),
+        pytest.param(
+            shaped(paths=LIST),
+            {"paths": '["a", "b"]'},
+            {"paths": ["a", "b"]},
+            ("json_string_to_array",),
+            id="a list as text, not a list of one text",
+        ),
+        pytest.param(
+            shaped(paths=LIST),
+            {"paths": "a"},
+            {"paths": ["a"]},
+            ("bare_string_to_array",),
+            id="one string",
+        ),
+        pytest.param(
+            shaped(paths=LIST),
+            {"paths": "[a"},
+            {"paths": ["[a"]},
+            ("bare_string_to_array",),
+            id="no list after all",
+        ),
+        pytest.param(
+            shaped(paths=LIST), {"paths": {}}, {"paths": []}, ("object_to_array",), id="empty"
+        ),
+        pytest.param(
+            shaped(edits=EDITS),
+            {"edits": {"path": "a"}},
+            {"edits": [{"path": "a"}]},
+            ("bare_object_to_array",),
+            id="one object",
+        ),
+        pytest.param(
+            shaped(edit=EDIT),
+            {"edit": '{"path": "a", "line": "7"}'},
+            {"edit": {"path": "a", "line": 7}},
+            ("json_string_to_object", "stringified_scalar"),
+            id="an object as text, with a number as text",
+        ),
+        pytest.param(
+            shaped(
+                n=INTEGER, x={"type": "number"}, yes={"type": "boolean"}, no={"type": "boolean"}
+            ),
+            {"n": " 5", "x": "-1.5e3", "yes": "true", "no": "False"},
+            {"n": 5, "x": -1500.0, "yes": True, "no": False},
+            ("stringified_scalar",),
+            id="scalars as text, counted once",
+        ),
+        pytest.param(
+            shaped(["path"], path=STRING),
+            {"file_path": "a"},
+            {"path": "a"},
+            ("key_alias",),
+            id="alias",
+        ),
+        pytest.param(
+            shaped(["oldText"], oldText=STRING),
+            {"old_text": "a"},
+            {"oldText": "a"},
+            ("key_alias",),
+            id="another spelling",
+        ),
+        pytest.param(
+            shaped(["command"], command=STRING),
+            {"arguments": {"cmd": "ls"}},
+            {"command": "ls"},
+            ("unwrapped_arguments", "key_alias"),
+            id="wrapped once more",
+        ),
+        pytest.param(
+            shaped(["path"], path=STRING),
+            {"name": "read", "arguments": '{"path": "a"}'},
+            {"path": "a"},
+            ("unwrapped_arguments",),
+            id="a whole call as its own arguments",
+        ),
+        pytest.param(
+            shaped(["path"], path=STRING),
+            '"{\\"path\\": \\"a\\"}"',
+            {"path": "a"},
+            ("unwrapped_arguments",),
+            id="JSON in JSON",
+        ),
+        pytest.param(
+            shaped(["path"], path=STRING, tags=LIST),
+            {"path": "a", "tags": "t", "mood": "fine"},
+            {"path": "a", "tags": ["t"]},
+            ("extra_stripped", "bare_string_to_array"),
+            id="83 two kinds in one call",
+        ),
+        pytest.param(
+            {"$defs": {"L": LIST}, **shaped(paths={"$ref": "#/$defs/L"})},
+            {"paths": "a"},
+            {"paths": ["a"]},
+            ("bare_string_to_array",),
+            id="behind a reference",
+        ),
+        pytest.param(
+            shaped(edit={"anyOf": [EDIT, {"type": "null"}]}),
+            {"edit": {"path": "a", "line": "7"}},
+            {"edit": {"path": "a", "line": 7}},
+            ("stringified_scalar",),
+            id="inside a union",
+        ),
+    ],
+)
+def test_what_was_plainly_meant_is_mended(schema, arguments, expected, kinds):
+    before = copy.deepcopy(arguments)
+
+    assert mended(schema, arguments) == (expected, kinds)
+    assert arguments == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        pytest.param(STRICT, {"path": None}, id="81 null of a required field"),
+        pytest.param(STRICT, {}, id="missing"),
+        pytest.param(STRICT, {"path": 5}, id="number for text"),
+        pytest.param(shaped(n=INTEGER), {"n": 1.5}, id="fraction"),
+        pytest.param(shaped(n=INTEGER), {"n": True}, id="A22 true for a number"),
+        pytest.param(shaped(n=INTEGER), {"n": "five"}, id="word for a number"),
+        pytest.param(shaped(paths=LIST), {"paths": {"a": 1}}, id="object for a list of text"),
+        pytest.param(shaped(edits=EDITS), {"edits": [{"line": 1}]}, id="missing in an item"),
+        pytest.param(
+            shaped(["path"], path=STRING), {"file": "a", "filename": "b"}, id="two aliases of one"
+        ),
+        pytest.param(
+            shaped(["path", "file_path"], path=STRING, file_path=STRING),
+            {"filename": "b"},
+            id="one alias of two",
+        ),
+        pytest.param(
+            shaped(path=STRING, replace_all={"type": "boolean"}),
+            {"path": "a", "replaceall": True, "replaceAll": True},
+            id="one name written twice",
+        ),
+        pytest.param(STRICT, {"arguments": {"path": "a"}, "other": 1}, id="no plain wrapper"),
+        pytest.param(STRICT, "[1]", id="no object"),
+    ],
+)
+def test_what_could_mean_anything_is_not_mended(schema, arguments):
+    call = prepared(Tool("read", parameters=schema), arguments)
+    assert (call.problem, call.repairs) == ("invalid_arguments", ())
+
+
+def test_case_81_a_null_that_the_schema_allows_is_kept():
+    schema = shaped(path=STRING, limit={"type": ["integer", "null"]})
+    assert mended(schema, {"path": "a", "limit": None}) == ({"path": "a", "limit": None}, ())
+
+
+def test_a_place_that_nothing_was_wrong_with_is_not_touched():
+    schema = {"type": "object", "properties": {"a": LIST, "b": {"items": LIST}, "free": {}}}
+    arguments = {"a": "x", "b": [["y"]], "free": {"deep": [None, "1"]}}
+
+    fitting, kinds = mended(schema, arguments)
+
+    assert (fitting["a"], kinds) == (["x"], ("bare_string_to_array",))
+    assert fitting["b"] is arguments["b"] and fitting["free"] is arguments["free"]
+
+
+def test_without_repair_nothing_is_mended():
+    for arguments in ({"paths": "a"}, '{"paths": ["a"'):
+        call = prepared(Tool(parameters=shaped(paths=LIST)), arguments, mend=False)
+        assert call.problem is not None
+        assert call.repairs == ()
+
+
+def test_a_validator_that_only_raises_value_errors_is_good_enough():
+    def validate(arguments):
+        if not isinstance(arguments["n"], int):
+            raise ValueError("n: an integer")
+        return arguments
+
+    assert repair_arguments("t", shaped(n=INTEGER), {"n": "5"}, validate).arguments == {"n": 5}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "expected"),
+    [
+        (STRICT, {"path": "[notes.md](http://notes.md)"}, {"path": "notes.md"}),
+        (STRICT, {"path": "[a.py](https://host/src/a.py)"}, {"path": "a.py"}),
+        (
+            shaped(paths=LIST),
+            {"paths": ["x", "[b](http://b)"]},
+            {"paths": ["x", "b"]},
+        ),
+        (
+            shaped(edits=EDITS),
+            {"edits": [{"path": "[c](http://c)", "line": 1}]},
+            {"edits": [{"path": "c", "line": 1}]},
+        ),
+        (
+            shaped(target={"type": "string", "format": "absolute_path"}),
+            {"target": "[/d](http:///d)"},
+            {"target": "/d"},
+        ),
+    ],
+)
+def test_a_link_that_names_itself_is_the_path_it_shows(schema, arguments, expected):
+    assert mended(schema, arguments) == (expected, ("md_link_unwrapped",))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "[docs](https://example.org/manual)"},
+        {"path": "see [a](http://a)"},
+        {"path": "[a](http://a) "},
+        {"path": "a", "content": "[b](http://b)"},
+    ],
+)
+def test_real_links_and_other_fields_stay(arguments):
+    assert mended(STRICT, arguments) == (arguments, ())
+
+
+def test_a_link_is_left_where_the_text_of_it_would_not_fit():
+    schema = shaped(path={"type": "string", "minLength": 10})
+    arguments = {"path": "[notes.md](http://notes.md)"}
+    assert mended(schema, arguments) == (arguments, ())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "runs_with", "names"),
+    [
+        ({"limit": 30}, {"limit": 30, "offset": 1}, "`offset`"),
+        ({"offset": 5}, {"offset": 5, "limit": 2000}, "`limit`"),
+        ({"offset": 5, "limit": 30}, {"offset": 5, "limit": 30}, None),
+        ({}, {}, None),
+    ],
+)
+async def test_case_85_half_of_a_pair_is_completed_and_told(arguments, runs_with, names):
+    tool = Tool("read", parameters=TOGETHER)
+    run = await ran(
+        asking(("read", {"path": "a", **arguments})), "go", tools=[tool], config=CHECKED
+    )
+
+    assert tool.ran == [{"path": "a", **runs_with}]
+    blocks = run.results[0].content
+    assert len(blocks) == (1 if names is None else 2)
+    assert names is None or blocks[0].text.endswith(f"Give {names} to choose another.")
+    assert blocks[-1].text == "ok"
+    assert not run.recorder.of(RepairStats)
+
+
+async def test_notes_are_a_block_of_their_own_before_what_the_after_hook_made():
+    tool = Tool("read", parameters=shaped(["path"], path=STRING))
+    config = LoopConfig(
+        validate=by_schema,
+        after_tool_call=lambda *_: AfterToolCallResult(content=(TextBlock("changed"),)),
+    )
+    run = await ran(
+        asking(("read", {"path": "a", "mood": "fine"})), "go", tools=[tool], config=config
+    )
+
+    assert [block.text for block in run.results[0].content] == [
+        "`read`: ignored `mood`, which it does not have. It has: `path`.",
+        "changed",
+    ]
+
+
+async def test_case_83_and_89_kinds_are_counted_once_a_call_and_told_before_the_end():
+    tool = Tool("t", parameters=shaped(["a"], a=LIST, b=LIST, n=INTEGER))
+    model = ScriptedModel()
+    model.will_call("t", a="x", b="y", n="5").will_call("t", a="z").will_call("t", n=1)
+    run = await ran(model.will_say("done"), "go", tools=[tool], config=CHECKED)
+
+    assert run.outcomes == ["ok", "ok", "invalid"]
+    stats = run.recorder.of(RepairStats)
+    assert [dict(each.counts) for each in stats] == [
+        {"bare_string_to_array": 2, "stringified_scalar": 1, "invalid": 1}
+    ]
+    assert run.recorder.types[-2:] == ["repair_stats", "agent_end"]
+    assert run.recorder.of(ToolExecutionStart)[0].args == {"a": "x", "b": "y", "n": "5"}
+
+
+@pytest.mark.parametrize("ending", ["error", "stop", "abort"])
+async def test_what_was_mended_is_told_however_a_run_ends(ending):
+    signal = AbortSignal()
+
+    def after_turn(_info):
+        if ending == "stop":
+            raise StopRun(Done(stopped_by="x"))
+        if ending == "abort":
+            signal.abort()
+        return False
+
+    model = ScriptedModel().will_call("t", n="5").will_fail("odd")
+    run = await ran(
+        model,
+        "go",
+        tools=[Tool("t", parameters=shaped([], n=INTEGER))],
+        config=replace(CHECKED, should_stop_after_turn=after_turn),
+        signal=signal,
+    )
+
+    assert run.outcomes == ["ok"]
+    assert run.recorder.types[-2:] == ["repair_stats", "agent_end"]
+
+
+async def test_case_89_nothing_to_tell_is_not_told():
+    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=CHECKED)
+    assert not run.recorder.of(RepairStats)
+
+
+async def test_case_24_reshaping_comes_first_and_is_no_repair():
+    schema = shaped(["edits"], edits={"type": "array"})
+    tool = Tool("edit", parameters=schema, prepare=lambda given: {"edits": [dict(given)]})
+    run = await ran(
+        asking(("edit", {"oldText": "a", "newText": "b"})), "go", tools=[tool], config=CHECKED
+    )
+
+    assert tool.ran == [{"edits": [{"oldText": "a", "newText": "b"}]}]
+    assert not run.recorder.of(RepairStats)
+
+
+def test_what_stood_in_a_wrapper_is_reshaped_too():
+    schema = shaped(["edits"], edits={"type": "array"})
+    tool = Tool(
+        "edit",
+        parameters=schema,
+        prepare=lambda given: {"edits": [given]} if "old" in given else given,
+    )
+    call = prepared(tool, {"input": {"old": "a"}})
+    assert call.arguments == {"edits": [{"old": "a"}]}
+
+
+async def test_case_20_what_a_hook_edits_is_validated_and_not_mended():
+    tool = Tool("t", parameters=shaped(a=LIST))
+    config = LoopConfig(validate=by_schema, before_tool_call=lambda *_: EditArgs({"a": "x"}))
+    run = await ran(asking(("t", {"a": ["y"]})), "go", tools=[tool], config=config)
+    assert (tool.ran, run.outcomes) == ([], ["invalid"])
+
+
+async def test_case_20_without_a_validator_edited_arguments_run_as_they_are():
+    tool = Tool("t", parameters=STRICT)
+    config = LoopConfig(before_tool_call=lambda *_: EditArgs({"value": 123}))
+    await ran(asking(("t", {"path": "a"})), "go", tools=[tool], config=config)
+    assert tool.ran == [{"value": 123}]
+
+
+def test_a_slip_of_a_name_is_not_dropped():
+    schema = shaped(["path"], path=STRING, limit=INTEGER)
+    words, kinds = mended(schema, {"path": "a", "limt": 3})
+    assert kinds == ()
+    assert "write `limit` instead of `limt`" in words
+
+
+@pytest.mark.parametrize("ops", [("edit",), ("execute",), ("meta",), ("read", "other"), ("mcp",)])
+@pytest.mark.parametrize(
+    "extra", [{"append": True}, {"append": False}, {"count": 0}, {"mode": "a"}]
+)
+@pytest.mark.parametrize("empty", ["", [], {}])
+def test_a_call_that_does_more_than_read_never_runs_without_a_property(ops, extra, empty):
+    tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
+    for more in (extra, dict.fromkeys(extra, empty)):
+        name = next(iter(more))
+        call = prepared(tool, {"path": "a", **more})
+        assert call.problem == "invalid_arguments"
+        assert call.problem_text.startswith(
+            f"`write` has no property `{name}`. Its properties: `path`. "
+            "Nothing was run and nothing was changed"
+        )
+
+
+def test_a_tool_that_cannot_say_what_it_does_is_held_to_its_properties():
+    tool = Unsure("write", parameters=shaped(["path"], path=STRING))
+    assert prepared(tool, {"path": "a", "mode": "x"}).problem == "invalid_arguments"
+
+
+def test_a_nested_property_is_refused_with_its_place():
+    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    call = prepared(tool, {"edits": [{"path": "a"}, {"path": "b", "count": 0}]})
+    assert call.problem_text.startswith(
+        "`edit` has no property `edits[1].count`. Its properties: `path`, `line`. "
+    )
+
+
+@pytest.mark.parametrize(
+    ("ops", "extra", "is_dropped"),
+    [
+        (("read",), {"append": True}, True),
+        (("edit",), {"append": None}, True),
+        (("edit",), {"Reasoning": "to see"}, True),
+        (("execute",), {"description": "List files", "tool_call_id": "7"}, True),
+        (("edit",), {"description": {"mode": "append"}}, False),
+        (("edit",), {"explanation": ["dry run"]}, False),
+        (("other",), {"explanation": "why"}, True),
+        (("other",), {"description": "the text of a ticket"}, False),
+    ],
+)
+def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
+    tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
+    call = prepared(tool, {"path": "a", **extra})
+    assert (call.problem is None) == is_dropped
+    if is_dropped:
+        assert call.arguments == {"path": "a"}
+        assert "ignored" in call.notes[0]
+
+
+def test_the_label_of_an_item_is_its_content():
+    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    refused = prepared(tool, {"edits": [{"path": "a", "description": "more"}]})
+    dropped = prepared(tool, {"edits": [{"path": "a", "explanation": "more"}]})
+    assert (refused.problem, dropped.problem) == ("invalid_arguments", None)
+
+
+def test_a_tool_that_is_marked_as_read_only_may_lose_a_property():
+    tool = Claiming("t", parameters=shaped(["path"], path=STRING), ops=("other",))
+    vars(tool)["hints"] = Hints(read_only=True)
+    assert prepared(tool, {"path": "a", "mode": "x"}).arguments == {"path": "a"}
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+)
+SCHEMAS = st.recursive(
+    st.sampled_from([{}, STRING, INTEGER, LIST, {"type": ["string", "null"]}, {"enum": ["a", 1]}]),
+    lambda inner: (
+        st.builds(lambda each: {"type": "array", "items": each}, inner)
+        | st.builds(lambda each: {"anyOf": each}, st.lists(inner, min_size=1, max_size=3))
+        | st.builds(
+            lambda named, closed: {
+                "type": "object",
+                "properties": named,
+                **({"additionalProperties": False} if closed else {}),
+            },
+            st.dictionaries(st.sampled_from(["path", "a", "b", "limit"]), inner),
+            st.booleans(),
+        )
+    ),
+    max_leaves=6,
+)
+OBJECTS = st.builds(
+    lambda named: {"type": "object", "properties": named},
+    st.dictionaries(st.sampled_from(["path", "a", "b", "limit"]), SCHEMAS),
+)
+ARGUMENTS = st.dictionaries(st.sampled_from(["path", "a", "b", "limit", "arguments"]), VALUES)
+
+
+@given(OBJECTS, ARGUMENTS)
+@settings(max_examples=size(25, 60), deadline=None)
+def test_case_80_arguments_that_fit_come_back_unchanged_and_none_is_written_to(schema, arguments):
+    tool = Tool("read", parameters=schema)
+    before = copy.deepcopy(arguments)
+    try:
+        by_schema(tool, arguments)
+        fits = True
+    except ValueError:
+        fits = False
+
+    call = prepared(tool, arguments)
+
+    assert arguments == before
+    if fits:
+        assert (call.arguments, call.repairs) == (before, ())
+    elif call.problem is None:
+        assert call.repairs
+        by_schema(tool, call.arguments)
+
+
+async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
+    async def body(*_):
+        return text_result("plain")
+
+    tool = Tool("t", body, parameters=shaped(["city"], city=STRING, days=INTEGER))
+    model = ScriptedModel().will_call("t", days=1).will_call("t", city="Rome").will_say("done")
+    run = await ran(model, "go", tools=[tool], config=CHECKED)
+
+    assert tool.ran == [{"city": "Rome"}]
+    assert "`city` is required" in run.results[0].text
+    assert run.results[1].text == "plain"
+
+
+async def test_case_85_read_says_where_it_began_when_only_a_limit_was_given(tmp_path):
+    (tmp_path / "a").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    workspace = Workspace([tmp_path], tmp_path)
+    toolbox = Toolbox(discover(), Services(files=workspace), str(tmp_path))
+    model = asking(("read", {"path": "a", "limit": 1}), ("read", {"path": "[a](http://a)"}))
+    with contextlib.closing(workspace):
+        run = await ran(
+            model, "go", tools=toolbox.loop_tools, config=LoopConfig(validate=toolbox.validate)
+        )
+
+    note, text = run.results[0].content
+    assert "`offset` as 1" in note.text
+    assert text.text.startswith("a: lines 1-1 of 3")
+    assert run.outcomes == ["ok", "ok"] and len(run.results[1].content) == 1
+    assert "x-together" not in str(model.seen[0].tools)

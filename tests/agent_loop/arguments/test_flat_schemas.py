@@ -1,0 +1,193 @@
+import copy
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.argument_schema import nest_arguments, schema_for_model
+from tests.agent_loop.arguments.kit import CHECKED, INTEGER, STRING, asking, shaped
+from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
+
+LIST = {"type": "array", "items": STRING}
+
+
+def an_object(required=(), **properties):
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+DEEP = an_object(
+    ["job", "name"],
+    name=STRING,
+    job=an_object(
+        ["when"],
+        when=an_object(["hour"], hour=INTEGER, zone=STRING),
+        then=an_object(["tell"], tell=LIST),
+    ),
+)
+WIDE = an_object(**{f"n{n}": STRING for n in range(10)}, box=an_object(n=STRING))
+
+
+def test_case_90_three_levels_are_told_with_dotted_names():
+    told = schema_for_model(DEEP)
+
+    assert told["properties"] == {
+        "name": STRING,
+        "job.when.hour": INTEGER,
+        "job.when.zone": STRING,
+        "job.then.tell": LIST,
+    }
+    assert told["required"] == ["name", "job.when.hour"]
+
+
+def test_case_90_up_to_ten_leaves_and_two_levels_stay_as_they_are():
+    ten = an_object(**{f"n{n}": STRING for n in range(9)}, box=an_object(n=STRING))
+    for schema in (an_object(), an_object(a=STRING), an_object(a=an_object(b=STRING)), ten):
+        assert schema_for_model(schema) is schema
+
+
+def test_case_90_eleven_leaves_are_flat():
+    assert list(schema_for_model(WIDE)["properties"])[-1] == "box.n"
+    eleven = an_object(**{f"n{n}": STRING for n in range(11)})
+    assert schema_for_model(eleven)["properties"] == eleven["properties"]
+
+
+def test_the_same_schema_is_told_as_the_same_object():
+    assert schema_for_model(DEEP) is schema_for_model(DEEP)
+
+
+async def test_case_90_the_model_sees_it_flat_and_the_tool_gets_it_nested():
+    tool = Tool("plan", parameters=DEEP)
+    flat = {"name": "n", "job.when.hour": 7, "job.then.tell": ["x"]}
+    model = asking(("plan", flat))
+    run = await ran(model, "go", tools=[tool], config=CHECKED)
+
+    assert tool.ran == [{"name": "n", "job": {"when": {"hour": 7}, "then": {"tell": ["x"]}}}]
+    assert model.seen[0].tools[0].parameters == schema_for_model(DEEP)
+    assert run.new[1].calls[0].arguments == flat
+
+
+async def test_repairs_reach_what_was_told_flat():
+    tool = Tool("plan", parameters=DEEP)
+    flat = {"name": "n", "job.when.hour": "7", "job.then.tell": "x"}
+    await ran(asking(("plan", flat)), "go", tools=[tool], config=CHECKED)
+    assert tool.ran == [{"name": "n", "job": {"when": {"hour": 7}, "then": {"tell": ["x"]}}}]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"job.when.hour": 1, "job": 5},
+        {"job": 5, "job.when.hour": 1},
+        {"job": {"when": {"hour": 1}}},
+        {"job": {}, "job.when": {"hour": 1}},
+        {"job.when.hour": 1, "job.when": "noon", "": 3, ".": 4},
+    ],
+)
+def test_case_90_an_object_wins_over_a_value_and_empty_names_are_ignored(arguments):
+    assert nest_arguments(DEEP, arguments) == {"job": {"when": {"hour": 1}}}
+
+
+def test_nested_and_dotted_may_be_mixed_and_nothing_is_written_to():
+    arguments = {"job": {"when": {"zone": "UTC"}}, "job.when.hour": 1}
+    before = copy.deepcopy(arguments)
+    assert nest_arguments(DEEP, arguments) == {"job": {"when": {"zone": "UTC", "hour": 1}}}
+    assert arguments == before
+
+
+def test_case_90_a_dot_in_a_name_is_told_apart():
+    schema = an_object(a=an_object(b=an_object(**{"c.d": STRING, "e": STRING})))
+    (dotted, plain) = schema_for_model(schema)["properties"]
+    assert dotted.count(".") == 2 and plain == "a.b.e"
+    assert nest_arguments(schema, {dotted: "x"}) == {"a": {"b": {"c.d": "x"}}}
+
+
+def test_what_was_not_told_flat_is_the_very_same():
+    schema, arguments = an_object(a=STRING), {"a.b": 1}
+    assert nest_arguments(schema, arguments) is arguments
+    assert nest_arguments(DEEP, "text") == "text"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**DEEP, "anyOf": [{"required": ["name"]}]},
+        an_object(a=an_object(b=an_object(**{"c" * 64: STRING}))),
+        an_object(a=an_object(b=an_object(**{"c.d": STRING, "c-dot-d": STRING}))),
+        {"type": "object"},
+        {"type": "string"},
+    ],
+    ids=["combined", "long names", "ambiguous names", "free", "no object"],
+)
+def test_what_cannot_be_told_flat_stays_nested(schema):
+    assert schema_for_model(schema) is schema
+
+
+def test_objects_of_free_names_are_leaves():
+    free = {"type": "object", "additionalProperties": STRING, "properties": {"x": STRING}}
+    schema = an_object(a=an_object(b=an_object(c=STRING), free=free))
+    assert schema_for_model(schema)["properties"]["a.free"] == free
+
+
+def test_references_are_followed_and_kept_only_where_they_are_needed():
+    schema = an_object(a=an_object(b={"$ref": "#/$defs/B"}))
+    schema["$defs"] = {"B": an_object(c=STRING)}
+    told = schema_for_model(schema)
+    assert list(told["properties"]) == ["a.b.c"] and "$defs" not in told
+
+    endless = an_object(a={"$ref": "#/$defs/A"})
+    endless["$defs"] = {"A": an_object(a={"$ref": "#/$defs/A"}, x=STRING)}
+    told = schema_for_model(endless)
+    assert "a.x" in told["properties"]
+    assert ("$defs" in told) == ("$ref" in str(told["properties"]))
+
+
+def test_words_of_our_own_are_not_sent():
+    schema = {**an_object(a=STRING), "x-together": []}
+    assert schema_for_model(schema) == an_object(a=STRING)
+
+
+NAMES = st.sampled_from(["a", "b", "c.d", "path"])
+TREES = st.recursive(
+    st.sampled_from([STRING, LIST]),
+    lambda inner: st.dictionaries(NAMES, inner, min_size=1, max_size=3).map(
+        lambda named: an_object(named, **named)
+    ),
+    max_leaves=14,
+)
+
+
+@given(st.dictionaries(NAMES, TREES, min_size=1).map(lambda named: an_object(named, **named)))
+@settings(max_examples=size(50, 150), deadline=None)
+def test_case_90_what_was_told_flat_comes_back_nested(schema):
+    def value_of(part, name):
+        if "properties" not in part:
+            return name
+        return {key: value_of(each, f"{name}/{key}") for key, each in part["properties"].items()}
+
+    whole = value_of(schema, "")
+    told = schema_for_model(schema)
+    if told is schema:
+        assert nest_arguments(schema, whole) is whole
+        return
+    leaves = iter(_leaves(whole))
+    flat = {name: next(leaves) for name in told["properties"]}
+    assert nest_arguments(schema, flat) == whole
+    assert nest_arguments(schema, whole) == whole
+    assert told["required"] == list(told["properties"])
+
+
+def _leaves(value):
+    if not isinstance(value, dict):
+        yield value
+        return
+    for each in value.values():
+        yield from _leaves(each)
+
+
+async def test_a_closed_nested_schema_is_validated_after_nesting():
+    schema = shaped(a=shaped(b=shaped(c=INTEGER)))
+    tool = Tool("t", parameters=schema)
+    run = await ran(asking(("t", {"a.b.x_unknown": 1})), "go", tools=[tool], config=CHECKED)
+    assert tool.ran == [{"a": {"b": {}}}]
+    assert "ignored `x_unknown`" in run.results[0].text

@@ -1,0 +1,131 @@
+import itertools
+import time
+
+from dirge_py.agent_loop.model_call import Assembler, finished_blocks
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import MessageUpdate, RetryNotice
+from dirge_py.types.llm import (
+    StreamDone,
+    StreamRetry,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from tests.agent_loop.kit import Tool, ran
+
+
+def assembled(*events):
+    assembler = Assembler()
+    updates = [update for event in events for update in assembler.feed(event)]
+    updates += assembler.close()
+    return assembler.blocks(), updates
+
+
+def test_a_new_kind_opens_a_new_block():
+    blocks, updates = assembled(
+        TextDelta("a"), TextDelta("b"), ThinkingDelta("c"), TextDelta("d"), TextDelta("")
+    )
+    assert blocks == (TextBlock("ab"), ThinkingBlock(text="c"), TextBlock("d"))
+    assert [(u.phase, u.index, u.delta) for u in updates] == [
+        ("text_start", 0, ""),
+        ("text_delta", 0, "a"),
+        ("text_delta", 0, "b"),
+        ("text_end", 0, ""),
+        ("thinking_start", 1, ""),
+        ("thinking_delta", 1, "c"),
+        ("thinking_end", 1, ""),
+        ("text_start", 2, ""),
+        ("text_delta", 2, "d"),
+        ("text_end", 2, ""),
+    ]
+
+
+def test_repeated_thinking_is_replaced_and_a_last_piece_appended():
+    end = ThinkingEnd(text="abc", signature="s")
+    assert assembled(ThinkingDelta("ab"), end)[0] == (ThinkingBlock(text="abc", signature="s"),)
+    end = ThinkingEnd(text="c")
+    assert assembled(ThinkingDelta("ab"), end)[0] == (ThinkingBlock(text="abc"),)
+    assert assembled(ThinkingEnd(redacted="x"))[0] == (ThinkingBlock(text="", redacted="x"),)
+
+
+def test_interleaved_calls_are_told_apart_by_key():
+    blocks, _ = assembled(
+        ToolCallDelta(key="0", id="a", name="x"),
+        ToolCallDelta(key="1", id="b", name="y", arguments='{"n"'),
+        ToolCallDelta(key="0", arguments='{"m": 1}'),
+        ToolCallDelta(key="1", arguments=": 2}"),
+    )
+    assert blocks == (
+        ToolCallBlock(id="a", name="x", arguments={"m": 1}),
+        ToolCallBlock(id="b", name="y", arguments={"n": 2}),
+    )
+
+
+def test_one_key_for_all_calls_is_sorted_out_by_id():
+    blocks, _ = assembled(
+        ToolCallDelta(key="0", id="a", name="x", arguments="{}"),
+        ToolCallDelta(key="0", id="b", name="y", arguments="{}"),
+    )
+    assert [block.id for block in blocks] == ["a", "b"]
+
+
+async def test_deltas_and_the_whole_call_are_one_call():
+    echo = Tool()
+    model = ScriptedModel().will_stream(
+        ToolCallDelta(key="k", id="a", name="echo", arguments='{"n'),
+        ToolCallEnd(key="a", id="a", name="echo", arguments={"n": 1}),
+        StreamDone(stop_reason="toolUse"),
+    )
+    run = await ran(model.will_say("done"), "go", tools=[echo])
+
+    assert echo.ran == [{"n": 1}]
+    phases = [update.phase for update in run.recorder.of(MessageUpdate)]
+    assert phases.count("toolcall_start") == phases.count("toolcall_end") == 1
+
+
+def test_ids_are_made_unique_and_nameless_calls_dropped():
+    blocks = [ToolCallBlock(id=i, name=n, arguments="{}") for i, n in ["ax", "ay", " z", "b "]]
+    blocks = [ToolCallBlock(id=b.id.strip(), name=b.name.strip(), arguments="") for b in blocks]
+    numbers = itertools.count(1)
+    assert finished_blocks(blocks, lambda: str(next(numbers))) == (
+        ToolCallBlock(id="a", name="x", arguments={}),
+        ToolCallBlock(id="call_1", name="y", arguments={}),
+        ToolCallBlock(id="call_2", name="z", arguments={}),
+    )
+
+
+async def test_a_retried_attempt_leaves_no_trace():
+    model = ScriptedModel().will_stream(
+        StreamStart(),
+        ToolCallDelta(key="1", id="1", name="echo", arguments='{"a'),
+        StreamRetry(attempt=1, delay_ms=5, error="gone"),
+        StreamStart(),
+        TextDelta("whole"),
+        StreamDone(),
+    )
+    run = await ran(model, "go")
+
+    assert run.new[-1].content == (TextBlock("whole"),)
+    types = run.recorder.types
+    assert types.index("retry_notice") < types.index("message_update")
+    assert types.count("message_start") == types.count("message_end") == 2
+    assert run.recorder.of(RetryNotice) == [RetryNotice(attempt=1, delay_ms=5, error="gone")]
+
+
+async def test_a_whole_message_is_told_without_updates():
+    whole = AssistantMessage(content=(TextBlock("all"),))
+    run = await ran(ScriptedModel().will_stream(StreamDone(message=whole)), "go")
+    assert run.new[-1] == whole
+    assert run.recorder.of(MessageUpdate) == []
+
+
+async def test_twenty_thousand_deltas_take_linear_time():
+    events = [TextDelta("word ")] * 20_000
+    began = time.perf_counter()
+    run = await ran(ScriptedModel().will_stream(*events, StreamDone()), "go")
+    assert len(run.new[-1].text) == 100_000
+    assert time.perf_counter() - began < 3

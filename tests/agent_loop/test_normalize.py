@@ -1,0 +1,251 @@
+"""What is sent is valid for a strict service, whatever history holds."""
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop.normalize import (
+    RESULT_CHARS,
+    HistoryNormalizer,
+    NormalizedHistory,
+    normalize_history,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CompactionBlock,
+    CustomMessage,
+    ImageBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    user_text,
+)
+from tests.agent_loop.strict import faults
+from tests.security.sizes import size
+
+
+def call(call_id: str, name: str = "read") -> ToolCallBlock:
+    return ToolCallBlock(id=call_id, name=name, arguments={})
+
+
+def said(*blocks: Any, **more: Any) -> AssistantMessage:
+    content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
+    return AssistantMessage(content=content, **more)
+
+
+def result(call_id: str, text: str = "ok", **more: Any) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call_id, tool_name="read", content=(TextBlock(text),), **more
+    )
+
+
+IDS = st.sampled_from(["", "a", "b", "c"])
+TEXTS = st.sampled_from(["", " ", "x", "hello", "y" * (RESULT_CHARS + 7)])
+MESSAGES = st.one_of(
+    st.builds(user_text, TEXTS, st.sampled_from(["user", "steering", "harness"])),
+    st.builds(SystemMessage, content=st.tuples(st.builds(TextBlock, TEXTS))),
+    st.builds(CustomMessage, kind=st.just("note")),
+    st.builds(
+        said,
+        st.one_of(TEXTS, st.builds(call, IDS)),
+        st.one_of(st.builds(ThinkingBlock, text=TEXTS), st.builds(call, IDS)),
+        st.builds(call, IDS),
+        stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "pause_turn"]),
+        withheld=st.sampled_from(["", "", "secrets"]),
+    ),
+    st.builds(said, TEXTS),
+    st.builds(
+        ToolResultMessage,
+        tool_call_id=IDS,
+        tool_name=st.just("read"),
+        content=st.lists(
+            st.one_of(
+                st.builds(TextBlock, TEXTS),
+                st.just(ImageBlock(asset_id="i", media_type="image/png")),
+            ),
+            max_size=3,
+        ).map(tuple),
+        is_error=st.booleans(),
+    ),
+)
+HISTORIES = st.lists(MESSAGES, max_size=14).map(tuple)
+
+
+@given(HISTORIES)
+def test_what_comes_out_is_valid_whatever_goes_in(messages: tuple[Message, ...]):
+    assert faults(normalize_history(messages).messages) == []
+
+
+@given(HISTORIES)
+def test_healing_twice_changes_nothing(messages: tuple[Message, ...]):
+    once = normalize_history(messages)
+    twice = normalize_history(once.messages)
+    assert twice == NormalizedHistory(messages=once.messages)
+    assert twice.messages is once.messages
+
+
+@given(HISTORIES)
+def test_a_valid_history_comes_back_as_the_same_object(messages: tuple[Message, ...]):
+    if not faults(messages):
+        assert normalize_history(messages).messages is messages
+
+
+@settings(max_examples=size(25, 60))
+@given(HISTORIES, st.data())
+def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st.DataObject):
+    healer = HistoryNormalizer()
+    for end in sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4))):
+        healer.heal(messages[:end])
+    assert healer.heal(messages) == normalize_history(messages)
+    other = (user_text("other"), *messages[1:])
+    assert healer.heal(other) == normalize_history(other)
+
+
+def test_missing_results_are_made_up_in_the_order_of_the_calls():
+    messages = (user_text("go"), said(call("a"), call("b", "edit"), call("c")), result("c"))
+
+    healed = normalize_history(messages)
+
+    assert [m.tool_call_id for m in healed.messages[2:]] == ["a", "b", "c"]  # type: ignore[union-attr]
+    made_up = healed.messages[3]
+    assert isinstance(made_up, ToolResultMessage)
+    assert made_up.is_error
+    assert made_up.tool_name == "edit"
+    assert made_up.details == {"outcome": "aborted", "synthetic": "missing"}
+    assert (healed.closed, healed.dropped) == (2, 0)
+
+
+def test_calls_of_an_unfinished_answer_are_closed_as_never_run():
+    healed = normalize_history((user_text("go"), said("a", call("a"), stop_reason="length")))
+    assert healed.messages[2].details["outcome"] == "suppressed"  # type: ignore[union-attr]
+
+
+def test_results_move_up_to_their_call_past_a_message_between_them():
+    asked, between = said(call("a"), call("b")), user_text("wait", "steering")
+    messages = (user_text("go"), asked, result("a"), between, result("b"))
+
+    assert normalize_history(messages).messages == (
+        messages[0],
+        asked,
+        result("a"),
+        result("b"),
+        between,
+    )
+
+
+def test_repeated_results_and_results_without_a_call_are_left_out():
+    messages = (
+        user_text("go"),
+        result("z"),
+        said(call("a")),
+        result("a", "first"),
+        result("a", "again"),
+    )
+
+    assert normalize_history(messages) == NormalizedHistory(
+        messages=(messages[0], messages[2], messages[3]), closed=0, dropped=2
+    )
+
+
+def test_a_repeated_id_is_renamed_with_its_result():
+    messages = (user_text("go"), said(call("a"), call("a")), result("a", "1"), result("a", "2"))
+
+    asked, one, two = normalize_history(messages).messages[1:]
+
+    assert [block.id for block in asked.calls] == ["a", "a_2"]  # type: ignore[union-attr]
+    assert (one, two) == (result("a", "1"), result("a_2", "2"))
+
+
+def test_withheld_answers_go_with_their_results():
+    kept = (user_text("go"), said("fine"))
+    withheld = (said(call("a"), withheld="secrets"), result("a"))
+
+    assert normalize_history((kept[0], *withheld, kept[1])) == NormalizedHistory(messages=kept)
+
+
+def test_empty_answers_are_left_out():
+    messages = (user_text("go"), said(), said(ThinkingBlock(text="hm")), said(" "), said("fine"))
+    assert normalize_history(messages).messages == (messages[0], messages[-1])
+
+
+def test_an_unfinished_answer_is_followed_directly_by_its_continuation():
+    folded = said(CompactionBlock(data={"type": "compaction"}), stop_reason="compaction")
+    messages = (user_text("go"), folded, said("fine"))
+
+    assert normalize_history(messages).messages is messages
+
+
+def test_answers_in_a_row_are_told_apart():
+    messages = (said("one"), said("two"), user_text("three"))
+    assert [m.role for m in normalize_history(messages).messages] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_long_results_keep_both_ends_and_say_how_long_they_were():
+    long = result("a", "begin" + "x" * 60_000 + "end")
+    capped = normalize_history((user_text("go"), said(call("a")), long)).messages[2]
+
+    assert isinstance(capped, ToolResultMessage)
+    assert len(capped.text) <= RESULT_CHARS
+    assert capped.text.startswith("begin")
+    assert capped.text.endswith("end")
+    assert "60008 characters" in capped.text
+
+
+def test_blocks_of_a_long_result_share_its_room_and_pictures_stay():
+    image = ImageBlock(asset_id="i", media_type="image/png")
+    long = replace(
+        result("a"), content=(TextBlock("short"), image, TextBlock("x" * 50_000), TextBlock("end"))
+    )
+
+    capped = normalize_history((user_text("go"), said(call("a")), long)).messages[2]
+
+    assert isinstance(capped, ToolResultMessage)
+    short, kept, cut, end = capped.content
+    assert (short, kept, end) == (TextBlock("short"), image, TextBlock("end"))
+    assert isinstance(cut, TextBlock)
+    assert len(cut.text) == RESULT_CHARS - len("short") - len("end")
+
+
+def test_the_cap_can_be_another():
+    messages = (user_text("go"), said(call("a")), result("a", "x" * 60_000))
+    assert normalize_history(messages, result_chars=100_000).messages is messages
+
+
+def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
+    def sent() -> tuple[Message, ...]:
+        return (user_text("[guidance] go", "steering"), said(call("a")), result("a"), said("x"))
+
+    healer = HistoryNormalizer()
+    first = healer.heal(sent())
+    again = sent()
+    assert healer.heal(again).messages is again
+    assert first.messages == again
+
+
+@pytest.mark.parametrize("size", [1_000])
+def test_a_long_history_costs_little_once_it_was_seen(size: int):
+    history: list[Message] = []
+    for number in range(size // 4):
+        history += [user_text(f"{number}"), said(call("a")), result("a"), said("ok")]
+    healer = HistoryNormalizer()
+    healer.heal(tuple(history))
+    messages = (*history, UserMessage(content=(TextBlock("more"),)))
+
+    began = time.perf_counter()
+    for _ in range(20):
+        assert healer.heal(messages).messages is messages
+    assert (time.perf_counter() - began) / 20 < 0.005

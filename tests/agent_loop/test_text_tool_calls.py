@@ -1,0 +1,248 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import LoopConfig
+from dirge_py.agent_loop.text_tool_calls import MOST_BYTES, find_calls, without_quotations
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.events import MessageEnd, RepairStats
+from dirge_py.types.messages import ToolCallBlock
+from tests.agent_loop.arguments.kit import INTEGER, STRICT, Claiming, by_schema, shaped
+from tests.agent_loop.kit import Tool, ran
+from tests.security.sizes import size
+
+SHAPES = {
+    "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',
+    "function": (
+        '{"type": "function", "function": {"name": "read", "arguments": "{\\"path\\": \\"a\\"}"}}'
+    ),
+    "tool_name": '{"tool_name": "read", "tool_args": {"path": "a"}}',
+    "dsml": (
+        '<｜DSML｜invoke name="read"><｜DSML｜parameter name="path" string="true">a'
+        "</｜DSML｜parameter></｜DSML｜invoke>"
+    ),
+    "ascii dsml": (
+        '<|DSML|invoke name="read">\n<|DSML|parameter name="path">a</|DSML|parameter>\n'
+        "</|DSML|invoke>"
+    ),
+}
+CALL = SHAPES["name and arguments"]
+CONFIG = LoopConfig(validate=by_schema, scavenge=True)
+
+
+def reading():
+    return Claiming("read", parameters=STRICT, ops=["read"])
+
+
+async def run_with(text="", thinking="", tools=None, config=CONFIG, calls=()):
+    model = ScriptedModel().will(Reply(text=text, thinking=thinking, calls=calls))
+    model.will_say("done")
+    run = await ran(model, "go", tools=tools or [reading()], config=config)
+    assert_balanced(run.new)
+    return run, model
+
+
+@pytest.mark.parametrize("written", SHAPES.values(), ids=SHAPES)
+async def test_case_92_a_call_in_thoughts_is_made(written):
+    tool = reading()
+    run, model = await run_with("I will look.", f"So I do {written} now.", [tool])
+
+    assert tool.ran == [{"path": "a"}]
+    assert len(model.seen) == 2
+    (call,) = run.new[1].calls
+    assert call.id and run.results[0].tool_call_id == call.id
+    assert run.new[1].stop_reason == "toolUse"
+    stored = [event.message for event in run.recorder.of(MessageEnd)]
+    assert run.new[1] in stored
+
+
+async def test_scavenging_is_off_unless_asked_for():
+    tool = reading()
+    _, model = await run_with(thinking=CALL, tools=[tool], config=LoopConfig(validate=by_schema))
+    assert (tool.ran, len(model.seen)) == ([], 1)
+
+
+async def test_case_94_what_does_not_fit_is_dropped_silently():
+    tool = Tool("strict", parameters=STRICT)
+    written = '<|DSML|invoke name="strict"></|DSML|invoke>'
+    run, model = await run_with("well", written, [tool])
+
+    assert (tool.ran, run.results, len(model.seen)) == ([], [], 1)
+    assert not run.recorder.of(RepairStats)
+
+
+async def test_what_can_be_mended_is_made():
+    tool = Tool("t", parameters=shaped(["n"], n=INTEGER))
+    run, _ = await run_with(thinking='{"name": "t", "arguments": {"n": "5"}}', tools=[tool])
+    assert tool.ran == [{"n": 5}]
+    assert run.recorder.of(RepairStats)[0].counts == {"stringified_scalar": 1}
+
+
+async def test_case_95_beside_a_real_call_nothing_is_scavenged():
+    tool = Tool("t")
+    thinking = '{"name": "t", "arguments": {"b": 1, "a": 1.0}} {"name": "t", "arguments": {"c": 1}}'
+    real = ToolCallBlock(id="1", name="t", arguments={"a": 1, "b": 1})
+    await run_with(thinking=thinking, tools=[tool], calls=[real])
+    assert tool.ran == [{"a": 1, "b": 1}]
+
+
+async def test_case_95_the_same_call_in_two_spellings_is_made_once():
+    tool = Tool("t")
+    thinking = (
+        '{"name": "t", "arguments": {"b": 1, "a": 1.0}}'
+        '{"name": "t", "arguments": {"a": 1, "b": 1}}'
+        '{"name": "t", "arguments": {"c": 1}}'
+    )
+    run, _ = await run_with(thinking=thinking, tools=[tool])
+    assert tool.ran == [{"b": 1, "a": 1.0}, {"c": 1}]
+    assert len({call.id for call in run.new[1].calls}) == 2
+
+
+async def test_case_93_at_most_four_are_made():
+    tool = Tool("t")
+    thinking = " ".join('{"name": "t", "arguments": {"n": %d}}' % n for n in range(6))  # noqa: UP031
+    await run_with(thinking=thinking, tools=[tool])
+    assert [each["n"] for each in tool.ran] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
+async def test_a1_what_would_change_something_is_never_taken_from_the_answer(ops):
+    tool = Claiming("read", parameters=STRICT, ops=ops)
+    _, model = await run_with(f"An example: {CALL}", tools=[tool])
+    assert (tool.ran, len(model.seen)) == ([], 1)
+
+    await run_with(thinking=CALL, tools=[tool])
+    assert tool.ran == [{"path": "a"}]
+
+
+async def test_a_call_written_plainly_into_the_answer_may_look():
+    tool = reading()
+    await run_with(f"Let me see.\n{CALL}", tools=[tool])
+    assert tool.ran == [{"path": "a"}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{CALL}\n```",
+        f"~~~\n{CALL}\n~~~ and more",
+        f"```\n{CALL}",
+        f"- so:\n  ```\n  {CALL}\n  ```",
+        f"write `{CALL}` to it",
+        f"write ``{CALL}`` to it",
+        f"> {CALL}",
+        f"    {CALL}",
+        f'he wrote "{CALL}"',
+        f"he wrote “{CALL}”",
+        f"he wrote '{CALL}'",
+        f'{{"log": [{CALL}]}}',
+    ],
+)
+async def test_a1_what_is_quoted_in_the_answer_is_not_a_call(text):
+    tool = reading()
+    _, model = await run_with(text, tools=[tool])
+    assert (tool.ran, len(model.seen)) == ([], 1)
+
+
+def test_what_follows_a_quotation_still_counts():
+    text = without_quotations(f"```\n{CALL}\n```\n{CALL}\n`x` {CALL}")
+    assert len(find_calls(text, {"read"})) == 2
+
+
+def test_case_93_unknown_names_and_long_texts_give_nothing():
+    assert find_calls(CALL, {"write"}) == []
+    assert find_calls(CALL + " " * MOST_BYTES, {"read"}) == []
+
+
+async def test_case_93_a_long_message_is_not_searched():
+    tool = reading()
+    await run_with("x" * (MOST_BYTES // 2), CALL + "é" * (MOST_BYTES // 4), tools=[tool])
+    assert tool.ran == []
+
+
+def test_case_93_two_of_six_are_found_with_a_limit_of_two():
+    assert len(find_calls(CALL * 6, {"read"}, most=2)) == 2
+
+
+def test_case_93_json_inside_a_block_is_not_counted_twice():
+    inner = json.loads(SHAPES["tool_name"])
+    text = (
+        '<|DSML|invoke name="write"><|DSML|parameter name="content" string="false">'
+        f"{json.dumps(inner)}</|DSML|parameter></|DSML|invoke>"
+    )
+    (call,) = find_calls(text, {"read", "write"})
+    assert (call.name, call.arguments) == ("write", {"content": inner})
+
+
+def test_case_93_a_value_that_is_no_json_after_all_is_text():
+    text = (
+        '<|DSML|invoke name="read"><|DSML|parameter name="n" string="false">5</|DSML|parameter>'
+        '<|DSML|parameter name="m" string="false">{5</|DSML|parameter></|DSML|invoke>'
+    )
+    assert find_calls(text, {"read"})[0].arguments == {"n": 5, "m": "{5"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<|DSML|invoke name="read"> {CALL}',
+        '{"name": "read", "arguments": "{broken"}',
+        '{"name": "read", "arguments": "[1]"}',
+        '{"name": ["read"], "arguments": {}}',
+        '{"name": "read"}',
+        '{"type": "function", "function": "read"}',
+        "{name: read}",
+    ],
+)
+def test_what_only_looks_like_a_call_is_none(text):
+    assert find_calls(text, {"read"}) == []
+
+
+def test_an_unfinished_parameter_is_left_out():
+    text = '<|DSML|invoke name="read"><|DSML|parameter name="path">a</|DSML|invoke>'
+    assert find_calls(text, {"read"})[0].arguments == {}
+
+
+def test_braces_in_prose_do_not_hide_a_call():
+    assert len(find_calls(f"a {{ b {CALL}", {"read"})) == 1
+    assert find_calls("{" * 1000 + CALL, {"read"}) == []
+
+
+PIECES = st.sampled_from(
+    [
+        "{",
+        "}",
+        '"',
+        "\\",
+        "`",
+        "```\n",
+        "> ",
+        "\n",
+        "<|DSML|invoke",
+        ' name="read">',
+        CALL,
+        ":",
+        "é",
+    ]
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
+@settings(max_examples=size(66, 200), deadline=None)
+def test_the_search_never_raises_and_finds_only_known_tools(text):
+    for each in (text, without_quotations(text)):
+        assert {call.name for call in find_calls(each, {"read"})} <= {"read"}
+
+
+async def test_a_broken_off_or_cut_answer_is_not_searched():
+    tool = reading()
+    model = ScriptedModel().will(Reply(thinking=CALL, stop_reason="length"))
+    run = await ran(model, "go", tools=[tool], config=CONFIG)
+    assert (tool.ran, run.new[1].stop_reason) == ([], "length")
+
+
+def test_names_of_other_things_are_no_tools():
+    assert find_calls('{"name": "Ann", "arguments": {"path": "a"}}', {"read"}) == []

@@ -1,0 +1,109 @@
+"""Tools that claim what real ones claim, for tests of what watches them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dirge_py.agent_loop import Hooks, compose
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.messages import Message, ToolResultMessage, UserMessage, user_text
+from dirge_py.types.tools import Claim, Command, LoopToolResult, ToolCall, text_result
+from tests.agent_loop.kit import Ran, Tool, ran
+
+
+@dataclass
+class Claiming(Tool):
+    """A tool that claims what `claimed` makes of its arguments."""
+
+    claimed: Callable[[Any], Sequence[Claim]] = lambda arguments: ()
+
+    def claims(self, arguments: Any) -> Sequence[Claim]:
+        return self.claimed(arguments)
+
+
+async def _run(_id: str, arguments: Any, *_: Any) -> LoopToolResult:
+    """Ends as the command says: with the exit code, or in time or not."""
+    code = arguments.get("exit", 0)
+    if arguments.get("times_out"):
+        return text_result("The command timed out.", outcome="timeout", is_error=True)
+    output = arguments.get("output", "some output")
+    if code:
+        return text_result(f"{output}\nExit code: {code}", outcome="failed_command")
+    return text_result(output)
+
+
+async def _fail(_id: str, arguments: Any, *_: Any) -> LoopToolResult:
+    outcome = arguments.get("outcome", "error")
+    return text_result(arguments.get("text", "it broke"), outcome=outcome, is_error=outcome != "ok")
+
+
+def bash() -> Claiming:
+    return Claiming(
+        name="bash",
+        body=_run,
+        execution_mode="sequential",
+        claimed=lambda given: [Claim("execute", Command(given["command"], "/w"))],
+    )
+
+
+def edit() -> Claiming:
+    return Claiming(name="edit", claimed=lambda given: [Claim("edit", f"/w/{given['path']}")])
+
+
+def read() -> Claiming:
+    return Claiming(name="read", claimed=lambda given: [Claim("read", f"/w/{given['path']}")])
+
+
+def patch() -> Claiming:
+    """Edits several files in one call."""
+    return Claiming(
+        name="patch", claimed=lambda given: [Claim("edit", f"/w/{path}") for path in given["files"]]
+    )
+
+
+def faulty() -> Claiming:
+    """Fails as its arguments say."""
+    return Claiming(name="faulty", body=_fail)
+
+
+def tools() -> list[Claiming]:
+    return [bash(), edit(), read(), patch(), faulty()]
+
+
+async def guarded(model: ScriptedModel, *bundles: Hooks, prompt: str = "go", **more: Any) -> Ran:
+    """A run of `model` with these guards and all the tools."""
+    return await ran(model, prompt, tools=tools(), config=compose(*bundles), **more)
+
+
+def nudges(run: Ran) -> list[str]:
+    """What the harness said in the run."""
+    return [
+        each.text for each in run.new if isinstance(each, UserMessage) and each.origin == "harness"
+    ]
+
+
+def result(
+    outcome: str = "error", text: str = "it broke", *, tool: str = "edit", synthetic: str = ""
+) -> ToolResultMessage:
+    details = {"outcome": outcome} | ({"synthetic": synthetic} if synthetic else {})
+    is_error = outcome not in ("ok", "failed_command")
+    content = user_text(text).content
+    return ToolResultMessage(
+        tool_call_id="x", tool_name=tool, content=content, details=details, is_error=is_error
+    )
+
+
+def call(tool: Claiming, **arguments: Any) -> ToolCall:
+    return ToolCall(id="x", name=tool.name, arguments=arguments, tool=tool)
+
+
+def says(text: str) -> Hooks:
+    """Somebody else's follow-up, once."""
+    waiting: list[Message] = [user_text(text, origin="follow_up")]
+
+    def get_followup_messages(_info: Any, _so_far: Any) -> list[Message]:
+        taken = list(waiting)
+        waiting.clear()
+        return taken
+
+    return Hooks(name="somebody", get_followup_messages=get_followup_messages)

@@ -1,0 +1,102 @@
+"""Case 110: a run that stops right after a failure is sent on."""
+
+import pytest
+
+from dirge_py.agent_loop import Context, Hooks, ToolOverride, TurnInfo, compose
+from dirge_py.guards.reminders import failure_reminder
+from dirge_py.guards.stop_checks import failure_check
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
+from dirge_py.types.outcomes import Done
+from tests.agent_loop.kit import ran
+from tests.guards.kit import guarded, nudges, result
+
+
+def _calling():
+    return AssistantMessage(content=(ToolCallBlock(id="x", name="edit", arguments={}),))
+
+
+async def texts(model, *more):
+    return nudges(await guarded(model, failure_check(), *more))
+
+
+@pytest.mark.parametrize("outcome", ["error", "timeout", "invalid", "unknown_tool"])
+async def test_case_110_a_stop_right_after_an_error_is_answered_once(outcome):
+    model = ScriptedModel().will_call("faulty", outcome=outcome, text="no such file")
+    said = await texts(model.will_say("I stop.").will_say("It is gone: nothing to do."))
+    assert len(said) == 1
+    assert "`faulty`" in said[0]
+    assert "no such file" in said[0]
+
+
+async def test_case_110_one_error_among_good_results_is_enough():
+    model = ScriptedModel().will_call_all(("faulty", {}), ("read", {"path": "a"}))
+    assert len(await texts(model.will_say("stop").will_say("stop"))) == 1
+
+
+async def test_case_110_good_results_are_no_reason():
+    model = ScriptedModel().will_call("read", path="a").will_say("done")
+    assert await texts(model) == []
+
+
+@pytest.mark.parametrize("outcome", ["denied", "suppressed", "aborted"])
+async def test_case_110_a_denied_or_suppressed_call_is_no_reason(outcome):
+    model = ScriptedModel().will_call("faulty", outcome=outcome).will_say("done")
+    assert await texts(model) == []
+
+
+async def test_case_110_a_stub_is_no_reason():
+    stub = ToolOverride("Repeated.", details={"outcome": "error", "synthetic": "storm"})
+    storm = Hooks(before_tool_call=lambda *_: stub)
+    model = ScriptedModel().will_call("read", path="a").will_say("done")
+    assert await texts(model, storm) == []
+
+
+async def test_case_110_a_reply_after_words_of_the_harness_is_no_reason():
+    model = ScriptedModel().will_call("faulty").will_say("I stop: it cannot be done.")
+    said = await texts(model, failure_reminder(threshold=1))
+    assert ["1 call failed" in text for text in said] == [True]
+
+
+async def test_case_110_a_command_that_failed_is_an_answer():
+    model = ScriptedModel().will_call("bash", command="grep x y", exit=1).will_say("not there")
+    assert await texts(model) == []
+
+
+async def test_case_110_it_speaks_three_times_at_most():
+    model = ScriptedModel()
+    for n in range(6):
+        model.will_call("faulty", n=n).will_say("I stop.")
+    run = await guarded(model, failure_check())
+    assert (len(nudges(run)), len(model.seen)) == (3, 8)
+    assert isinstance(run.outcome, Done)
+
+
+async def test_what_no_model_sees_does_not_stand_between():
+    history = [user_text("go"), _calling(), result(), CustomMessage(kind="mark")]
+    model = ScriptedModel().will_say("I stop.").will_say("It is done by now.")
+    run = await ran(model, config=compose(failure_check()), context=Context(messages=history))
+    assert len(nudges(run)) == 1
+
+
+@pytest.mark.parametrize("last", [(), (user_text("b"),), (_calling(),)])
+async def test_only_closing_words_are_looked_at(last):
+    bundle = failure_check()
+    info = TurnInfo(
+        run_id="r",
+        outer_turn=1,
+        turn=1,
+        context=Context(messages=(result(), *last) if last else ()),
+        new_messages=(),
+        signal=AbortSignal(),
+        emit=lambda event: None,
+    )
+    assert await bundle.get_followup_messages(info, ()) == ()
+
+
+async def test_results_without_a_message_before_them_are_looked_at():
+    model = ScriptedModel().will_say("I stop.").will_say("done")
+    messages = [result("ok"), result()]
+    run = await ran(model, config=compose(failure_check()), context=Context(messages=messages))
+    assert len(nudges(run)) == 1

@@ -1,0 +1,168 @@
+"""Case 102: who fails again and again is told to look."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import AfterToolCallResult, Hooks, ToolOverride
+from dirge_py.guards.reminders import FailureTracker, failure_reminder
+from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.messages import UserMessage
+from tests.guards.kit import guarded, nudges, result
+from tests.security.sizes import size
+
+
+def told(*results, threshold=3):
+    """Which checkpoints come after each of the results."""
+    tracker = FailureTracker(threshold)
+    texts = []
+    for each in results:
+        tracker.feed([each])
+        texts.append(tracker.take())
+    return texts
+
+
+def counts(*results, threshold=3):
+    return [len(texts) for texts in told(*results, threshold=threshold)]
+
+
+def test_case_102_the_third_failure_is_answered_and_again_the_sixth_not_the_fourth():
+    assert counts(*[result()] * 7) == [0, 0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("outcome", ["error", "failed_command", "invalid", "unknown_tool"])
+def test_case_102_every_way_to_fail_counts(outcome):
+    assert counts(*[result(outcome)] * 3) == [0, 0, 1]
+
+
+def test_case_102_two_timeouts_trip_it_and_are_named():
+    texts = told(result("timeout"), result("timeout"))
+    assert [len(each) for each in texts] == [0, 1]
+    assert "2 times the time ran out" in texts[1][0]
+    assert "time ran out" not in told(*[result()] * 3)[2][0]
+
+
+def test_case_102_the_last_five_are_quoted_in_one_line_of_160_characters_each():
+    long = "line one\n" + "é" * 500
+    texts = told(*[result(text=f"{n} {long}", tool="grep") for n in range(6)])
+    quotes = [line for line in texts[5][0].splitlines() if line.startswith("- grep: ")]
+    assert [quote[8] for quote in quotes] == ["1", "2", "3", "4", "5"]
+    assert {len(quote.removeprefix("- grep: ")) for quote in quotes} == {160}
+
+
+def test_case_102_a_failed_command_is_quoted_by_its_end():
+    texts = told(*[result("failed_command", "x" * 500 + "\nExit code: 2", tool="bash")] * 3)
+    quote = texts[2][0].splitlines()[1]
+    assert quote.endswith("Exit code: 2")
+    assert len(quote.removeprefix("- bash: ")) == 160
+
+
+def test_case_102_failures_of_one_tool_point_to_its_description():
+    assert "`edit`: read its description" in told(*[result()] * 3)[2][0]
+    mixed = told(result(), result(tool="read"), result())[2][0]
+    assert "description" not in mixed
+    assert mixed.endswith("take a different step.")
+
+
+def test_case_102_denials_have_their_own_words_and_their_own_count():
+    texts = told(*[result("denied", "Permission denied")] * 4)
+    assert [len(each) for each in texts] == [0, 0, 1, 0]
+    assert "do not work around" in texts[2][0]
+    assert "user" in texts[2][0]
+
+
+def test_case_102_denials_neither_feed_nor_reset_errors():
+    error, denied = result(), result("denied")
+    assert counts(error, denied, error, denied, error) == [0, 0, 0, 0, 1]
+
+
+def test_case_102_what_is_denied_comes_first():
+    tracker = FailureTracker(1)
+    tracker.feed([result(), result("denied")])
+    first, second = tracker.take()
+    assert ("denied" in first, "failed" in second) == (True, True)
+
+
+def test_case_102_a_success_ends_both_streaks():
+    error, denied, ok = result(), result("denied"), result("ok")
+    assert counts(error, error, denied, denied, ok, error, error, denied, denied) == [0] * 9
+
+
+def test_case_102_words_do_not_count_only_outcomes_do():
+    assert counts(*[result("ok", "it timed out after 3 s")] * 6) == [0] * 6
+    assert "time ran out" not in told(*[result("denied", "timed out after")] * 3)[2][0]
+
+
+@pytest.mark.parametrize("outcome", ["suppressed", "aborted"])
+def test_what_no_tool_gave_does_not_count(outcome):
+    assert counts(*[result(outcome)] * 4) == [0] * 4
+    assert counts(*[result("error", synthetic="storm")] * 4) == [0] * 4
+    assert counts(result(), result(), result("ok", synthetic="storm"), result()) == [0, 0, 0, 1]
+
+
+@settings(max_examples=size(25, 60))
+@given(
+    st.lists(
+        st.sampled_from(["ok", "error", "denied", "timeout", "failed_command", "suppressed", "?"])
+    ),
+    st.integers(1, 5),
+)
+def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
+    tracker = FailureTracker(threshold)
+    score = 0
+    for outcome in outcomes:
+        tracker.feed([result(outcome)])
+        score += {"error": 1, "denied": 1, "failed_command": 1, "timeout": 2}.get(outcome, 0)
+        for _ in tracker.take():
+            assert score >= threshold
+            score -= threshold
+        assert tracker.take() == []
+
+
+async def test_case_102_the_checkpoint_enters_before_the_next_turn():
+    model = ScriptedModel()
+    for _ in range(4):
+        model.will_call("faulty", text="no such file")
+    model.will_say("I give up: the file is gone.")
+
+    run = await guarded(model, failure_reminder())
+
+    assert len(nudges(run)) == 1
+    checkpoint = model.seen[3].messages[-1]
+    assert isinstance(checkpoint, UserMessage)
+    assert checkpoint.origin == "harness"
+    assert "3 calls in a row failed" in checkpoint.text
+    assert_balanced(run.new)
+
+
+async def test_case_102_a_batch_counts_as_many_calls():
+    model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
+    run = await guarded(model.will_say("done"), failure_reminder())
+    assert len(nudges(run)) == 1
+
+
+async def test_g5_a_red_test_run_does_not_end_the_streak():
+    model = ScriptedModel()
+    for n in range(3):
+        model.will_call("bash", command=f"pytest {n}", exit=1)
+    run = await guarded(model.will_say("done"), failure_reminder())
+    assert len(nudges(run)) == 1
+
+
+async def test_denials_of_a_hook_are_told_apart():
+    deny = Hooks(
+        name="permission", before_tool_call=lambda *_: ToolOverride("Permission denied: no.")
+    )
+    model = ScriptedModel()
+    for n in range(3):
+        model.will_call("bash", command=f"rm {n}")
+    run = await guarded(model.will_say("I may not."), failure_reminder(), deny)
+    assert ["do not work around" in text for text in nudges(run)] == [True]
+
+
+async def test_a_run_that_rests_is_not_woken_up_by_a_checkpoint():
+    ending = AfterToolCallResult(terminate=True)
+    stop = Hooks(after_tool_call=lambda *_: ending)
+    model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
+    run = await guarded(model, failure_reminder(), stop)
+    assert (nudges(run), len(model.seen)) == ([], 1)

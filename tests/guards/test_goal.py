@@ -1,0 +1,57 @@
+"""Case 108: a run goes on until its goal is met."""
+
+import pytest
+
+from dirge_py.guards.judge import goal_check
+from dirge_py.guards.verification import Verification, track_verification
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.outcomes import Done
+from tests.guards.kit import guarded, nudges
+from tests.guards.test_judge import Panel, working
+
+
+async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
+    panel = Panel("UNMET\n- the docs", "MET")
+    run = await guarded(working(), goal_check("docs and tests", panel))
+    (text,) = nudges(run)
+    assert "docs and tests" in text
+    assert "What remains:\n- the docs\n" in text
+    assert "docs and tests" in panel.asked[0][1]
+    assert "USER: go" in panel.asked[0][1]
+
+
+async def test_case_108_without_detail_it_says_so():
+    assert (
+        "no detail" in nudges(await guarded(working(), goal_check("x", Panel("UNMET", "MET"))))[0]
+    )
+
+
+@pytest.mark.parametrize("answer", ["MET", "perhaps", "", ProviderError("down"), TimeoutError()])
+async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
+    run = await guarded(working(), goal_check("x", Panel(answer)))
+    assert isinstance(run.outcome, Done)
+    assert nudges(run) == []
+
+
+async def test_case_108_it_speaks_twelve_times_at_most():
+    panel = Panel(*["UNMET"] * 20)
+    model = working(stops=20)
+    run = await guarded(model, goal_check("x", panel))
+    assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (12, 12, 14)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [([], "not built"), ([("pytest", 1)], "last check"), ([("pytest", 0)], "")],
+)
+async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
+    panel = Panel()
+    verification = Verification()
+    model = ScriptedModel().will_call("edit", path="a.py")
+    for command, code in more:
+        model.will_call("bash", command=command, exit=code)
+    bundles = track_verification(verification), goal_check("x", panel, verification=verification)
+    await guarded(model.will_say("done"), *bundles)
+    ((_, prompt),) = panel.asked
+    assert (told in prompt, "no reason for UNMET" in prompt) == (True, bool(told))

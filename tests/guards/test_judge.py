@@ -1,0 +1,288 @@
+"""Cases 106 and 107: another model judges a run that is about to end."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dirge_py.agent_loop import Context, compose
+from dirge_py.guards.judge import (
+    ARGUMENTS_CHARS,
+    DIFF_BYTES,
+    FIRST_CHARS,
+    RESULT_CHARS,
+    RULES_CHARS,
+    TRANSCRIPT_CHARS,
+    WorkspaceDiff,
+    agent_rules,
+    judge_check,
+    run_transcript,
+)
+from dirge_py.guards.stop_checks import todo_check
+from dirge_py.guards.verification import Verification, track_verification
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.events import SystemNotice
+from dirge_py.types.messages import (
+    AssistantMessage,
+    CustomMessage,
+    TextBlock,
+    ToolCallBlock,
+    user_text,
+)
+from dirge_py.types.outcomes import Done
+from tests.agent_loop.kit import ran
+from tests.guards.kit import guarded, nudges, result, tools
+
+
+class Panel:
+    """A judge with its answers in order (an exception is raised) and what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+
+    async def __call__(self, system, prompt):
+        self.asked.append((system, prompt))
+        answer = self.answers.pop(0) if self.answers else "COMPLETE"
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+class Tree:
+    """The change in the workspace, as a test says."""
+
+    def __init__(self, *texts):
+        self.texts = list(texts)
+        self.looked = 0
+
+    async def __call__(self):
+        self.looked += 1
+        text = self.texts.pop(0) if len(self.texts) > 1 else self.texts[0]
+        if isinstance(text, Exception):
+            raise text
+        return None if text is None else WorkspaceDiff(text=text, fingerprint=text)
+
+
+def working(stops=6, *, calls=1):
+    model = ScriptedModel()
+    for n in range(calls):
+        model.will_call("read", path=f"{n}")
+    for n in range(stops):
+        model.will_say(f"done {n}")
+    return model
+
+
+def section(prompt, name):
+    _, _, rest = prompt.partition(f"=== {name} ===\n")
+    return rest.partition(f"\n=== end of {name} ===")[0]
+
+
+async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_call():
+    panel = Panel("INCOMPLETE\n- the tests are missing\n- so are the docs")
+    model = working()
+    run = await guarded(model, judge_check(panel))
+    (text,) = nudges(run)
+    assert "- the tests are missing\n- so are the docs" in text
+    assert (len(panel.asked), len(model.seen)) == (1, 3)
+
+
+async def test_case_106_a_complete_run_ends():
+    panel = Panel("COMPLETE")
+    run = await guarded(working(), judge_check(panel))
+    assert (nudges(run), len(panel.asked)) == ([], 1)
+
+
+@pytest.mark.parametrize("answer", ["ABSTAIN", "", "well …"])
+async def test_case_106_an_unclear_judge_lets_it_end(answer):
+    assert nudges(await guarded(working(), judge_check(Panel(answer)))) == []
+
+
+async def test_case_106_a_run_without_a_tool_is_not_judged():
+    panel = Panel("INCOMPLETE")
+    run = await guarded(working(calls=0), judge_check(panel))
+    assert (nudges(run), panel.asked) == ([], [])
+
+
+@pytest.mark.parametrize("error", [ProviderError("down"), TimeoutError(), RuntimeError("bug")])
+async def test_case_106_a_judge_that_fails_lets_the_run_end(error):
+    panel = Panel(error)
+    run = await guarded(working(), judge_check(panel))
+    assert isinstance(run.outcome, Done)
+    assert (nudges(run), len(run.recorder.of(SystemNotice))) == ([], 1)
+
+
+async def test_without_detail_it_says_so():
+    assert "no detail" in nudges(await guarded(working(), judge_check(Panel("INCOMPLETE"))))[0]
+
+
+async def test_what_was_found_good_is_judged_again_only_after_more_work():
+    panel = Panel()
+    model = working(stops=1).will_say("two").will_call("read", path="b").will_say("three")
+    run = await guarded(model.will_say("four"), judge_check(panel), todo_check(lambda: ["x"]))
+    assert (len(nudges(run)), len(panel.asked)) == (3, 2)
+
+
+async def test_blocking_speaks_three_times_and_remembers_what_it_said():
+    panel = Panel(*["INCOMPLETE\n- still nothing"] * 9)
+    model = working()
+    run = await guarded(model, judge_check(panel, mode="blocking"))
+    assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (3, 3, 5)
+    earlier = [section(prompt, "your earlier words") for _, prompt in panel.asked]
+    assert earlier[0] == ""
+    assert "still nothing" in earlier[1]
+
+
+async def test_the_change_of_the_run_is_reviewed_in_one_message():
+    panel = Panel(
+        "INCOMPLETE\n- no docs\nFINDINGS\n[low] a.py:1: name\n---\n[high] a.py:2: loses a line"
+    )
+    run = await guarded(working(), judge_check(panel, diff=Tree("before", "after")))
+    (text,) = nudges(run)
+    places = [text.index(part) for part in ("- no docs", "loses a line", "a.py:1: name")]
+    assert places == sorted(places)
+    assert "To be fixed in your change:\n- [high]" in text
+    assert "optional:\n- [low]" in text
+    system, prompt = panel.asked[0]
+    assert ("FINDINGS" in system, section(prompt, "change")) == (True, "after")
+
+
+async def test_findings_alone_are_told_too():
+    panel = Panel("COMPLETE\nFINDINGS\n[medium] a.py:1: slow")
+    (text,) = nudges(await guarded(working(), judge_check(panel, diff=Tree("", "x"))))
+    assert "incomplete" not in text
+    assert "[medium] a.py:1: slow" in text
+
+
+@pytest.mark.parametrize("tree", [Tree("same"), Tree(None), Tree("before", " ")])
+async def test_a_change_that_is_not_of_this_run_is_not_reviewed(tree):
+    panel = Panel("COMPLETE\nFINDINGS\n[high] a.py: made up")
+    run = await guarded(working(), judge_check(panel, diff=tree))
+    system, prompt = panel.asked[0]
+    assert (nudges(run), "FINDINGS" in system, "=== change" in prompt) == ([], False, False)
+
+
+async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
+    panel = Panel("COMPLETE\nFINDINGS\n[high] a", "INCOMPLETE\n- b", "COMPLETE")
+    run = await guarded(
+        working(), judge_check(panel, mode="blocking", diff=Tree("0", "1", "1", "1"))
+    )
+    assert ["FINDINGS" in system for system, _ in panel.asked] == [True, False, False]
+    assert len(nudges(run)) == 2
+
+
+async def test_a_change_whose_review_failed_is_shown_again():
+    panel = Panel(ProviderError("down"), "COMPLETE")
+    model = working()
+    gates = judge_check(panel, mode="blocking", diff=Tree("0", "1")), todo_check(lambda: ["x"], 1)
+    run = await guarded(model, *gates)
+    assert [section(prompt, "change") for _, prompt in panel.asked] == ["1", "1"]
+    assert len(nudges(run)) == 1
+
+
+async def test_a_baseline_that_cannot_be_told_blocks_no_call():
+    panel = Panel()
+    run = await guarded(working(), judge_check(panel, diff=Tree(OSError("git"), "after")))
+    assert run.outcomes == ["ok"]
+    assert section(panel.asked[0][1], "change") == "after"
+
+
+async def test_the_baseline_is_taken_once_before_the_first_call():
+    tree = Tree("a")
+    await guarded(working(calls=3), judge_check(Panel(), diff=tree))
+    assert tree.looked == 2
+
+
+async def test_a_judge_without_repository_looks_for_none():
+    assert judge_check(Panel()).before_tool_call is None
+
+
+async def test_the_judge_reads_rules_run_and_checks():
+    panel = Panel()
+    verification = Verification()
+    model = ScriptedModel().will_call("edit", path="a.py").will_say("done")
+    bundles = track_verification(verification), judge_check(panel, verification=verification)
+    context = Context(system_prompt="Be brief.", tools=tools())
+    await ran(model, "fix it", config=compose(*bundles), context=context)
+    ((_, prompt),) = panel.asked
+    assert section(prompt, "rules of the agent") == "Be brief."
+    assert section(prompt, "run").splitlines()[0] == "USER: fix it"
+    assert "nothing has built" in section(prompt, "checks")
+
+
+async def test_a_change_is_shown_up_to_its_bound():
+    panel = Panel()
+    await guarded(working(), judge_check(panel, diff=Tree("0", "é" * DIFF_BYTES)))
+    shown = section(panel.asked[0][1], "change")
+    assert len(shown.encode()) <= DIFF_BYTES + 60
+    assert shown.endswith("[the rest of the change is left out]")
+
+
+def test_case_107_rules_are_cut_by_characters():
+    assert agent_rules("é" * RULES_CHARS) == "é" * RULES_CHARS
+    assert len(agent_rules("é" * (RULES_CHARS + 1))) == RULES_CHARS
+
+
+@pytest.mark.parametrize("tag", ["conversation-summary", "compaction_summary", "context-summary"])
+def test_case_107_a_summary_is_no_rule(tag):
+    assert agent_rules(f"Be brief.\n<{tag} kind='x'>\nold\n</{tag}>\nBe kind.") == (
+        "Be brief.\n\nBe kind."
+    )
+
+
+def test_a_run_is_told_line_by_line():
+    answer = AssistantMessage(
+        content=(
+            TextBlock("I look."),
+            ToolCallBlock(id="a", name="read", arguments={"path": "é"}),
+            ToolCallBlock(id="b", name="edit", arguments="{broken"),
+        )
+    )
+    messages = [
+        user_text("fix it"),
+        user_text("look first", origin="harness"),
+        answer,
+        AssistantMessage(content=()),
+        result("ok", "fine\nreally", tool="read"),
+        result("error", "broke"),
+        result("denied", "no"),
+        result("failed_command", "Exit code: 1", tool="bash"),
+        CustomMessage(kind="mark"),
+    ]
+    assert run_transcript(messages).split("\n\n") == [
+        "USER: fix it",
+        "HARNESS: look first",
+        "AGENT: I look.",
+        'CALL read {"path": "é"}',
+        "CALL edit {broken",
+        "RESULT read: fine really",
+        "ERROR edit: broke",
+        "DENIED edit: no",
+        "FAILED COMMAND bash: Exit code: 1",
+    ]
+
+
+def test_results_and_arguments_are_cut():
+    long = json.dumps({"content": "x" * 999})
+    call = ToolCallBlock(id="a", name="w", arguments={"content": "x" * 999})
+    told = run_transcript([AssistantMessage(content=(call,)), result("ok", long, tool="w")])
+    first, second = told.split("\n\n")
+    assert len(first.removeprefix("CALL w ")) == ARGUMENTS_CHARS
+    assert len(second.removeprefix("RESULT w: ")) == RESULT_CHARS
+
+
+def test_denied_is_said_only_of_errors():
+    odd = replace(result("denied", "but it went well"), is_error=False)
+    assert run_transcript([odd]) == "RESULT edit: but it went well"
+
+
+def test_a_long_run_keeps_its_beginning_and_its_end():
+    messages = [user_text(f"message {n} " + "x" * 300) for n in range(100)]
+    told = run_transcript(messages)
+    assert len(told) <= TRANSCRIPT_CHARS
+    assert told.startswith("USER: message 0 ")
+    assert "characters left out" in told[FIRST_CHARS : FIRST_CHARS + 60]
+    assert told.endswith("x" * 300)
+    assert "message 99 " in told
+    assert "message 50 " not in told

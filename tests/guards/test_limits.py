@@ -1,0 +1,336 @@
+import pytest
+
+from dirge_py.agent_loop import Context, LoopConfig, compose
+from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.guards.limits import TIMEOUT, Limits, SideUsage, limits, timed_out
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
+from dirge_py.types.events import SystemNotice, TurnEnd
+from dirge_py.types.hooks import Hooks
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
+from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns
+from tests.agent_loop.kit import Tool, ran
+
+
+def restless(turns=9, *, usage=None):
+    model = ScriptedModel()
+    for n in range(turns):
+        model.will(Reply(calls=[("echo", {"n": n})], usage=usage))
+    return model
+
+
+async def test_a_model_that_wants_more_turns_is_stopped_with_words():
+    model = restless()
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits(turns=2))))
+
+    assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
+    assert "2 turns" in run.recorder.of(SystemNotice)[0].content
+    assert "2 turns" in run.new[-1].text
+
+
+async def test_the_last_allowed_turn_may_be_the_answer():
+    model = ScriptedModel().will_call("echo").will_say("done")
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits(turns=2))))
+    assert isinstance(run.outcome, Done)
+
+
+@pytest.mark.parametrize("kind", ["steering", "follow_up"])
+async def test_a_turn_that_input_opened_is_counted_too(kind):
+    queue = InputQueue(kind)
+    queue.put("more")
+    hook = {
+        "steering": {"get_steering_messages": lambda i: steering(i) if i.message else []},
+        "follow_up": {"get_followup_messages": followups_from_queue(queue)},
+    }[kind]
+    steering = steering_from_queue(queue)
+    model = ScriptedModel().will_say("a")
+    config = compose(limits(Limits(turns=1)), config=LoopConfig(**hook))
+
+    run = await ran(model, "go", config=config)
+
+    assert (len(model.seen), run.outcome) == (1, MaxTurns(max=1))
+    assert [message.text for message in run.new[:3]] == ["go", "a", "more"]
+    assert run.recorder.of(TurnEnd)[1].message is None
+
+
+@pytest.mark.parametrize(
+    ("most", "outcome", "calls"),
+    [
+        (Limits(tokens=200), LimitExceeded(name="tokens", used=300, max=200), 3),
+        (Limits(cost_usd=0.2), LimitExceeded(name="cost", used=0.25, max=0.2), 1),
+        (Limits(requests=2), LimitExceeded(name="requests", used=3, max=2), 2),
+        (Limits(tool_calls=1), LimitExceeded(name="tool_calls", used=2, max=1), 2),
+        (Limits(time_s=10), LimitExceeded(name="time", used=12, max=10), 3),
+    ],
+)
+async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
+    clock = FakeClock()
+
+    async def body(*_):
+        from dirge_py.types.tools import text_result
+
+        clock.advance(4)
+        return text_result("ok")
+
+    model = restless(usage=Usage(input=90, output=10))
+    bundle = limits(most, cost_of=lambda usage, _model: 0.25, clock=clock)
+    run = await ran(model, "go", tools=[Tool(body=body)], config=compose(bundle))
+
+    assert (run.outcome, len(model.seen)) == (outcome, calls)
+
+
+async def test_a_cost_that_cannot_be_judged_stops_the_run():
+    def broken(_usage, _model):
+        raise ZeroDivisionError
+
+    bundle = limits(Limits(cost_usd=1), cost_of=broken)
+    run = await ran(restless(usage=Usage(input=1)), "go", tools=[Tool()], config=compose(bundle))
+    assert isinstance(run.outcome, Failed)
+
+
+async def test_an_unknown_price_is_told_once():
+    bundle = limits(Limits(cost_usd=1), cost_of=lambda *_: None)
+    model = restless(2, usage=Usage(input=1)).will_say("done")
+    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    assert isinstance(run.outcome, Done)
+    assert len(run.recorder.of(SystemNotice)) == 1
+
+
+def test_a_timeout_is_a_limit():
+    assert timed_out(Cancelled(reason=TIMEOUT), used_s=5, max_s=4) == LimitExceeded(
+        name="time", used=5, max=4
+    )
+    assert timed_out(Cancelled(), used_s=5, max_s=4) == Cancelled()
+
+
+# -- figures, and what is said
+
+
+@pytest.mark.parametrize(
+    ("exceeded", "message"),
+    [
+        (("output_tokens", 50123, 50000), "output token limit exceeded: 50123 > 50000"),
+        (("input_tokens", 12345678, 10000000), "input token limit exceeded: 12345678 > 10000000"),
+        (("tokens", 2, 1), "total token limit exceeded: 2 > 1"),
+        (("tool_calls", 4, 3), "tool call limit exceeded: 4 > 3"),
+        (("cost", 0.25, 0.2), "cost limit exceeded: 0.25 > 0.2"),
+        (("requests", 3, 2), "request limit exceeded: 3 > 2"),
+        (("time", 12.5, 10.0), "time limit exceeded: 12.5 > 10"),
+    ],
+)
+def test_a43_a_limit_is_told_with_its_figures(exceeded, message):
+    name, used, most = exceeded
+    assert LimitExceeded(name=name, used=used, max=most).message == message
+
+
+@pytest.mark.parametrize(("output", "ends"), [(50_000, "done"), (50_123, "limit")])
+async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
+    model = ScriptedModel().will(Reply(calls=[("echo", {})], usage=Usage(output=output)))
+    config = compose(limits(Limits(output_tokens=50_000)))
+    run = await ran(model.will_say("done"), "go", tools=[Tool()], config=config)
+
+    if ends == "done":
+        assert isinstance(run.outcome, Done)
+    else:
+        assert run.outcome == LimitExceeded(name="output_tokens", used=50_123, max=50_000)
+    assert run.recorder.of(SystemNotice) == []
+
+
+@pytest.mark.parametrize(
+    ("most", "name"),
+    [
+        (Limits(input_tokens=1, output_tokens=1, tokens=1, cost_usd=0.1), "input_tokens"),
+        (Limits(output_tokens=1, tokens=1, cost_usd=0.1), "output_tokens"),
+        (Limits(tokens=1, cost_usd=0.1), "tokens"),
+        (Limits(cost_usd=0.1), "cost"),
+    ],
+)
+async def test_a43_of_two_limits_the_first_in_order_is_told(most, name):
+    bundle = limits(most, cost_of=lambda *_: 1.0)
+    model = restless(usage=Usage(input=10, output=10))
+    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    assert run.outcome.name == name
+
+
+async def test_a43_the_total_is_input_and_output():
+    model = restless(usage=Usage(input=60, output=50, cache_read=40))
+    config = compose(limits(Limits(tokens=109)))
+    run = await ran(model, "go", tools=[Tool()], config=config)
+    assert run.outcome == LimitExceeded(name="tokens", used=110, max=109)
+
+
+async def test_cents_that_add_up_to_a_limit_do_not_pass_it():
+    bundle = limits(Limits(cost_usd=0.3), cost_of=lambda *_: 0.1)
+    model = restless(2, usage=Usage(input=1)).will(Reply(text="done", usage=Usage(input=1)))
+    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    assert isinstance(run.outcome, Done)
+
+
+async def test_a44_a_batch_over_the_limit_runs_not_at_all_and_is_answered():
+    model = ScriptedModel().will_call_all(("echo", {}), ("echo", {}))
+    model.will_call_all(("echo", {}), ("echo", {}))
+    echo = Tool()
+    config = compose(limits(Limits(tool_calls=3)))
+
+    run = await ran(model, "go", tools=[echo], config=config)
+
+    assert len(echo.ran) == 2
+    assert run.outcomes == ["ok", "ok", "suppressed", "suppressed"]
+    assert_balanced(run.new)
+    assert run.outcome == LimitExceeded(name="tool_calls", used=4, max=3)
+
+
+async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
+    spending = SideUsage()
+
+    def judge(_info, _so_far):
+        spending.add(Usage(input=500, output=5), "judge/m")
+        return []
+
+    bundle = limits(Limits(requests=2), spending=spending)
+    config = compose(bundle, Hooks(name="judge", get_steering_messages=lambda i: judge(i, ())))
+    model = restless()
+    run = await ran(model, "go", tools=[Tool()], config=config)
+    assert (len(model.seen), run.outcome) == (2, LimitExceeded(name="requests", used=3, max=2))
+
+
+@pytest.mark.parametrize(
+    ("most", "outcome"),
+    [
+        (Limits(tokens=600), LimitExceeded(name="tokens", used=650, max=600)),
+        (Limits(cost_usd=1.0), LimitExceeded(name="cost", used=2.5, max=1)),
+    ],
+)
+async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most, outcome):
+    """The judge sends the run back; the request that it wants is over the limit."""
+    spending = SideUsage()
+    spending.add(Usage(input=9_000), "judge/m")  # in a run before this one
+    verdicts = [user_text("not yet", "harness")]
+
+    def judge(_info, _so_far):
+        spending.add(Usage(input=500, output=50), "judge/m")
+        return [verdicts.pop()] if verdicts else []
+
+    def cost_of(_usage, model):
+        return 2.0 if model == "judge/m" else 0.5
+
+    config = compose(
+        limits(most, cost_of=cost_of, spending=spending),
+        Hooks(name="judge", get_followup_messages=judge),
+    )
+    model = ScriptedModel().will(Reply(text="a", usage=Usage(input=100))).will_say("never")
+
+    run = await ran(model, "go", config=config)
+
+    assert (len(model.seen), run.outcome) == (1, outcome)
+    assert run.recorder.of(TurnEnd)[-1].message is None
+
+
+async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
+    spending = SideUsage()
+
+    def judge(*_):
+        spending.add(Usage(input=500, output=50), "judge/m")
+        return False
+
+    model = restless(3)
+    config = compose(
+        Hooks(name="judge", should_stop_after_turn=judge),
+        limits(Limits(tokens=549), spending=spending),
+    )
+    run = await ran(model, "go", tools=[Tool()], config=config)
+    assert run.outcome == LimitExceeded(name="tokens", used=550, max=549)
+    assert len(model.seen) == 1
+
+
+async def test_a46_an_unknown_price_never_trips_the_limit():
+    bundle = limits(Limits(cost_usd=0.001), cost_of=lambda *_: None)
+    model = restless(3, usage=Usage(input=10**6)).will_say("done")
+    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    assert isinstance(run.outcome, Done)
+
+
+async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history():
+    model = restless(20)
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits(turns=5))))
+    assert (len(model.seen), run.outcome) == (5, MaxTurns(max=5))
+    assert_balanced(run.new)
+    assert len(run.recorder.of(SystemNotice)) == 1
+
+
+async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
+    model = restless(20)
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits(turns=2))))
+    assert len(model.seen) == 2
+    assert (run.new[-1].role, run.new[-1].origin) == ("assistant", "harness")
+    assert [m.text for m in run.new if m.role == "user"] == ["go"]
+
+
+async def test_case_58_without_a_cap_the_run_goes_on_until_the_model_stops():
+    model = restless(150).will_say("done")
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits())))
+    assert (len(model.seen), isinstance(run.outcome, Done)) == (151, True)
+
+
+# -- turns that are none
+
+
+@pytest.mark.parametrize("reason", ["compaction", "pause_turn"])
+async def test_an_unfinished_answer_is_no_turn_but_a_request(reason):
+    def unfinished(times):
+        model = ScriptedModel()
+        for _ in range(times):
+            model.will(Reply(text="…", stop_reason=reason))
+        return model
+
+    run = await ran(unfinished(3).will_say("done"), "go", config=compose(limits(Limits(turns=1))))
+    assert (run.outcome.result.response, run.outcome.result.turns) == ("done", 1)
+
+    run = await ran(unfinished(3), "go", config=compose(limits(Limits(requests=2))))
+    assert run.outcome == LimitExceeded(name="requests", used=3, max=2)
+
+
+async def test_a_service_that_never_finishes_is_stopped():
+    model = ScriptedModel()
+    for _ in range(50):
+        model.will(Reply(text="…", stop_reason="pause_turn"))
+    run = await ran(model, "go", config=compose(limits(Limits(turns=3))))
+    assert (len(model.seen), run.outcome) == (20 + 3, MaxTurns(max=3))
+
+
+@pytest.mark.parametrize("at", ["before_model", "before_call", "after_turn"])
+async def test_a_limit_that_fails_stops_the_run(at):
+    ticks = iter({"before_model": [0.0], "before_call": [0.0, 0.0], "after_turn": [0.0, 0.0]}[at])
+
+    def clock():
+        return next(ticks)
+
+    most = Limits(time_s=5, tool_calls=None if at != "before_call" else "many")
+    model = restless()
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(most, clock=clock)))
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.kind == "bug"
+    assert "cannot be judged" in run.outcome.message
+    assert_balanced(run.new)
+
+
+async def test_a_price_table_that_fails_is_nobodys_business_without_a_limit_on_cost():
+    def broken(_usage, _model):
+        raise ZeroDivisionError
+
+    model = restless(1, usage=Usage(input=1)).will_say("done")
+    run = await ran(model, "go", tools=[Tool()], config=compose(limits(Limits(), cost_of=broken)))
+    assert isinstance(run.outcome, Done)
+
+
+async def test_calls_that_a_continued_run_begins_with_were_paid_for_before():
+    answer = AssistantMessage(
+        content=(ToolCallBlock(id="c", name="echo", arguments={}),),
+        stop_reason="toolUse",
+        usage=Usage(input=10**9),
+        model="m",
+    )
+    bundle = limits(Limits(cost_usd=0.5), cost_of=lambda *_: 1.0)
+    context = Context(messages=[user_text("go"), answer], tools=[Tool()])
+    run = await ran(ScriptedModel().will_say("done"), context=context, config=compose(bundle))
+    assert isinstance(run.outcome, Done)

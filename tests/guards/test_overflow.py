@@ -1,0 +1,112 @@
+"""A request that did not fit."""
+
+from dataclasses import replace
+from typing import Any
+
+from dirge_py.agent_loop import compose
+from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.recovery import resume_broken_answers, shrink_on_overflow
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.events import SystemNotice, UsageReported
+from dirge_py.types.hooks import Context, Hooks, TurnInfo
+from dirge_py.types.messages import user_text
+from dirge_py.types.outcomes import Done, Failed
+from tests.agent_loop.kit import Ran, Tool, ran
+
+TOO_LONG = "prompt is too long: 210000 tokens > 200000"
+
+
+class View:
+    """A context view that shows the newest `kept` messages, and can be told to show half."""
+
+    def __init__(self, kept: int = 64, least: int = 1) -> None:
+        self.kept, self.least, self.shrunk = kept, least, 0
+
+    async def shrink(self) -> bool:
+        self.shrunk += 1
+        before, self.kept = self.kept, max(self.kept // 2, self.least)
+        return self.kept < before
+
+    def bundle(self) -> Hooks:
+        def transform(info: TurnInfo) -> Context:
+            return replace(info.context, messages=info.context.messages[-self.kept :])
+
+        return Hooks(name="view", transform_context=transform)
+
+
+def refusing(model: ScriptedModel, times: int) -> ScriptedModel:
+    for _ in range(times):
+        model.will_fail(TOO_LONG, kind="context_length")
+    return model
+
+
+async def shrinking(model: ScriptedModel, view: View, *bundles: Hooks, **more: Any) -> Ran:
+    history = [user_text(str(n)) for n in range(20)]
+    config = compose(
+        view.bundle(), resume_broken_answers(3), shrink_on_overflow(view.shrink), *bundles
+    )
+    context = Context(messages=history, tools=[Tool()])
+    return await ran(model, "start", context=context, config=config, **more)
+
+
+async def test_a03_the_second_request_is_smaller_and_the_turn_is_one() -> None:
+    model = refusing(ScriptedModel(), 1).will_say("fits")
+    view = View(kept=21)
+
+    run = await shrinking(model, view)
+
+    before, after = (len(seen.messages) for seen in model.seen)
+    assert after <= before // 2
+    assert view.shrunk == 1
+    assert isinstance(run.outcome, Done)
+    assert run.outcome.result is not None
+    assert (run.outcome.result.response, run.outcome.result.turns) == ("fits", 1)
+
+
+async def test_t21_a_shrink_without_progress_ends_the_run_with_words() -> None:
+    model = refusing(ScriptedModel(), 5)
+
+    run = await shrinking(model, View(kept=1))
+
+    assert len(model.seen) == 1
+    assert isinstance(run.outcome, Failed)
+    assert run.outcome.kind == "context_length"
+    assert "nothing left to compact" in run.outcome.message
+    assert TOO_LONG in run.outcome.message
+    assert "`/clear`" in run.outcome.hint and "/compact" not in run.outcome.hint
+
+
+async def test_s19_it_is_tried_once_for_each_turn() -> None:
+    model = refusing(ScriptedModel(), 5)
+    view = View()
+
+    run = await shrinking(model, view)
+
+    assert (len(model.seen), view.shrunk) == (2, 1)
+    assert isinstance(run.outcome, Failed)
+    assert "still too large" in run.outcome.message
+
+
+async def test_a_later_turn_may_shrink_again() -> None:
+    model = refusing(ScriptedModel(), 1).will_call("echo")
+    view = View()
+    run = await shrinking(refusing(model, 1).will_say("done"), view)
+    assert (view.shrunk, type(run.outcome)) == (2, Done)
+
+
+async def test_the_request_that_did_not_fit_takes_no_turn_away() -> None:
+    model = refusing(ScriptedModel(), 1).will_say("fits")
+    run = await shrinking(model, View(), limits(Limits(turns=1)))
+    assert isinstance(run.outcome, Done)
+
+
+async def test_a_shrink_that_fails_ends_the_run_with_the_service_s_words() -> None:
+    async def broken() -> bool:
+        raise OSError("disk full")
+
+    model = refusing(ScriptedModel(), 5)
+    run = await ran(model, "start", config=compose(shrink_on_overflow(broken)))
+
+    assert run.outcome == Failed(kind="context_length", message=TOO_LONG)
+    assert "disk full" in run.recorder.of(SystemNotice)[0].content
+    assert run.recorder.of(UsageReported) == []

@@ -1,0 +1,567 @@
+import asyncio
+import itertools
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dirge_py.agent_loop import Context, LoopConfig, StopRun, ToolOverride, TurnInfo, compose
+from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
+from dirge_py.guards.repetition import StormBreaker
+from dirge_py.providers.scripted import Reply
+from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.messages import AssistantMessage, ToolResultMessage
+from dirge_py.types.outcomes import Done
+from dirge_py.types.tools import Claim, Command, ToolCall, text_result
+from tests.agent_loop.kit import Tool, boom, ran
+from tests.security.sizes import size
+
+
+@dataclass
+class Acting(Tool):
+    """A tool that claims one operation, or fails to say what it would do."""
+
+    op: str | None = None
+    polls: bool = False
+
+    def claims(self, arguments):
+        if self.op is None:
+            raise LookupError("who knows")
+        return [Claim(self.op, Command("x", "/") if self.op == "execute" else "/x")]
+
+
+READ = Acting("read", op="read")
+EDIT = Acting("edit", op="edit")
+BASH = Acting("bash", op="execute")
+TOOLS = {tool.name: tool for tool in (READ, EDIT, BASH, Acting("mcp_x", op="mcp"), Acting("odd"))}
+
+
+@dataclass
+class Watched:
+    """A guard's hooks, driven batch by batch; what passes gets the results that are given."""
+
+    breaker: StormBreaker = field(default_factory=StormBreaker)
+    turn: int = 0
+    outer_turn: int = 1
+
+    def __post_init__(self):
+        self.bundle = self.breaker.bundle()
+        self.ids = itertools.count()
+
+    def batch(self, *asked, results=()):
+        """The answers to calls `(name, arguments)`; None for one that passed."""
+        self.turn += 1
+        calls = tuple(
+            ToolCall(id=f"c{next(self.ids)}", name=name, arguments=args, tool=TOOLS.get(name))
+            for name, args in asked
+        )
+        info = TurnInfo(
+            run_id="r", outer_turn=self.outer_turn, turn=self.turn, context=Context(),
+            new_messages=(), signal=AbortSignal(), emit=lambda event: None, calls=calls,
+        )  # fmt: skip
+        answers = [self.bundle.before_tool_call(info, call) for call in calls]
+        for call, answer, result in zip(calls, answers, results, strict=False):
+            if answer is None:
+                self.bundle.after_tool_call(info, call, result)
+        return answers
+
+    def passes(self, name, arguments=None, result=None):
+        results = [] if result is None else [result]
+        return self.batch((name, arguments or {}), results=results) == [None]
+
+
+def how_many_pass(answers):
+    return sum(answer is None for answer in answers)
+
+
+# -- the window
+
+
+def test_case_98_the_third_identical_call_is_answered():
+    watched = Watched()
+    assert [watched.passes("read", {"p": 1}) for _ in range(3)] == [True, True, False]
+
+
+def test_case_98_key_order_and_integral_floats_are_no_difference():
+    watched = Watched()
+    assert watched.passes("read", {"a": 1, "b": 2})
+    assert watched.passes("read", {"b": 2.0, "a": 1.0})
+    assert not watched.passes("read", {"a": 1.0, "b": 2})
+
+
+def test_case_98_other_arguments_never_are():
+    watched = Watched()
+    assert all(watched.passes("read", {"n": n}) for n in range(30))
+
+
+def test_case_98_what_left_the_window_is_forgotten():
+    watched = Watched()
+    for n in range(2):
+        assert watched.passes("read", {"p": "same"})
+        assert all(watched.passes("read", {"n": (n, m)}) for m in range(6))
+    assert watched.passes("read", {"p": "same"})
+
+
+def test_case_98_three_in_one_batch_leave_two_and_the_next_three_none():
+    watched = Watched()
+    first = watched.batch(*[("read", {})] * 3)
+    assert [answer is None for answer in first] == [True, True, False]
+    assert how_many_pass(watched.batch(*[("read", {})] * 3)) == 0
+
+
+def test_case_98_a_mutating_call_makes_earlier_reads_worth_repeating():
+    watched = Watched()
+    for _ in range(5):
+        assert watched.passes("read") and watched.passes("read")
+        assert watched.passes("bash", {"command": f"ls {watched.turn}"})
+
+
+@pytest.mark.parametrize("name", ["edit", "bash"])
+def test_case_98_mutating_calls_count_among_themselves(name):
+    watched = Watched()
+    assert [watched.passes(name) for _ in range(3)] == [True, True, False]
+
+
+def test_case_98_a_new_outer_turn_begins_with_an_empty_window():
+    watched = Watched()
+    for watched.outer_turn in (1, 2, 3):
+        assert [watched.passes("read") for _ in range(3)] == [True, True, False]
+
+
+def test_a_call_without_a_name_passes():
+    watched = Watched()
+    assert all(watched.passes("") for _ in range(9))
+
+
+@pytest.mark.parametrize("name", ["odd", "mcp_x", "nobody_knows"])
+def test_tools_of_unknown_effect_are_counted_like_any_other(name):
+    watched = Watched()
+    assert [watched.passes(name) for _ in range(3)] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["bash_output", "task_status", "task_output", "mine"])
+def test_pollers_and_exempt_tools_may_repeat(name):
+    watched = Watched(StormBreaker(exempt=["mine"]))
+    assert all(watched.passes(name) for _ in range(9))
+
+
+def test_a_tool_that_says_it_polls_may_repeat():
+    breaker = StormBreaker()
+    bundle = breaker.bundle()
+    tool = Acting("ask_again", op="other", polls=True)
+    for turn in range(1, 9):
+        call = ToolCall(id="c", name=tool.name, arguments={}, tool=tool)
+        info = TurnInfo(
+            run_id="r", outer_turn=1, turn=turn, context=Context(), new_messages=(),
+            signal=AbortSignal(), emit=lambda event: None, calls=(call,),
+        )  # fmt: skip
+        assert bundle.before_tool_call(info, call) is None
+
+
+def test_g4_names_from_the_settings_come_on_top_of_what_is_known():
+    watched = Watched(StormBreaker(exempt=["mine"], mutating=["mcp_x"]))
+    assert [watched.passes("edit") for _ in range(3)] == [True, True, False]
+    assert all(watched.passes("bash_output") for _ in range(9))
+    for n in range(4):
+        assert watched.passes("read") and watched.passes("read")
+        assert watched.passes("mcp_x", {"n": n}, text_result("changed"))
+
+
+@pytest.mark.parametrize(("window", "threshold"), [(6, 1), (2, 3)])
+def test_settings_that_could_never_work_are_refused(window, threshold):
+    with pytest.raises(ValueError, match="threshold"):
+        StormBreaker(window, threshold)
+
+
+def test_a_guard_that_is_off_has_no_hooks():
+    assert StormBreaker(enabled=False).bundle().before_tool_call is None
+
+
+def test_a_smaller_threshold_answers_the_second_call():
+    watched = Watched(StormBreaker(4, 2))
+    assert [watched.passes("read") for _ in range(2)] == [True, False]
+
+
+# -- progress
+
+
+def test_case_99_after_a_timeout_the_second_call_is_answered():
+    watched = Watched()
+    late = text_result("too late", outcome="timeout", is_error=True)
+    assert watched.passes("read", {}, late)
+    assert not watched.passes("read")
+
+
+def test_case_99_another_error_leaves_the_threshold_alone():
+    watched = Watched()
+    error = text_result("broken", outcome="error", is_error=True)
+    assert [watched.passes("read", {}, error) for _ in range(3)] == [True, True, False]
+
+
+def test_case_99_a_new_outer_turn_forgets_the_timeout():
+    watched = Watched()
+    late = text_result("too late", outcome="timeout", is_error=True)
+    assert watched.passes("read", {}, late)
+    watched.outer_turn = 2
+    assert watched.passes("read", {}, text_result("ok")) and watched.passes("read")
+
+
+def test_g3_a_changing_result_is_progress():
+    watched = Watched()
+    assert all(watched.passes("mcp_x", {}, text_result(f"{n} % done")) for n in range(12))
+
+
+def test_a_result_that_stops_changing_is_none():
+    watched = Watched()
+    said = ["1 %", "2 %", "2 %", "2 %"]
+    assert [watched.passes("mcp_x", {}, text_result(text)) for text in said] == [
+        True, True, True, False,
+    ]  # fmt: skip
+
+
+def test_a_call_that_was_refused_at_first_starts_over_when_it_runs():
+    watched = Watched()
+    assert watched.passes("read")
+    assert watched.passes("read", {}, text_result("x"))
+    assert watched.passes("read", {}, text_result("x"))
+    assert not watched.passes("read")
+
+
+def test_results_of_one_batch_that_differ_are_progress():
+    watched = Watched()
+    watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("b")])
+    assert watched.passes("read")
+
+
+def test_results_of_one_batch_that_agree_are_none():
+    watched = Watched()
+    watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("a")])
+    assert not watched.passes("read")
+
+
+def test_g2_editing_and_testing_in_turns_is_never_answered():
+    watched = Watched()
+    red = text_result("1 failed in 0.31s", outcome="failed_command")
+    for n in range(12):
+        assert watched.passes("edit", {"n": n}, text_result("edited"))
+        assert watched.passes("bash", {"command": "make test"}, red)
+
+
+def test_g2_in_one_batch_too():
+    watched = Watched()
+    for n in range(12):
+        answers = watched.batch(
+            ("edit", {"n": n}),
+            ("bash", {"command": "make test"}),
+            results=[text_result("same")] * 2,
+        )
+        assert answers == [None, None]
+
+
+def test_g2_editing_by_commands_and_testing_in_turns_is_never_answered():
+    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    for n in range(5):
+        assert watched.passes("bash", {"command": f"sed -i {n}"}, text_result(""))
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+
+
+def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
+    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    for n in range(2):
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+        assert watched.passes("bash", {"command": f"no such {n}"}, failed)
+    assert not watched.passes("bash", {"command": "pytest"}, failed)
+    watched = Watched()
+    for _ in range(2):
+        assert watched.passes("bash", {"command": "sed -i x"}, text_result(""))
+        assert watched.passes("bash", {"command": "pytest"}, failed)
+    assert not watched.passes("bash", {"command": "sed -i x"}, text_result(""))
+
+
+def test_an_edit_that_fails_changes_nothing():
+    watched = Watched()
+    failed = text_result("no such text", outcome="error", is_error=True)
+    for n in range(2):
+        assert watched.passes("bash", {"command": "make test"}, text_result("red"))
+        assert watched.passes("edit", {"n": n}, failed)
+    assert not watched.passes("bash", {"command": "make test"})
+
+
+def test_a_successful_edit_forgets_a_timeout():
+    watched = Watched()
+    late = text_result("too late", outcome="timeout", is_error=True)
+    assert watched.passes("bash", {}, late)
+    assert watched.passes("edit", {}, text_result("edited"))
+    assert watched.passes("bash", {}, text_result("ok"))
+    assert watched.passes("bash", {}, text_result("ok"))
+
+
+def test_the_effect_of_an_edit_is_seen_in_a_batch_longer_than_the_window():
+    watched = Watched()
+    assert watched.passes("bash", {}) and watched.passes("bash", {})
+    reads = [("read", {"n": n}) for n in range(12)]
+    answers = watched.batch(("edit", {"n": 1}), *reads, results=[text_result("ok")])
+    assert how_many_pass(answers) == 13
+    assert watched.passes("bash", {})
+
+
+def test_a_compaction_between_repeats_forgets():
+    watched = Watched()
+    assert watched.passes("read") and watched.passes("read")
+    watched.breaker.note_compaction()
+    assert [watched.passes("read") for _ in range(3)] == [True, True, False]
+
+
+# -- cycles
+
+
+def test_two_reads_in_turns_are_answered_from_the_fifth_call():
+    watched = Watched()
+    passed = [watched.passes("read", {"p": "ab"[n % 2]}, text_result("x")) for n in range(5)]
+    assert passed == [True, True, True, True, False]
+
+
+def test_three_reads_in_turns_are_answered_from_the_seventh_call():
+    watched = Watched()
+    passed = [watched.passes("read", {"p": "abc"[n % 3]}, text_result("x")) for n in range(7)]
+    assert passed == [True] * 6 + [False]
+
+
+def test_edits_that_undo_each_other_are_a_cycle():
+    watched = Watched()
+    passed = [watched.passes("edit", {"to": n % 2}, text_result("edited")) for n in range(6)]
+    assert passed == [True] * 5 + [False]
+    with pytest.raises(StopRun):
+        watched.passes("edit", {"to": 0})
+
+
+def test_a_cycle_whose_results_change_is_none():
+    watched = Watched()
+    for n in range(20):
+        assert watched.passes("edit", {"to": n % 2}, text_result(f"edited, version {n}"))
+
+
+# -- what is said
+
+
+def test_case_100_a_fresh_call_runs_beside_one_that_is_answered():
+    watched = Watched()
+    watched.batch(("read", {"p": 1}), ("read", {"p": 1}))
+    stale, fresh = watched.batch(("read", {"p": 1}), ("read", {"p": 2}))
+    assert fresh is None
+    assert isinstance(stale, ToolOverride) and stale.is_error
+    assert stale.details == {
+        "outcome": "suppressed",
+        "synthetic": "suppressed",
+        "storm": {"count": 3, "signature": 'read\0{"p":1}'},
+    }
+    assert "twice before" in stale.content
+
+
+def test_the_pivot_asks_to_reflect_in_four_steps_and_lists_what_was_abandoned():
+    watched = Watched()
+    watched.batch(*[("read", {"p": "x" * 300})] * 3)
+    watched.batch(*[("read", {"p": 1})] * 2)
+    answers = watched.batch(("read", {"p": 1}), ("read", {"p": 1}))
+    assert [answer.is_error for answer in answers] == [False, False]
+    text = answers[0].content
+    assert all(f"{step}. " in text for step in (1, 2, 3, 4))
+    listed = [line for line in text.splitlines() if line.startswith("- read(")]
+    assert listed[1] == '- read({"p":1})'
+    assert len(listed) == 2 and len(listed[0]) == len("- read()") + 120
+
+
+def test_the_list_lives_as_long_as_the_run_and_no_longer():
+    watched = Watched()
+    watched.batch(*[("read", {"p": "old"})] * 3)
+    watched.outer_turn = 2
+    watched.batch(*[("read", {"p": "new"})] * 2)
+    (answer,) = watched.batch(("read", {"p": "new"}))
+    assert "old" in answer.content and "new" in answer.content
+
+    other = Watched(watched.breaker)
+    other.batch(*[("read", {"p": "new"})] * 2)
+    (answer,) = other.batch(("read", {"p": "new"}))
+    assert "old" not in answer.content
+
+
+def test_when_all_is_answered_again_the_run_rests_with_a_question():
+    watched = Watched()
+    assert [watched.passes("bash") for _ in range(3)] == [True, True, False]
+    assert how_many_pass(watched.batch(("bash", {}), ("nope", {}))) == 1
+    with pytest.raises(StopRun) as stopped:
+        watched.batch(("bash", {}), ("bash", {}))
+    stop = stopped.value
+    assert (stop.outcome, stop.finalize) == (Done(stopped_by="storm"), True)
+    assert "`bash`" in stop.say and stop.say.startswith("I ") and "hint" in stop.say
+
+
+def test_the_closing_words_name_each_tool_once_in_order():
+    watched = Watched()
+    watched.batch(*[("mcp_x", {})] * 2, *[("odd", {})] * 2, *[("read", {})] * 2)
+    watched.batch(("odd", {}), ("read", {}))
+    with pytest.raises(StopRun) as stopped:
+        watched.batch(("read", {}), ("odd", {}), ("read", {}), ("mcp_x", {}))
+    assert "`read`, `odd` and `mcp_x`" in stopped.value.say
+
+
+# -- in a run
+
+
+def guarded(breaker=None, **hooks):
+    return compose((breaker or StormBreaker()).bundle(), config=LoopConfig(**hooks))
+
+
+def reading(times, model=None):
+    model = model or ScriptedModel()
+    for _ in range(times):
+        model.will_call("read", path="a.py")
+    return model
+
+
+async def test_g1_reading_the_same_file_three_times_gets_the_pivot():
+    model = reading(3).will_say("I see.")
+    tool = Acting("read", op="read")
+    run = await ran(model, "go", tools=[tool], config=guarded())
+
+    assert len(tool.ran) == 2
+    assert run.outcomes == ["ok", "ok", "suppressed"]
+    assert 'read({"path":"a.py"})' in run.results[2].text
+    assert not run.results[2].is_error
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
+
+
+async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
+    model = reading(9)
+    run = await ran(model, "go", tools=[Acting("read", op="read")], config=guarded())
+
+    assert len(model.seen) == 4
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == "storm"
+    assert run.outcomes == ["ok", "ok", "suppressed", "suppressed"]
+    last = run.new[-1]
+    assert isinstance(last, AssistantMessage) and last.origin == "harness"
+    assert run.outcome.result.response == last.text and "`read`" in last.text
+    assert_balanced(run.new)
+
+
+async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more():
+    model = reading(3, reading(3).will_call("edit", path="a")).will_say("done")
+    tools = [Acting("read", op="read"), Acting("edit", op="edit")]
+    run = await ran(model, "go", tools=tools, config=guarded())
+    assert run.outcomes.count("suppressed") == 2
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
+
+
+async def test_what_a_person_says_in_between_makes_calls_worth_repeating():
+    queue = InputQueue("steering")
+    model = reading(2)
+    model.will(lambda _: queue.put("I mended it, look again") and Reply(calls=[("odd", {})]))
+    run = await ran(
+        reading(2, model).will_say("done"),
+        "go",
+        tools=[Acting("read", op="read"), Acting("odd")],
+        config=guarded(get_steering_messages=steering_from_queue(queue)),
+    )
+    assert run.outcomes == ["ok"] * 5
+
+
+async def test_what_was_queued_is_still_delivered_and_starts_afresh():
+    queue = InputQueue("follow_up")
+    queue.put("try the other file")
+    model = reading(4)
+    reading(2, model).will_say("done")
+    run = await ran(
+        model,
+        "go",
+        tools=[Acting("read", op="read")],
+        config=guarded(get_followup_messages=followups_from_queue(queue)),
+    )
+    assert run.outcomes == ["ok", "ok", "suppressed", "suppressed", "ok", "ok"]
+    assert "try the other file" in [message.text for message in run.new]
+    assert run.new[-1].text == "done"
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
+
+
+async def test_gates_can_tell_that_the_storm_guard_ended_the_run():
+    heard = []
+
+    def gate(info, _so_far):
+        heard.append(info.ended_by)
+        return []
+
+    config = guarded(get_followup_messages=gate)
+    await ran(reading(4), "go", tools=[Acting("read", op="read")], config=config)
+    assert heard == ["storm"]
+
+
+@pytest.mark.parametrize("arguments", [{"path": "a"}, '{"cut'])
+async def test_calls_that_cannot_run_count_too(arguments):
+    model = ScriptedModel()
+    for _ in range(3):
+        model.will_call_all(("nope", arguments))
+    run = await ran(model.will_say("well"), "go", tools=[], config=guarded())
+    assert run.outcomes == ["unknown_tool", "unknown_tool", "suppressed"]
+
+
+async def test_calls_with_wrong_arguments_count_too():
+    def refuse(tool, arguments):
+        raise ValueError("`path` is missing")
+
+    model = ScriptedModel()
+    for _ in range(3):
+        model.will_call("read", pth="a")
+    config = guarded(validate=refuse)
+    run = await ran(model.will_say("well"), "go", tools=[Acting("read", op="read")], config=config)
+    assert run.outcomes == ["invalid", "invalid", "suppressed"]
+
+
+async def test_case_100_both_calls_of_a_mixed_batch_are_answered():
+    model = reading(2).will_call_all(("read", {"path": "a.py"}), ("read", {"path": "b.py"}))
+    run = await ran(model.will_say("ok"), "go", tools=[Acting("read", op="read")], config=guarded())
+    assert run.outcomes == ["ok", "ok", "suppressed", "ok"]
+    assert [result.is_error for result in run.results] == [False, False, True, False]
+
+
+asked = st.lists(
+    st.tuples(
+        st.sampled_from(["read", "edit", "bash", "boom", "nope", "bash_output"]),
+        st.sampled_from([{}, {"n": 1}, {"n": 1.0}, '{"cut', [1], None]),
+    ),
+    max_size=5,
+)
+
+
+@settings(max_examples=size(25, 60), deadline=None)
+@given(
+    script=st.lists(asked, max_size=8),
+    for_ever=st.sampled_from(["read", "edit", "bash", "boom", "nope"]),
+    window=st.integers(2, 8),
+    mode=st.sampled_from(["parallel", "sequential"]),
+    data=st.data(),
+)
+def test_every_id_is_answered_once_and_one_call_for_ever_ends(script, for_ever, window, mode, data):
+    threshold = data.draw(st.integers(2, window))
+    model = ScriptedModel()
+    for calls in script:
+        model.will(Reply(text="" if calls else "thinking aloud", calls=calls))
+        if not calls:
+            break
+    else:
+        for _ in range(threshold + 2):
+            model.will_call(for_ever, n="same")
+    tools = [
+        Acting("read", op="read"), Acting("edit", op="edit"), Acting("bash", op="execute"),
+        Acting("boom", boom, op="other"), Acting("bash_output", op="other"),
+    ]  # fmt: skip
+    config = guarded(StormBreaker(window, threshold), tool_execution=mode)
+    run = asyncio.run(ran(model, "go", tools=tools, config=config))
+
+    assert isinstance(run.outcome, Done)
+    assert_balanced(run.new)
+    made = [call.id for m in run.new if isinstance(m, AssistantMessage) for call in m.calls]
+    assert sorted(made) == sorted(
+        m.tool_call_id for m in run.new if isinstance(m, ToolResultMessage)
+    )
+    assert len(model.seen) <= len(script) + threshold + 2

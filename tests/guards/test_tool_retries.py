@@ -1,0 +1,93 @@
+from dirge_py.agent_loop import LoopConfig, compose
+from dirge_py.guards.tool_hooks import limit_tool_retries
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ModelRetry, ToolFailed
+from dirge_py.types.tools import text_result
+from tests.agent_loop.kit import Tool, ran
+
+
+def raising(*errors):
+    """A body that raises these in turn; None is a success."""
+    left = list(errors)
+
+    async def body(*_):
+        error = left.pop(0)
+        if error is not None:
+            raise error
+        return text_result("ok")
+
+    return body
+
+
+def again():
+    return ModelRetry("use YYYY-MM-DD")
+
+
+async def run_with(tool, calls, *, most=3, other=None):
+    model = ScriptedModel()
+    for number in range(calls):
+        model.will_call(tool.name, n=number)
+    tools = [tool, *([other] if other else [])]
+    return await ran(
+        model.will_say("done"),
+        "go",
+        tools=tools,
+        config=compose(limit_tool_retries(most), config=LoopConfig()),
+    )
+
+
+async def test_a20_the_text_is_exactly_the_hint_and_the_run_goes_on():
+    run = await run_with(Tool("date", raising(again(), None)), 2)
+
+    assert [each.text for each in run.results] == ["use YYYY-MM-DD", "ok"]
+    assert run.results[0].is_error
+    assert dict(run.results[0].details) == {
+        "outcome": "invalid",
+        "retry": True,
+        "attempt": 1,
+        "attempts": 3,
+    }
+
+
+async def test_a20_without_the_guard_it_is_a_retry_all_the_same():
+    run = await ran(
+        ScriptedModel().will_call("date").will_say("done"),
+        "go",
+        tools=[Tool("date", raising(again()))],
+    )
+    assert run.results[0].text == "use YYYY-MM-DD"
+    assert run.results[0].details == {"outcome": "invalid", "retry": True}
+
+
+async def test_a18_the_fourth_in_a_row_is_no_retry_any_more():
+    run = await run_with(Tool("date", raising(*[again()] * 4)), 4)
+
+    details = [each.details for each in run.results]
+    assert [each["attempt"] for each in details] == [1, 2, 3, 4]
+    assert [each.get("retry", False) for each in details] == [True, True, True, False]
+    assert (run.outcomes[-1], run.results[-1].is_error) == ("invalid", True)
+    assert run.results[-1].text.startswith("use YYYY-MM-DD")
+    assert "(attempt 4/3)" in run.results[-1].text
+
+
+async def test_a18_a_success_starts_the_count_anew_and_another_error_does_not():
+    errors = [again(), again(), ToolFailed("no"), again(), None, again()]
+    run = await run_with(Tool("date", raising(*errors)), 6)
+    assert [each.details.get("attempt") for each in run.results] == [1, 2, None, 3, None, 1]
+
+
+async def test_each_tool_and_each_run_has_its_own_count():
+    date, time = Tool("date", raising(*[again()] * 4)), Tool("time", raising(again()))
+    model = ScriptedModel().will_call("date").will_call("time").will_call("date").will_say("done")
+    run = await ran(
+        model, "go", tools=[date, time], config=compose(limit_tool_retries(1), config=LoopConfig())
+    )
+    assert [each.details.get("retry", False) for each in run.results] == [True, True, False]
+
+    run = await run_with(date, 1, most=1)
+    assert run.results[0].details["retry"] is True
+
+
+async def test_none_may_be_allowed():
+    run = await run_with(Tool("date", raising(again())), 1, most=0)
+    assert "retry" not in run.results[0].details
