@@ -1,6 +1,7 @@
 """The agent loop: it owns order and nothing else, and imports only the standard library.
 
-The names below are loaded on first use.
+The names below are loaded on first use. `Bundle` and `Answer` are the former names of `Hooks` and
+`ToolOverride`; they go in the next release.
 """
 
 from importlib import import_module
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from dirge_py.types.abort import AbortSignal
     from dirge_py.types.hooks import (
         AfterToolCallResult,
+        Answer,
         BeforeToolCallResult,
+        Bundle,
         CallDecision,
         Context,
         Defer,
@@ -47,13 +50,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AbortSignal",
     "AfterToolCallResult",
-    "ToolOverride",
+    "Answer",
     "BeforeToolCallResult",
-    "Hooks",
+    "Bundle",
     "CallDecision",
     "Context",
     "Defer",
     "EditArgs",
+    "Hooks",
     "InputQueue",
     "LlmContext",
     "LoopConfig",
@@ -70,6 +74,7 @@ __all__ = [
     "ThinkingBudgets",
     "ThinkingLevel",
     "ToolExecutionMode",
+    "ToolOverride",
     "TurnInfo",
     "TurnUpdate",
     "compose",
@@ -86,8 +91,7 @@ __all__ = [
 
 _HOMES = {
     "dirge_py.types.abort": ("AbortSignal",),
-    "dirge_py.agent_loop.merge": ("compose",),
-    "dirge_py.agent_loop.merge": ("default_convert_to_llm",),
+    "dirge_py.agent_loop.merge": ("compose", "default_convert_to_llm"),
     "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
     "dirge_py.guards.repetition": ("StormBreaker",),
     "dirge_py.agent_loop.queues": (

@@ -34,6 +34,9 @@ from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """The arguments to use, or a ValueError (better: InvalidArguments)."""
+
+TOGETHER = "x-together"
+
 _ALIASES = (
     {"path", "file_path", "file", "filename", "file_name", "dir", "directory", "folder"},
     {"command", "cmd", "command_line", "shell_command"},
@@ -44,15 +47,29 @@ _ALIASES = (
     {"url", "uri", "link", "href"},
 )
 """Names that mean the same to models. Compared without case and underscores."""
+
 _REASONS = frozenset(
     {"explanation", "reason", "reasoning", "rationale", "justification", "why", "thought"}
     | {"thoughts", "thinking", "intent", "purpose", "goal", "activeform"}
     | {"toolcallid", "tooluseid", "callid"}
 )
 """Properties that say why a call is made, or number it: no tool could act on them."""
+
 _LABELS = frozenset({"description", "title", "summary", "instruction", "instructions"})
 """Properties that name a call for whoever watches. A record or a list item has them as content, so
 they count as labels only beside a command or a change of files, which says all of itself."""
+
+_WRAPPERS = frozenset(
+    ("arguments", "args", "parameters", "params", "input", "tool_input", "tool_args", "kwargs")
+)
+_NAMES = frozenset(("name", "tool", "tool_name", "type"))
+_INTEGER = re.compile(r"[+-]?\d{1,300}")
+_NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
+_PATH_NAMES = frozenset(("path", "file_path", "filename", "paths", "dir"))
+_PATH_FORMATS = frozenset(("path", "absolute_path", "relative_path"))
+_LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
+_ANY_ITEM = -1
+_DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,14 +325,6 @@ def _ignored(tool: str, names: list[str], properties: Mapping[str, Any]) -> str:
     return f"`{tool}`: ignored {ignored}, which it does not have. It has: {known}."
 
 
-_WRAPPERS = frozenset(
-    ("arguments", "args", "parameters", "params", "input", "tool_input", "tool_args", "kwargs")
-)
-_NAMES = frozenset(("name", "tool", "tool_name", "type"))
-_INTEGER = re.compile(r"[+-]?\d{1,300}")
-_NUMBER = re.compile(r"[+-]?\d{1,300}(\.\d+)?([eE][+-]?\d{1,3})?")
-
-
 @dataclass(frozen=True, slots=True)
 class ConvertedValue:
     """A value in another shape; `kind` is what the repair is counted as."""
@@ -395,14 +404,6 @@ def _scalar(text: str, wanted: frozenset[str]) -> bool | int | float | None:
     if "number" in wanted and _NUMBER.fullmatch(text):
         return float(text)
     return None
-
-
-TOGETHER = "x-together"
-_PATH_NAMES = frozenset(("path", "file_path", "filename", "paths", "dir"))
-_PATH_FORMATS = frozenset(("path", "absolute_path", "relative_path"))
-_LINK = re.compile(r"\[([^\[\]]+)\]\(https?://([^()\s]+)\)")
-_ANY_ITEM = -1
-_DEEPEST = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

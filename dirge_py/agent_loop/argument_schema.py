@@ -29,10 +29,14 @@ _MOST_LEAVES = 10
 _MOST_LEVELS = 2
 _LONGEST_NAME = 64
 """Services refuse longer property names, so a schema that would need one stays nested."""
+
 _DOT = "-dot-"
 _PRIVATE = "x-"
 _OPEN_WORDS = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "not")
 _NESTED = 12
+_GOT_BYTES = 200
+_EXPECTED_BYTES = 600
+_MOST_PROBLEMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +164,6 @@ def _without_private(schema: Any) -> Any:
     ):
         return schema
     return {word: each for word, each in schema.items() if not word.startswith(_PRIVATE)}
-
-
-_GOT_BYTES = 200
-_EXPECTED_BYTES = 600
-_MOST_PROBLEMS = 8
 
 
 def explain_invalid_arguments(

@@ -13,12 +13,16 @@ from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall,
 
 GRACE_S = 0.045
 """What cancelled work gets to tidy up. Longer would be felt by whoever pressed Escape."""
+
 LAST_WORDS_S = 1.0
 """What a run that is cancelled from outside gets to answer its calls and say how it ended."""
+
 T = TypeVar("T")
-_logger = logging.getLogger(__name__)
+
 # The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
 _abandoned: set[asyncio.Future[Any]] = set()
+
+_logger = logging.getLogger(__name__)
 
 
 class Aborted(Exception):

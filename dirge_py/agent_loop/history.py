@@ -17,6 +17,8 @@ from dirge_py.types.messages import (
     user_text,
 )
 
+GO_ON = "Go on."
+
 
 def is_turn(message: AssistantMessage) -> bool:
     """Whether this answer is one turn of those a run may take, and of those it is said to have had.
@@ -66,9 +68,6 @@ def _begins_anew(message: Message) -> bool:
 def _ends_with_words(message: AssistantMessage) -> bool:
     is_final = message.stop_reason not in UNFINISHED and not message.withheld
     return is_final and not message.calls and bool(message.text.strip())
-
-
-GO_ON = "Go on."
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,26 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.tools import LoopToolResult, ToolCall, ToolValidator
 
-_logger = logging.getLogger(__name__)
+_MESSAGE_LIST: tuple[type, ...] = (list, tuple, type(None))
+
 Hook = Callable[..., Any]
+ACCEPTED_RESULTS: Mapping[str, tuple[type, ...]] = {
+    "transform_context": (Context, type(None)),
+    "convert_to_llm": _MESSAGE_LIST,
+    "before_tool_call": (EditArgs, ToolOverride, Defer, type(None)),
+    "after_tool_call": (AfterToolCallResult, type(None)),
+    "prepare_next_turn": (TurnUpdate, type(None)),
+    "should_stop_after_turn": (bool, type(None)),
+    "get_steering_messages": _MESSAGE_LIST,
+    "get_followup_messages": _MESSAGE_LIST,
+    "get_api_key": (str, type(None)),
+}
+GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and go on.]\n"
+
+_MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
+_RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
+
+_logger = logging.getLogger(__name__)
 
 
 def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
@@ -288,22 +306,6 @@ def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str
     info.emit(SystemNotice(f"`{bundle.name}`: {name} failed ({error!r}); {so}."))
 
 
-_MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
-_RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
-_MESSAGE_LIST: tuple[type, ...] = (list, tuple, type(None))
-ACCEPTED_RESULTS: Mapping[str, tuple[type, ...]] = {
-    "transform_context": (Context, type(None)),
-    "convert_to_llm": _MESSAGE_LIST,
-    "before_tool_call": (EditArgs, ToolOverride, Defer, type(None)),
-    "after_tool_call": (AfterToolCallResult, type(None)),
-    "prepare_next_turn": (TurnUpdate, type(None)),
-    "should_stop_after_turn": (bool, type(None)),
-    "get_steering_messages": _MESSAGE_LIST,
-    "get_followup_messages": _MESSAGE_LIST,
-    "get_api_key": (str, type(None)),
-}
-
-
 def check_hook_result(name: str, answer: Any) -> Any:
     """`answer`, if the hook called `name` may give it. Plugins are strangers: types are hopes.
 
@@ -363,9 +365,6 @@ def _check_items(items: Any, kinds: tuple[type, ...], what: str) -> None:
     for item in items:
         if not isinstance(item, kinds):
             raise TypeError(f"It returned {type(item).__name__} for a {what}.")
-
-
-GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and go on.]\n"
 
 
 def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:

@@ -45,6 +45,13 @@ from dirge_py.types.messages import (
     ToolCallBlock,
 )
 
+OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
+"""Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
+
+_EVENTS_PER_BREATH = 256
+
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class _Text:
@@ -273,10 +280,6 @@ def finished_blocks(
     return tuple(finished)
 
 
-_EVENTS_PER_BREATH = 256
-_logger = logging.getLogger(__name__)
-
-
 async def complete(
     stream_fn: StreamFn,
     context: LlmContext,
@@ -360,10 +363,6 @@ def _stop_reason(told: StopReason, *, has_calls: bool) -> StopReason:
 
 def _stopped() -> ProviderError:
     return ProviderError("Stopped.", kind="aborted", phase="stream")
-
-
-OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
-"""Given an answer and its end, the end to tell instead; its `message` replaces the answer."""
 
 
 def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:

@@ -65,7 +65,10 @@ def normalize_history(
 
 
 class HistoryNormalizer:
-    """`normalize_history` for a history that grows: what was looked at before costs next to nothing."""
+    """Normalizes a history that grows, with the result of `normalize_history`.
+
+    What it has seen before costs next to nothing.
+    """
 
     def __init__(self, *, result_chars: int = RESULT_CHARS) -> None:
         self._result_chars = result_chars

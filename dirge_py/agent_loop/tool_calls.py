@@ -47,88 +47,6 @@ if TYPE_CHECKING:
 else:
     repair_arguments = late("dirge_py.agent_loop.argument_repair", "repair_arguments")
 
-_SIGNIFICANT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
-_HALF_ESCAPE = re.compile(
-    r"(?<!\\)(?:\\\\)*"
-    # The first half of a pair is a half escape too, whatever was there of the second.
-    r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
-)
-_CLOSING = {"{": "}", "[": "]"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedArguments:
-    """What raw arguments spell.
-
-    `whole`: they were JSON. `closed`: they had broken off, and `value` is what stands there once
-    the open ends are closed. `broken`: `value` is the raw text and `reason` what is wrong with it.
-    """
-
-    value: Any
-    state: Literal["whole", "closed", "broken"]
-    reason: str = ""
-
-
-def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
-    """The value that `raw` spells; bare line ends inside strings are let through."""
-    if not raw.strip():
-        return ParsedArguments(value={}, state="whole")
-    try:
-        return ParsedArguments(value=_loaded(raw), state="whole")
-    except RecursionError:
-        return ParsedArguments(value=raw, state="broken", reason="nested too deep")
-    except ValueError as error:
-        reason = str(error)
-    value = close_json(raw) if may_close else None
-    if not value:
-        # Half a call must not become a call without arguments.
-        return ParsedArguments(value=raw, state="broken", reason=reason)
-    return ParsedArguments(value=value, state="closed", reason=reason)
-
-
-def close_json(raw: str) -> Any:
-    """The value of JSON that breaks off, with its strings, lists and objects closed; None if none.
-
-    A name without a value gets null. A half word, as in `{"a": tru`, stays broken.
-    """
-    text = raw
-    open_ends: list[str] = []
-    is_in_string = False
-    for found in _SIGNIFICANT.finditer(text):
-        mark = found.group()
-        if mark == '"':
-            # No closing quote is left: the rest is one open string.
-            is_in_string = True
-            break
-        if mark in _CLOSING:
-            open_ends.append(_CLOSING[mark])
-        elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
-            return None
-    if is_in_string:
-        text = _without_half_escape(text) + '"'
-    else:
-        text = text.rstrip().removesuffix(",").rstrip()
-        text += " null" if text.endswith(":") else ""
-    try:
-        return _loaded(text + "".join(reversed(open_ends)))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _loaded(text: str) -> Any:
-    return json.loads(text, strict=False, parse_constant=_refuse)
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
-
-
-def _without_half_escape(text: str) -> str:
-    half = _HALF_ESCAPE.search(text)
-    return text if half is None else text[: half.start(1)]
-
-
-_logger = logging.getLogger(__name__)
 ABORTED = text_result(
     "Aborted while it ran. What it had done by then was not undone: look before you repeat it.",
     outcome="aborted",
@@ -154,65 +72,6 @@ WITHHELD = text_result(
     withheld="the run was stopped before its check finished",
 )
 WAITING = text_result("Waits for a decision.", outcome="suppressed")
-
-
-def error_result(error: Exception) -> LoopToolResult:
-    """What the model reads when a tool raised."""
-    if isinstance(error, ToolFailed):
-        return _failed(error.message, {**error.details, "outcome": error.outcome})
-    if isinstance(error, ModelRetry):
-        return _failed(error.message, {"outcome": "invalid", "retry": True})
-    if isinstance(error, TimeoutError):
-        return _failed(str(error) or "It timed out.", {"outcome": "timeout"})
-    _logger.error("a tool raised", exc_info=error)
-    return _failed(str(error) or type(error).__name__, {"outcome": "error"})
-
-
-def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
-    """What a hook answered in the tool's place."""
-    content = answer.content or "This call was blocked."
-    blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
-    refused = "denied" if call.problem is None else PROBLEM_OUTCOMES[call.problem]
-    return LoopToolResult(
-        content=blocks,
-        details={"outcome": refused if answer.is_error else "ok", **answer.details},
-        is_error=answer.is_error,
-        terminate=answer.terminate,
-    )
-
-
-def problem_result(call: ToolCall) -> LoopToolResult:
-    """Why a call cannot run, in the words that `prepare` found."""
-    assert call.problem is not None
-    return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
-
-
-def withheld_result(result: LoopToolResult) -> LoopToolResult:
-    """What is kept of a result that not every hook has seen; our own words need no check."""
-    return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
-
-
-def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
-    """The result with what the model has to know of its arguments in a block before the others."""
-    if not notes:
-        return result
-    return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
-
-
-def with_outcome(result: LoopToolResult) -> LoopToolResult:
-    """The result with a `details["outcome"]` that does not contradict `is_error`."""
-    outcome = result.details.get("outcome")
-    if result.is_error and outcome in (None, "ok"):
-        return replace(result, details={**result.details, "outcome": "error"})
-    if outcome is None:
-        return replace(result, details={**result.details, "outcome": "ok"})
-    return result
-
-
-def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
-    return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
-
-
 PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
     "unknown_tool": "unknown_tool",
     "invalid_arguments": "invalid",
@@ -220,6 +79,14 @@ PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
 }
 CLOSED = "truncation_fixed"
 """Counts every call whose arguments broke off, also where nothing could be made of them."""
+
+_SIGNIFICANT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
+_HALF_ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*"
+    # The first half of a pair is a half escape too, whatever was there of the second.
+    r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
+)
+_CLOSING = {"{": "}", "[": "]"}
 _AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
 _PREVIEW_BYTES = 500
 _LOGGED_BYTES = 4096
@@ -227,6 +94,21 @@ _MOST_NAMED = 4
 _READING: frozenset[Operation] = frozenset(("read",))
 _SAYS_ALL: frozenset[Operation] = frozenset(("read", "edit", "execute"))
 """Calls of these are a path, a command or a text: what else names them is no part of them."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedArguments:
+    """What raw arguments spell.
+
+    `whole`: they were JSON. `closed`: they had broken off, and `value` is what stands there once
+    the open ends are closed. `broken`: `value` is the raw text and `reason` what is wrong with it.
+    """
+
+    value: Any
+    state: Literal["whole", "closed", "broken"]
+    reason: str = ""
 
 
 def prepare_call(
@@ -408,3 +290,119 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     if not known:
         return f"There is no tool `{name}`; no tools are available."
     return f"There is no tool `{name}`. There are: {', '.join(sorted(known))}."
+
+
+def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
+    """The value that `raw` spells; bare line ends inside strings are let through."""
+    if not raw.strip():
+        return ParsedArguments(value={}, state="whole")
+    try:
+        return ParsedArguments(value=_loaded(raw), state="whole")
+    except RecursionError:
+        return ParsedArguments(value=raw, state="broken", reason="nested too deep")
+    except ValueError as error:
+        reason = str(error)
+    value = close_json(raw) if may_close else None
+    if not value:
+        # Half a call must not become a call without arguments.
+        return ParsedArguments(value=raw, state="broken", reason=reason)
+    return ParsedArguments(value=value, state="closed", reason=reason)
+
+
+def close_json(raw: str) -> Any:
+    """The value of JSON that breaks off, with its strings, lists and objects closed; None if none.
+
+    A name without a value gets null. A half word, as in `{"a": tru`, stays broken.
+    """
+    text = raw
+    open_ends: list[str] = []
+    is_in_string = False
+    for found in _SIGNIFICANT.finditer(text):
+        mark = found.group()
+        if mark == '"':
+            # No closing quote is left: the rest is one open string.
+            is_in_string = True
+            break
+        if mark in _CLOSING:
+            open_ends.append(_CLOSING[mark])
+        elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
+            return None
+    if is_in_string:
+        text = _without_half_escape(text) + '"'
+    else:
+        text = text.rstrip().removesuffix(",").rstrip()
+        text += " null" if text.endswith(":") else ""
+    try:
+        return _loaded(text + "".join(reversed(open_ends)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _loaded(text: str) -> Any:
+    return json.loads(text, strict=False, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")
+
+
+def _without_half_escape(text: str) -> str:
+    half = _HALF_ESCAPE.search(text)
+    return text if half is None else text[: half.start(1)]
+
+
+def error_result(error: Exception) -> LoopToolResult:
+    """What the model reads when a tool raised."""
+    if isinstance(error, ToolFailed):
+        return _failed(error.message, {**error.details, "outcome": error.outcome})
+    if isinstance(error, ModelRetry):
+        return _failed(error.message, {"outcome": "invalid", "retry": True})
+    if isinstance(error, TimeoutError):
+        return _failed(str(error) or "It timed out.", {"outcome": "timeout"})
+    _logger.error("a tool raised", exc_info=error)
+    return _failed(str(error) or type(error).__name__, {"outcome": "error"})
+
+
+def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
+    """What a hook answered in the tool's place."""
+    content = answer.content or "This call was blocked."
+    blocks = (TextBlock(content),) if isinstance(content, str) else tuple(content)
+    refused = "denied" if call.problem is None else PROBLEM_OUTCOMES[call.problem]
+    return LoopToolResult(
+        content=blocks,
+        details={"outcome": refused if answer.is_error else "ok", **answer.details},
+        is_error=answer.is_error,
+        terminate=answer.terminate,
+    )
+
+
+def problem_result(call: ToolCall) -> LoopToolResult:
+    """Why a call cannot run, in the words that `prepare` found."""
+    assert call.problem is not None
+    return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
+
+
+def withheld_result(result: LoopToolResult) -> LoopToolResult:
+    """What is kept of a result that not every hook has seen; our own words need no check."""
+    return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
+
+
+def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
+    """The result with what the model has to know of its arguments in a block before the others."""
+    if not notes:
+        return result
+    return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
+
+
+def with_outcome(result: LoopToolResult) -> LoopToolResult:
+    """The result with a `details["outcome"]` that does not contradict `is_error`."""
+    outcome = result.details.get("outcome")
+    if result.is_error and outcome in (None, "ok"):
+        return replace(result, details={**result.details, "outcome": "error"})
+    if outcome is None:
+        return replace(result, details={**result.details, "outcome": "ok"})
+    return result
+
+
+def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
+    return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)

@@ -33,10 +33,17 @@ TOO_LONG = (
     "[Your answer was cut off because it reached the longest length of one answer. Go on exactly "
     "where it stops, and repeat nothing; split what is left into smaller steps.]"
 )
+Shrink: TypeAlias = Callable[[], Awaitable[bool]]
+"""Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
+
+SYNTAX_ERROR = "Syntax error in "
+"""How a result begins that tells of a syntax error without naming the file in its details."""
+
 _TOO_LONG_NOTICE = (
     "The answer was cut off at the longest length of one answer, so it may be incomplete. "
     "/continue goes on."
 )
+_OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
 
 
 def resume_broken_answers(most: int) -> Hooks:
@@ -85,11 +92,6 @@ class _BrokenAnswers:
         return TurnUpdate(continue_with=(user_text(TOO_LONG, "harness"),))
 
 
-Shrink: TypeAlias = Callable[[], Awaitable[bool]]
-"""Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
-_OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
-
-
 def shrink_on_overflow(shrink: Shrink) -> Hooks:
     """Hooks that answer a context-length error by `shrink` and asking again, once for each turn.
 
@@ -118,10 +120,6 @@ def _too_large(why: str, message: AssistantMessage) -> Failed:
     told = f" {message.error_message}" if message.error_message else ""
     text = f"The conversation does not fit into the model's window. {why}.{told}"
     return Failed(kind="context_length", message=text, hint=_OVERFLOW_HINT)
-
-
-SYNTAX_ERROR = "Syntax error in "
-"""How a result begins that tells of a syntax error without naming the file in its details."""
 
 
 @dataclass(slots=True)

@@ -14,9 +14,13 @@ from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 MIN_THRESHOLD = 2
+QUOTES = 5
+QUOTE_CHARS = 160
+
 _TASK_CHARS = 200
 _PATH_ARGUMENTS = ("path", "file_path", "file")
 _PERSONAL = frozenset({"user", "steering", "follow_up"})
+_POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "timeout": 2}
 
 
 class DepthTracker:
@@ -135,11 +139,6 @@ def _named_paths(arguments: Any) -> list[str]:
 def _mentions(text: str, path: str) -> bool:
     name = re.escape(path.rstrip("/").rpartition("/")[2])
     return bool(name) and re.search(rf"(?<![\w-]){name}(?![\w-])", text) is not None
-
-
-QUOTES = 5
-QUOTE_CHARS = 160
-_POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "timeout": 2}
 
 
 def failure_reminder(threshold: int = 3) -> Hooks:

@@ -27,8 +27,17 @@ from dirge_py.types.outcomes import Done
 
 StopQuestion: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
 """What to send the agent on with; empty when it may rest."""
+
 Judge: TypeAlias = Callable[[str, str], Awaitable[str]]
 """Asks a model: system prompt and prompt in, its answer out. It keeps its own time limit."""
+
+SHOWN_ITEMS = 5
+ITEM_CHARS = 120
+QUOTE_CHARS = 200
+
+# A command that failed is an answer, often the one that was asked for.
+_RETRYABLE = frozenset({"error", "timeout", "invalid", "unknown_tool"})
+
 _logger = logging.getLogger(__name__)
 
 
@@ -116,10 +125,6 @@ def _is_stopped(info: TurnInfo) -> bool:
     return info.signal.aborted or info.signal.interjected
 
 
-SHOWN_ITEMS = 5
-ITEM_CHARS = 120
-
-
 def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
     """A gate that speaks while `open_items` names any."""
 
@@ -138,12 +143,6 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
         return nudge("\n".join([f"{count} still open on your todo list:", *shown, advice]))
 
     return stop_check("todo", ask, most=most)
-
-
-QUOTE_CHARS = 200
-
-# A command that failed is an answer, often the one that was asked for.
-_RETRYABLE = frozenset({"error", "timeout", "invalid", "unknown_tool"})
 
 
 def failure_check(most: int = 3) -> Hooks:

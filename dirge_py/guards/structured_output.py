@@ -45,6 +45,9 @@ MOST_ASKED_AGAIN = 3
 KIND = "schema"
 """The `Failed.kind` of a run whose answer never fitted."""
 
+ASKED = "The result is not there yet. "
+"""Begins every message that asks for it, which are counted by this."""
+
 # No tool said it: what looks after failed calls leaves these to us, who ask again anyway.
 _UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
 _MOST_PROBLEMS = 12
@@ -58,6 +61,8 @@ _BY_ANSWER = (
     "# The result\n\nA program reads your last answer. When all else is done, answer with JSON "
     "alone, without any words around it, that fits this JSON Schema:\n"
 )
+_LONGEST = 2000
+_NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
 
 
 class StructuredAnswer:
@@ -241,12 +246,6 @@ def _refusal(event: StreamEvent) -> ProviderError | None:
     if isinstance(event, StreamError) and event.error.kind == "invalid_request":
         return event.error
     return None
-
-
-ASKED = "The result is not there yet. "
-"""Begins every message that asks for it, which are counted by this."""
-_LONGEST = 2000
-_NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
 
 
 class AnswerHistory:

@@ -13,6 +13,8 @@ from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverri
 from dirge_py.types.messages import ResultBlock, TextBlock
 from dirge_py.types.tools import LoopTool, LoopToolResult, ToolCall
 
+_WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
+
 
 def hide_unavailable_tools() -> Hooks:
     """Asks each tool before every model call: one with a true `unavailable` (the reason) is out.
@@ -75,9 +77,6 @@ def limit_tool_retries(most: int) -> Hooks:
         )
 
     return Hooks(name="retries", after_tool_call=after)
-
-
-_WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
 
 def redact_results(redact: Callable[[str], str]) -> Hooks:

@@ -24,6 +24,8 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, ToolResultMessage
 from dirge_py.types.outcomes import Outcome
 
+E = TypeVar("E", bound=LoopEvent)
+
 
 def assert_event_grammar(events: Sequence[LoopEvent]) -> None:
     """Fail unless these are the events of one whole run.
@@ -121,9 +123,6 @@ def assert_balanced(messages: Sequence[Message], *, open_calls_allowed: bool = F
             waiting = [call.id for call in message.calls]
             assert len(waiting) == len(set(waiting)), f"message {place} uses an id twice: {waiting}"
     assert open_calls_allowed or not waiting, f"nothing answers {waiting}"
-
-
-E = TypeVar("E", bound=LoopEvent)
 
 
 class EventRecorder:

@@ -132,6 +132,9 @@ class Defer:
     description: str = ""
 
 
+Answer = ToolOverride
+"""The former name of `ToolOverride`; it goes in the next release."""
+
 BeforeToolCallResult: TypeAlias = EditArgs | ToolOverride | Defer
 
 
@@ -198,6 +201,9 @@ class Hooks:
     get_followup_messages: GetFollowupMessages | None = None
     get_api_key: GetApiKey | None = None
 
+
+Bundle = Hooks
+"""The former name of `Hooks`; it goes in the next release."""
 
 HOOK_NAMES = (
     "transform_context",
