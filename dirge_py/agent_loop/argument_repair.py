@@ -1,14 +1,11 @@
-"""Arguments mended where it is plain what was meant; what fits as it was written is left alone.
+"""Repairs of arguments where it is plain what was meant; what fits as it was written is left alone.
 
 The schema says what a place wants, the problems that validation found say where to look. Nothing is
 guessed: a value is only put into the shape that is asked for, or left out where it may be missing.
-
-One value put into the shape that a schema asks for, where there is only one way to do it.
-
-What is changed even in arguments that fit: links in the place of paths, and halves of pairs.
-
-`x-together` in a schema names properties that only make sense with each other:
-`[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It is never sent to a model.
+Arguments that fit are adjusted in two cases only: a link in the place of a path is unwrapped, and
+the missing half of a pair gets its default. `x-together` in a schema names properties that only
+make sense with each other: `[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It
+is never sent to a model.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Waiting that an abort can end: the one place where tasks are cancelled, reaped or abandoned.
-
-A time limit for each tool call; questions come before it begins, so no person is hurried.
-"""
+"""Waits that an abort or a time limit ends: the one place where tasks are cancelled."""
 
 import asyncio
 import logging

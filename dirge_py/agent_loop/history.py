@@ -1,7 +1,4 @@
-"""What the answers of a run come to: which of them are turns, and which are its last words.
-
-Where a conversation can go on from: its open calls, or its last word unless that was final.
-"""
+"""Questions about a history of messages: its turns, its final text, and where it can continue."""
 
 from collections.abc import Sequence
 
@@ -20,14 +17,15 @@ from dirge_py.types.messages import (
 GO_ON = "Go on."
 
 
-def is_turn(message: AssistantMessage) -> bool:
-    """Whether this answer is one turn of those a run may take, and of those it is said to have had.
+def is_turn(message: Message) -> bool:
+    """Whether this message is an answer that counts as a turn of its run.
 
     Not counted: the harness' own words, an answer that the service broke off to be asked again, and
     a request that was too long: it is made again, smaller.
     """
     return (
-        message.origin == "model"
+        isinstance(message, AssistantMessage)
+        and message.origin == "model"
         and message.stop_reason not in UNFINISHED
         and message.error_kind != "context_length"
     )

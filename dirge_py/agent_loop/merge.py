@@ -1,8 +1,7 @@
-"""Several bundles of hooks made into one, with one rule per hook and one policy for failures.
+"""Several sets of hooks merged into one, with one rule per hook and one policy for failures.
 
-What each hook may answer: everything else counts as a hook that failed.
-
-History as a model sees it, unless a `convert_to_llm` hook says otherwise.
+A hook that returns what it may not return counts as one that failed. `default_convert_to_llm` is
+what the model sees of a history unless a `convert_to_llm` hook says otherwise.
 """
 
 import inspect

@@ -1,8 +1,8 @@
-"""From stream deltas to the blocks of an assistant message, one linear pass.
+"""The whole answer to one model call, assembled from its stream.
 
-One model call without a run: the whole answer, for judges, summaries and plugins.
-
-A look at every whole answer of a model, before the loop acts on it.
+`Assembler` turns deltas into the blocks of a message, `complete` makes one call outside of a run
+(for judges, summaries and plugins), and `on_complete` wraps a stream function so that each whole
+answer is looked at before the loop acts on it.
 """
 
 import asyncio

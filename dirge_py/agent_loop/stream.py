@@ -55,7 +55,7 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
     run.turn_tools = tuple(context.tools)
     answer = _Answer(run)
     try:
-        await answer.hear(_llm_context(run, context, healed.messages))
+        await answer.consume(_llm_context(run, context, healed.messages))
     except StopRun:
         # A decorator ended the run after the model had spoken: what it said is history.
         await answer.record_if_told()
@@ -120,7 +120,7 @@ class _Answer:
         self._model = run.model
         self._role = run.role
 
-    async def hear(self, context: LlmContext) -> None:
+    async def consume(self, context: LlmContext) -> None:
         """Take in the stream until it ends, breaks, or the run is aborted."""
         try:
             options = await until_aborted(_options(self._run), self._run.signal)

@@ -1,8 +1,8 @@
-"""From a call as the model wrote it to one that can run, or the words why it cannot.
+"""One tool call: parsed and prepared to run, and the results that no tool wrote.
 
-Results that no tool wrote: for calls that failed, were answered by a hook, or never ran.
-
-Arguments that broke off: the JSON that was meant so far, or the reason why there is none.
+`prepare_call` leads from a call as the model wrote it to one that can run, or to the words why it
+cannot. Arguments that broke off are closed where that is possible. The results here are for calls
+that failed, were answered by a hook, or never ran.
 """
 
 import json
@@ -377,7 +377,7 @@ def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
 
 
 def problem_result(call: ToolCall) -> LoopToolResult:
-    """Why a call cannot run, in the words that `prepare` found."""
+    """Why a call cannot run, in the words of `prepare_call`."""
     assert call.problem is not None
     return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
 

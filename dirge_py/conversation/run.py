@@ -20,7 +20,7 @@ from dirge_py.conversation.deps import ConversationDeps, RunSettings
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
-from dirge_py.guards.limits import TIMEOUT, single_turn, timed_out
+from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import (
     choices_in,
@@ -429,7 +429,9 @@ class RunExecutor:
         if not order.single_turn:
             return config
         turns, usage = (0, None) if order.prompts else self._log.since_prompt()
-        rests = single_turn(turns_before=turns, usage_before=usage, max_turns=deps.run.max_turns)
+        rests = stop_after_one_turn(
+            turns_before=turns, usage_before=usage, max_turns=deps.run.max_turns
+        )
         return compose(rests, config=config)
 
     # -- the hooks of the conversation

@@ -1,1 +1,1 @@
-"""Bundles of hooks that may stop or redirect the loop, one file each."""
+"""Guards: sets of hooks that may stop or redirect a run, one file for each concern."""

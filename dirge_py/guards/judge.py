@@ -1,10 +1,7 @@
-"""Has another model judge a run that is about to end: is it complete, and is the change sound.
+"""Stop checks by another model: is the run complete, is its change sound, is its goal met.
 
-What a judge reads of a run: its messages as bounded plain text, and the agent's own rules.
-
-Reads the answers of judges. They are a model's words: whatever is unclear counts as approval.
-
-Sends a run back until a judge finds its goal met.
+A judge reads the run as bounded plain text and the agent's own rules. Its answer is a model's
+words: whatever is unclear counts as approval.
 """
 
 import json
@@ -120,7 +117,7 @@ def judge_check(
     diff: DiffSource | None = None,
     most: int | None = None,
 ) -> Hooks:
-    """A gate that speaks when the judge finds the run incomplete, or faults in its change.
+    """A stop check that speaks when the judge finds the run incomplete, or faults in its change.
 
     Only runs that used a tool are judged. The change is reviewed if it differs from that at the
     start of the run and from the one reviewed last. `advisory` speaks once, `blocking` up to
@@ -245,7 +242,7 @@ def _bounded(text: str) -> str:
 def goal_check(
     text: str, ask: Judge, *, verification: Verification | None = None, most: int = 12
 ) -> Hooks:
-    """A gate that speaks when the judge says that the goal `text` is not met.
+    """A stop check that speaks when the judge says that the goal `text` is not met.
 
     An answer that is unclear, empty or missing counts as met.
     """

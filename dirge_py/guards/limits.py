@@ -1,7 +1,4 @@
-"""Ends a run that has had enough: turns, requests, tool calls, tokens, money or time.
-
-Ends a run after one turn, so that whoever drives it may go on elsewhere.
-"""
+"""Limits of a run: turns, requests, tool calls, tokens, money, time, or a single turn."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +8,7 @@ from dirge_py.agent_loop.history import is_turn
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Message, Usage
+from dirge_py.types.messages import AssistantMessage, Usage
 from dirge_py.types.outcomes import (
     Cancelled,
     Failed,
@@ -70,7 +67,7 @@ class SideUsage:
         return self._reports[position:]
 
 
-def limits(
+def limit_hooks(
     most: Limits,
     *,
     cost_of: CostOf | None = None,
@@ -232,7 +229,7 @@ def _check(name: LimitName, used: float, most: float | None) -> None:
         raise StopRun(LimitExceeded(name=name, used=used, max=most))
 
 
-def single_turn(
+def stop_after_one_turn(
     *, turns_before: int = 0, usage_before: Usage | None = None, max_turns: int | None = None
 ) -> Hooks:
     """A bundle whose run rests, with `NeedsMoreTurns`, when the model wants another turn.
@@ -249,7 +246,7 @@ def single_turn(
         if not info.wants_more or not _is_finished_turn(info.message):
             return False
         # A run that began with the open calls of an earlier answer ends the turn of that answer.
-        turn = turns_before + sum(map(_is_turn, info.new_messages))
+        turn = turns_before + sum(map(is_turn, info.new_messages))
         if max_turns is not None and turn >= max_turns:
             info.emit(SystemNotice(f"Stopped after {max_turns} turns, the most there may be."))
             raise StopRun(MaxTurns(max=max_turns))
@@ -257,10 +254,6 @@ def single_turn(
         raise StopRun(NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total))
 
     return Hooks(name="single turn", should_stop_after_turn=should_stop_after_turn)
-
-
-def _is_turn(message: Message) -> bool:
-    return isinstance(message, AssistantMessage) and is_turn(message)
 
 
 def _is_finished_turn(message: AssistantMessage | None) -> bool:

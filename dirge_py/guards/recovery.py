@@ -1,10 +1,8 @@
-"""Sends a run on when an answer broke off after it had begun, or was cut at its length limit.
+"""Recovery from turns that went wrong, each through `prepare_next_turn` and bounded.
 
-Makes a request that did not fit into the model's window again, once, with less in it.
-
-Lets a stronger model make the next call after one that the model could not get right.
-
-Tells that the service folded old history itself (`messages.CompactionBlock`).
+An answer that broke off is continued, a request that did not fit into the window is made again with
+less in it, and a stronger model makes the next call after one that the model could not get right.
+A context that the service compacted by itself is reported.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -96,7 +94,7 @@ def shrink_on_overflow(shrink: Shrink) -> Hooks:
     """Hooks that answer a context-length error by `shrink` and asking again, once for each turn.
 
     The run ends with that error when nothing could be made smaller, or when it still did not fit.
-    A request that did not fit is no turn (`turns.is_turn`). Made anew for every run.
+    A request that did not fit is no turn (`history.is_turn`). Made anew for every run.
     """
     has_shrunk = False
 

@@ -1,7 +1,4 @@
-"""Tells an agent that goes on and on about the same files to step back.
-
-Tells an agent whose calls keep failing, or keep being denied, to look before it goes on.
-"""
+"""Reminders for an agent that goes on about the same files, or whose calls keep failing."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -74,7 +71,7 @@ class DepthTracker:
         self._is_told = False
 
 
-def depth(tracker: DepthTracker, threshold: int) -> Hooks:
+def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
     """Hooks for one run that feed `tracker`, and remind after `threshold` calls (at least 2).
 
     With 0 they only feed it.

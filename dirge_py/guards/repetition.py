@@ -1,4 +1,4 @@
-"""Breaks runs of calls that repeat without getting anywhere: reflect, then pivot, then rest."""
+"""The storm breaker: calls that repeat without progress. Reflect, then pivot, then rest."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Models with a role besides the main one: whoever judges or summarises, asked one question."""
+"""Models that are asked one question beside the run: judges and summarisers."""
 
 from collections.abc import Callable
 from dataclasses import replace

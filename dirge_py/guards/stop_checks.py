@@ -1,11 +1,8 @@
-"""The rule that all gates share: when one may speak to an agent that wants to stop, and how often.
+"""Checks of an agent that wants to stop: one may send it on, with one message.
 
-A gate is asked where the agent would rest and may send it on with one message. Gates stand in one
-order; the first that speaks is the only one of that occasion.
-
-Sends a run back that leaves items of its own todo list open.
-
-Sends a run on that stopped right after a call had failed.
+A stop check is asked where the agent would rest. Stop checks stand in one order; the first that
+speaks is the only one of that occasion. Here are the rule that all share and the checks that need
+no other model: the agent leaves todo items open, or it stopped right after a call had failed.
 """
 
 import inspect
@@ -80,21 +77,21 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
     )
 
 
-def suppress_while(should_defer: Callable[[], bool], bundle: Hooks) -> Hooks:
-    """`bundle`, its gate silent while the end of a run is not the end of the work.
+def suppress_while(should_defer: Callable[[], bool], hooks: Hooks) -> Hooks:
+    """`hooks`, their stop check silent while the end of a run is not the end of the work.
 
     Then nothing is asked and no budget is spent. What others add is delivered all the same.
     """
-    speak = bundle.get_followup_messages
+    speak = hooks.get_followup_messages
     if speak is None:
-        return bundle
+        return hooks
 
     def get_followup_messages(
         info: TurnInfo, so_far: Sequence[Message]
     ) -> Awaitable[Sequence[Message] | StopRun] | Sequence[Message] | StopRun:
         return () if should_defer() else speak(info, so_far)
 
-    return replace(bundle, get_followup_messages=get_followup_messages)
+    return replace(hooks, get_followup_messages=get_followup_messages)
 
 
 def nudge(text: str) -> tuple[Message, ...]:
@@ -126,7 +123,7 @@ def _is_stopped(info: TurnInfo) -> bool:
 
 
 def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
-    """A gate that speaks while `open_items` names any."""
+    """A stop check that speaks while `open_items` names any."""
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
         items = open_items()
@@ -146,7 +143,7 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
 
 
 def failure_check(most: int = 3) -> Hooks:
-    """A gate that speaks when the agent's last words follow a failed call directly.
+    """A stop check that speaks when the agent's last words follow a failed call directly.
 
     Calls that were denied, suppressed or never ran are no reason: repeating them would not help.
     """

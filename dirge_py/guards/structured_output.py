@@ -1,11 +1,9 @@
-"""Holds a run to an answer after a schema: through its service, or through a tool that takes it.
+"""Structured output: a run whose answer must fit a schema, by its service or by a tool.
 
-Which of them is decided with each model call, so that another model may take over. Whatever comes
-is checked here, and the model is asked again with what is wrong, a few times at most.
-
-What a history already holds of an answer after a schema: values, and how often one was missing.
-
-All of it is read from the messages, so that it holds for a run that is taken turn by turn.
+Which of the two is decided with each model call, so that another model may take over. Whatever
+comes is checked here, and the model is asked again with what is wrong, a few times at most. Values
+and failures are read from the messages alone, so that they hold for a run that is driven turn by
+turn.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

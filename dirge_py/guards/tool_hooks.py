@@ -1,9 +1,4 @@
-"""Tools that cannot be used right now are not offered, and a call of one is told why.
-
-How often a tool may ask the model to try again before that counts as a refusal.
-
-Secrets taken out of tool results before the model, the screen or the journal sees them.
-"""
+"""Hooks around tool calls: availability, bounded retries, and results without secrets."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,8 +1,7 @@
 """Whether code was edited in a run, and whether it was built, tested or linted since.
 
-It reads what calls claimed and how they ended: nothing of their text.
-
-Sends a run back that edited code and did not see it pass.
+It reads what calls claimed and how they ended: nothing of their text. `verification_check` sends an
+agent back that edited code and did not see it pass.
 """
 
 import os
@@ -217,9 +216,9 @@ COMMAND_CHARS = 120
 
 
 def verification_check(verification: Verification, most: int = 1) -> Hooks:
-    """A gate that speaks when code was edited and nothing has checked it since, or a check failed.
+    """A stop check that speaks when edited code was not checked since, or its check failed.
 
-    `verification` is fed by hooks of its own (`tracking`): others read it, too.
+    `verification` is fed by hooks of its own (`track_verification`): others read it, too.
     """
 
     def ask(_info: TurnInfo) -> Sequence[Message]:

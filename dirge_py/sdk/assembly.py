@@ -13,10 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.model_call import complete
@@ -28,25 +24,13 @@ from dirge_py.config.sources import Chosen, Origin
 from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    Pictures,
-    RunDeps,
-    RunSettings,
-    SessionDeps,
-    WorkEnvironment,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, Pictures, RunDeps, RunSettings, SessionDeps, WorkEnvironment
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.files.log.log_records import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.limits import Limits, SideUsage, limits
-from dirge_py.guards.recovery import (
-    announce_server_compaction,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.limits import Limits, SideUsage, limit_hooks
+from dirge_py.guards.recovery import announce_server_compaction, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
@@ -76,16 +60,13 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
 from dirge_py.types.hooks import Hooks, LoopConfig
-from dirge_py.types.llm import (
-    LlmContext,
-    ModelOption,
-    Models,
-    StreamFn,
-    StreamOptions,
-    ThinkingLevel,
-)
+from dirge_py.types.llm import LlmContext, ModelOption, Models, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
 
 _RECOVERIES = 3
 _RETRIES = 3
@@ -377,7 +358,7 @@ class _Assembly:
             written = [recorder.interceptor] if recorder is not None and run.is_recorded else []
             return compose(
                 run.bundle,
-                limits(
+                limit_hooks(
                     _most(plan.limits, run.max_turns),
                     cost_of=lambda usage, model: models.cost_usd(model, usage),
                     clock=plan.clock,

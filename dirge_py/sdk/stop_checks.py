@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from dirge_py.config.loop_tables import Gates
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.reminders import DepthTracker, depth, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.side_models import SideModels
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
@@ -53,7 +53,7 @@ def gates(
     voice = _Voice()
     verification = Verification()
     while_working = [
-        depth(services.depth or DepthTracker(), config.depth),
+        depth_reminder(services.depth or DepthTracker(), config.depth),
         *([failure_reminder(config.failures)] if config.failures else []),
         track_verification(verification),
         voice.bundle(),

@@ -1,9 +1,4 @@
-"""Whether the events of one run came in the order that `dirge_py.types.events` promises.
-
-Whether a history could be sent to a strict service.
-
-A sink that keeps what it hears.
-"""
+"""Checks of what a run emitted and recorded, and a sink that records it."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from dirge_py.lib.figures import thousands
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
@@ -175,11 +174,6 @@ class CompactionStarted:
     type: ClassVar[str] = "compaction_started"
     tokens_before: int
 
-    @property
-    def message(self) -> str:
-        """For people."""
-        return f"Compacting the context, about {thousands(self.tokens_before)} tokens…"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextCompacted:
@@ -197,32 +191,6 @@ class ContextCompacted:
     kind: CompactionKind
     summary: str = ""
     summary_model: str = ""
-
-    @property
-    def message(self) -> str:
-        """For people, as `Context compacted: about 182k → 41k tokens, summary by work/small.`"""
-        before, after = thousands(self.tokens_before), thousands(self.tokens_after)
-        sizes = f"about {before} → {after} tokens"
-        author = self.summary_model or "the model"
-        match self.kind:
-            case "summary":
-                return f"Context compacted: {sizes}, summary by {author}."
-            case "prune":
-                return f"Context compacted: {sizes}, older tool results shortened."
-            case "failed_summary" if self.tokens_after >= self.tokens_before:
-                return "No summary of the older history could be made; nothing was left out."
-            case "failed_summary":
-                return f"Context compacted: {sizes}, without a summary: none could be made."
-            case "summary_off":
-                return f"Context compacted: {sizes}, without a summary: the last ones failed."
-            case "overflow":
-                return f"Context compacted: {sizes}, older history left out."
-            case "server":
-                return f"Context compacted by the service: {before} tokens folded by {author}."
-            case "shown_again":
-                return f"A message is sent whole again: {sizes}."
-            case "undone":
-                return f"The last compaction was taken back: {sizes}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,16 +223,6 @@ class EscalationActivated:
     provider: str
     reason: str
 
-    @property
-    def message(self) -> str:
-        """For people: who answers next, and why."""
-        cause, _, what = self.reason.partition(": ")
-        why = {
-            "repair_exhausted": f"the arguments of `{what}` stayed wrong",
-            "syntactic_failure": f"a change left a syntax error ({what})",
-        }.get(cause, self.reason)
-        return f"{self.provider} makes the next call: {why}."
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairStats:
@@ -275,13 +233,6 @@ class RepairStats:
 
     type: ClassVar[str] = "repair_stats"
     counts: Mapping[str, int]
-
-    @property
-    def message(self) -> str:
-        """For people: the kinds by their names, the most frequent first."""
-        ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        told = ", ".join(f"{kind} {count}×" for kind, count in ordered)
-        return f"Arguments of tool calls in this run: {told}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +298,6 @@ class PlanPhase:
     duration_ms: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-
-    @property
-    def message(self) -> str:
-        """For people, as `Plan, step 2: review ended. Two cases are missing.`"""
-        where = f" ({self.shut_in})" if self.shut_in and self.state == "started" else ""
-        return f"Plan, step {self.step}: {self.phase} {self.state}{where}. {self.summary}".strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from dirge_py.agent_loop import (
     run_agent_loop,
 )
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
-from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.limits import Limits, limit_hooks
 from dirge_py.guards.recovery import resume_broken_answers
-from dirge_py.guards.reminders import DepthTracker, depth, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import failure_check
 from dirge_py.guards.tool_hooks import limit_tool_retries
@@ -138,11 +138,11 @@ class Plan:
 def guards():
     """Those that need nothing from outside, in the order of the program."""
     return [
-        limits(Limits(turns=5, tool_calls=9)),
+        limit_hooks(Limits(turns=5, tool_calls=9)),
         StormBreaker(4, 2).bundle(),
         limit_tool_retries(1),
         resume_broken_answers(2),
-        depth(DepthTracker(), 2),
+        depth_reminder(DepthTracker(), 2),
         failure_reminder(2),
         failure_check(2),
     ]

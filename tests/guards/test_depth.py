@@ -4,7 +4,7 @@ import pytest
 
 from dirge_py.agent_loop import Hooks
 from dirge_py.agent_loop.queues import InputQueue, steering_from_queue
-from dirge_py.guards.reminders import DepthTracker, depth, paths_of
+from dirge_py.guards.reminders import DepthTracker, depth_reminder, paths_of
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ToolCall
 from tests.guards.kit import call, faulty, guarded, nudges, patch, read
@@ -20,7 +20,7 @@ def reads(model, *paths):
 
 async def reminders(*paths, threshold=3, tracker=None, prompt="fix the parser"):
     model = reads(ScriptedModel(), *paths).will_say("done")
-    run = await guarded(model, depth(tracker or DepthTracker(), threshold), prompt=prompt)
+    run = await guarded(model, depth_reminder(tracker or DepthTracker(), threshold), prompt=prompt)
     return nudges(run)
 
 
@@ -44,7 +44,7 @@ async def test_case_103_another_file_begins_anew():
 async def test_case_103_a_call_about_no_file_begins_anew():
     model = reads(ScriptedModel(), "foo", "foo").will_call("bash", command="ls")
     model = reads(model, "foo", "foo").will_say("done")
-    assert nudges(await guarded(model, depth(DepthTracker(), 3))) == []
+    assert nudges(await guarded(model, depth_reminder(DepthTracker(), 3))) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_case_103_a_message_that_names_the_file_keeps_the_streak(said, tol
     poll = steering_from_queue(queue)
     steering = Hooks(get_steering_messages=lambda info: poll(info) if info.turn == 2 else [])
     model = reads(ScriptedModel(), "foo", "foo", "foo").will_say("done")
-    texts = nudges(await guarded(model, steering, depth(DepthTracker(), 3)))
+    texts = nudges(await guarded(model, steering, depth_reminder(DepthTracker(), 3)))
     assert len(texts) == told
     assert all(f"The task: {said}" in text for text in texts)
 

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.guards.reminders import DepthTracker, depth, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.stop_checks import suppress_while
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
@@ -55,7 +55,7 @@ async def _body(replies, answers, deferrals):
     gates = every_gate(Panel(*answers), Panel(*reversed(answers)))
     deferred = [suppress_while(lambda: next(deferrals, False), each) for each in gates]
 
-    run = await guarded(model, depth(DepthTracker(), 2), failure_reminder(2), *deferred)
+    run = await guarded(model, depth_reminder(DepthTracker(), 2), failure_reminder(2), *deferred)
 
     assert isinstance(run.outcome, Done)
     assert_balanced(run.new)

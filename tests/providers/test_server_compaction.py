@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
-from dirge_py.guards.limits import Limits, limits
+from dirge_py.guards.limits import Limits, limit_hooks
 from dirge_py.providers.anthropic_answer import MessagesAnswer
 from dirge_py.providers.anthropic_request import messages_request
 from dirge_py.providers.base import ProviderSettings
@@ -83,7 +83,9 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
     service = serve(compacted(), Say(text="Done."))
-    config = compose(limits(Limits(turns=1)), config=LoopConfig(model="work/claude-sonnet-4-5"))
+    config = compose(
+        limit_hooks(Limits(turns=1)), config=LoopConfig(model="work/claude-sonnet-4-5")
+    )
 
     run = await ran(speaking(http, service), "go", config=config)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from dirge_py.frontend.event_text import describe_event
 from dirge_py.providers.scripted import Reply
 from dirge_py.types.events import (
     AgentEnd,
@@ -82,8 +83,8 @@ def test_a_summary_that_failed_is_not_called_a_success() -> None:
         tokens_before=90, tokens_after=90, first_kept_index=0, kind="failed_summary"
     )
 
-    assert "nothing was left out" in kept.message
-    assert "compacted" not in kept.message
+    assert "nothing was left out" in describe_event(kept)
+    assert "compacted" not in describe_event(kept)
 
 
 SMALL_WINDOW = "[context]\nwindow_tokens = 20000\n"

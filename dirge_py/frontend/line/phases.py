@@ -1,5 +1,6 @@
 """The phases of a plan as lines: what each is about, what its fork does, and what came of it."""
 
+from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.lib.clean import clean
 from dirge_py.lib.figures import thousands
@@ -33,7 +34,7 @@ class PhaseLines:
     def hear(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
         match event:
             case PlanPhase(state="started"):
-                self._say(event.message)
+                self._say(describe_event(event))
             case PlanPhase():
                 self._tell_end(event)
             case EvidenceTaken():
@@ -49,7 +50,7 @@ class PhaseLines:
             told.append(f"{thousands(event.usage.total)} tokens")
         if event.cost_usd:
             told.append(f"${event.cost_usd:.4f}")
-        self._say(f"{event.message} ({', '.join(told)})")
+        self._say(f"{describe_event(event)} ({', '.join(told)})")
         if event.phase in ("plan", "review") and event.text.strip():
             self._say(clean(event.text.strip()))
 

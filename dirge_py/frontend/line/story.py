@@ -2,49 +2,21 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.conversation.log import ConversationLog
+from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.line.paper import Paper
 from dirge_py.frontend.line.phases import PhaseLines
 from dirge_py.frontend.outcome_text import words_for
 from dirge_py.lib.figures import thousands, told_cost
 from dirge_py.session.continuation import title_of_call
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    HistoryMoved,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PermissionAnswered,
-    PlanPhase,
-    RepairStats,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    UsageReported,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    UserMessage,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, EvidenceTaken, ForkEvent, HistoryMoved, LoopEvent, MessageEnd, MessageStart, MessageUpdate, PermissionAnswered, PlanPhase, RepairStats, RetryNotice, SystemNotice, ToolExecutionEnd, ToolExecutionStart, UsageReported
+from dirge_py.types.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.session.phases import Told
+
+
 
 _RESULT_LINES = 4
 _DIFF_LINES = 60
@@ -127,14 +99,14 @@ class Story:
             case SystemNotice(content=content):
                 say(content)
             case CompactionStarted() | ContextCompacted() if self._is_in_run:
-                say(event.message)
+                say(describe_event(event))
             case ContextReplaced():
                 say("From here on the model is shown another history than this one.")
             case HistoryMoved():
                 say("The session stands at another point now. What was said up to it:")
                 self.tell(event.messages)
             case EscalationActivated() | RepairStats():
-                say(event.message)
+                say(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self._phases.hear(event)
             case UsageReported():

@@ -3,12 +3,10 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
 from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
+from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.frontend.print.result import Ending, ending_of, result_object, words_of_silence
 from dirge_py.frontend.print.waiting import keep_continuation, turn_members
@@ -17,23 +15,16 @@ from dirge_py.lib.clean import clean, clean_json
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
-from dirge_py.types.events import (
-    ContextCompacted,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    PermissionAnswered,
-    PlanPhase,
-    RetryNotice,
-    SystemNotice,
-)
+from dirge_py.types.events import ContextCompacted, EscalationActivated, EvidenceTaken, ForkEvent, LoopEvent, MessageEnd, PermissionAnswered, PlanPhase, RetryNotice, SystemNotice
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
+from pathlib import Path
+from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
+
+
 
 OutputFormat = Literal["text", "json", "stream-json"]
 
@@ -185,14 +176,14 @@ class Printer:
             wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
             complain(f"retrying{wait} (attempt {event.attempt}): {event.error}")
         elif isinstance(event, EscalationActivated | PlanPhase):
-            complain(event.message)
+            complain(describe_event(event))
         elif isinstance(event, EvidenceTaken):
             complain(f"{event.id}: {_first_line(event.command)}: {_how_it_went(event)}.")
         elif isinstance(event, ForkEvent):
             self._hear_fork(event.event)
         elif isinstance(event, ContextCompacted) and self.conversation.is_running:
             # Between runs it was asked for, and the answer tells.
-            complain(event.message)
+            complain(describe_event(event))
 
     def _hear_fork(self, event: LoopEvent) -> None:
         """What a person should know of a fork as well; all else that it does is its own."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from dirge_py.frontend.event_text import describe_event
 from dirge_py.frontend.outcome_text import words_for, words_for_silence
 from dirge_py.frontend.shell_message import read_words
 from dirge_py.slash.base import Tone
@@ -175,11 +176,11 @@ class Chronicle:
             case ContextReplaced():
                 self.notice("From here on the model is shown another history than this one.")
             case EscalationActivated():
-                self.notice(event.message)
+                self.notice(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self.phases.hear(event)
             case RepairStats():
-                self._page.add(shown.DetailBlock(event.message))
+                self._page.add(shown.DetailBlock(describe_event(event)))
             case AgentEnd():
                 self._end(event)
             case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
@@ -220,9 +221,9 @@ class Chronicle:
         if not self._is_in_run:
             return
         if isinstance(event, ContextCompacted):
-            self.notice(event.message)
+            self.notice(describe_event(event))
             return
-        self._activity = shown.NoticeBlock(event.message)
+        self._activity = shown.NoticeBlock(describe_event(event))
         self._page.add(self._activity)
 
     def _end_activity(self) -> None:
