@@ -39,45 +39,53 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDecision:
-    """What somebody decided about a call that was left open.
-
-    `allow` lets it pass where a hook would defer it again; a hook that answers it still wins.
-    `arguments`, if given, replace the model's. Without `allow`, `reason` is told to the model.
-    `answer` is the result of the call where it does not run: without `allow` at once, in the place
-    of `reason`; with it, when the run ends before its turn comes.
-    """
+    """What somebody decided about a call that was left open."""
 
     tool_call_id: str
+    """The id of the open call."""
     allow: bool
+    """Let it pass where a hook would defer it again; a hook that answers it still wins."""
     reason: str = ""
+    """Without `allow`: what the model is told."""
     arguments: Mapping[str, Any] | None = None
+    """Arguments in the place of the model's; None keeps those."""
     answer: LoopToolResult | None = None
+    """The result of the call where it does not run: without `allow` at once, in the place of
+    `reason`; with it, when the run ends before its turn comes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnInfo:
-    """Where the run stands: the first argument of every hook. Turns are counted from 1.
-
-    `calls` is the whole batch, also while one call of it is looked at. `wants_more`: the model will
-    be asked again. `ended_by` is `natural`, a guard's `stopped_by`, `limit` or `stop`.
-    `usage_total` is this run's. `decisions` are those given to a continued run, by call id, for the
-    calls that it begins with.
-    """
+    """Where the run stands: the first argument of every hook."""
 
     run_id: str
+    """The name of the run."""
     outer_turn: int
+    """Which pass of the outer loop this is, from 1; follow-ups open another."""
     turn: int
+    """Which turn of the run this is, from 1."""
     context: Context
+    """What the run works on now; read it, never change it."""
     new_messages: Sequence[Message]
+    """What the run has added to history so far."""
     signal: AbortSignal
+    """Ends the run when it is set."""
     emit: Sink
+    """Sends an event to whoever watches the run."""
     message: AssistantMessage | None = None
+    """The model's answer in this turn, once there is one."""
     tool_results: tuple[ToolResultMessage, ...] = ()
+    """The results of this turn's calls, once the turn is over."""
     calls: tuple[ToolCall, ...] = ()
+    """All calls of the answer, also while one of them is looked at."""
     wants_more: bool = False
+    """Whether the model will be asked again."""
     ended_by: str = "natural"
+    """Why the agent rests: `natural`, a guard's `stopped_by`, `limit` or `stop`."""
     usage_total: Usage = field(default_factory=Usage)
+    """The tokens of this run's turns so far."""
     decisions: Mapping[str, CallDecision] = field(default_factory=dict)
+    """Those given to a continued run for the calls it begins with, by call id."""
 
 
 class StopRun(Exception):
@@ -150,17 +158,18 @@ class AfterToolCallResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnUpdate:
-    """What changes before the next turn; None leaves a field as it is.
-
-    `continue_with`, even empty, makes the run go on where it would have rested, or after an error.
-    `role` is what the next turn's model is asked as, and for that turn alone; "" is the main one.
-    """
+    """What changes before the next turn; None leaves a field as it is."""
 
     context: Context | None = None
+    """Another context to work on from now on."""
     model: str | None = None
+    """Another model, as `alias/id`."""
     thinking_level: ThinkingLevel | None = None
+    """How much the model thinks from now on."""
     role: str | None = None
+    """What the next turn's model is asked as, and for that turn alone; "" is the main one."""
     continue_with: Sequence[Message] | None = None
+    """Messages to add; even empty, the run continues where it would have rested or failed."""
 
 
 HookResult: TypeAlias = T | StopRun | Awaitable[T | StopRun]
@@ -183,23 +192,31 @@ GetApiKey: TypeAlias = Callable[[str], HookResult[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Hooks that belong together; `name` is what people read when one of them fails.
-
-    `only_watches`: its `after_tool_call` waits or takes notes and judges nothing. Of any other, a
-    result is withheld that it had not let pass before the run was aborted.
-    """
+    """Hooks that belong together, each at one of the nine points of a run; None does nothing."""
 
     name: str = "config"
+    """What people read when one of them fails."""
     only_watches: bool = False
+    """Its `after_tool_call` waits or takes notes and judges nothing. Of any other, a result is
+    withheld that it had not let pass before the run was aborted."""
     transform_context: TransformContext | None = None
+    """Changes what one model call is given, for that call only."""
     convert_to_llm: ConvertToLlm | None = None
+    """Turns the history into messages that a model reads."""
     before_tool_call: BeforeToolCall | None = None
+    """Edits, answers or defers a call before it runs; asked for every call."""
     after_tool_call: AfterToolCall | None = None
+    """Replaces fields of a result before anybody sees it."""
     prepare_next_turn: PrepareNextTurn | None = None
+    """Changes the context or the model after a turn, or makes the run continue."""
     should_stop_after_turn: ShouldStopAfterTurn | None = None
+    """Ends the run after a turn."""
     get_steering_messages: GetSteeringMessages | None = None
+    """Input that enters before the next turn."""
     get_followup_messages: GetFollowupMessages | None = None
+    """Input for an agent that would rest; gets what others added before it."""
     get_api_key: GetApiKey | None = None
+    """The key for a provider, by its name."""
 
 
 Bundle = Hooks
