@@ -22,9 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
 from dirge_py.types.messages import user_text
@@ -195,7 +195,7 @@ async def abort_ms(kind: str, reply: Answering) -> float:
 
 def made(kind: str, base: str, http: HttpClient) -> StreamFn:
     settings = ProviderSettings(alias="work", type=kind, base_url=base, api_key="k")
-    return provider(kind).make(settings, http)
+    return find_provider(kind).make(settings, http)
 
 
 def context() -> LlmContext:

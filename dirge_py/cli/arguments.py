@@ -12,7 +12,7 @@ from dirge_py.lib.late import late
 from dirge_py.lib.version import __version__
 from dirge_py.types.errors import UsageError
 
-_recording = late("dirge_py.providers.recording", "Recording")
+_recording = late("dirge_py.providers.recording.file", "HttpRecording")
 
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")

@@ -9,7 +9,7 @@ from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.counter import estimate_text
 from dirge_py.context.prompt_source import SystemPrompt
-from dirge_py.providers.discovery import look_around
+from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import UsageError
@@ -77,13 +77,13 @@ def _report(verb: str, path: Path | None) -> Report:
         case "init":
             return config_init(path=path)
         case "check":
-            return config_check(path=path, around=look_around)
+            return config_check(path=path, around=with_local_servers)
         case "path":
             return config_path(path=path)
         case "prompt":
             return _prompt(path)
         case _:
-            return config_show(path=path, around=look_around)
+            return config_show(path=path, around=with_local_servers)
 
 
 def _prompt(path: Path | None) -> Report:

@@ -93,19 +93,23 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     from dirge_py.config.load import load
     from dirge_py.config.sources import Overrides
     from dirge_py.providers.client import HttpClient
-    from dirge_py.providers.embedding_service import embedding_provider, named_provider, patiently
-    from dirge_py.providers.embeddings import EmbeddingRequest
+    from dirge_py.providers.embeddings import (
+        EmbeddingRequest,
+        configured_embeddings,
+        retry_embedding,
+        split_model_name,
+    )
 
     path = Path(flags.config) if flags.config else None
     alias, model = flags.provider, flags.model
     config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     if alias is None:
-        alias, model = named_provider(config, model)
+        alias, model = split_model_name(config, model)
         config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     http = HttpClient()
     try:
-        each = partial(patiently, notice=_tell)
-        provider = embedding_provider(config, http, alias=alias, each=each)
+        each = partial(retry_embedding, notice=_tell)
+        provider = configured_embeddings(config, http, alias=alias, each=each)
         found = await provider.embed(
             EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
         )

@@ -48,9 +48,9 @@ class _Nearby:
 
     def added_to(self, config: "Config") -> "Config":
         """The settings, with the servers where they need one."""
-        from dirge_py.providers.discovery import look_around
+        from dirge_py.providers.discovery import with_local_servers
 
-        config = look_around(config, self._found)
+        config = with_local_servers(config, self._found)
         self._found = config.origin.found
         return config
 

@@ -21,7 +21,7 @@ from dirge_py.frontend.print.stdin import read_prompt
 from dirge_py.frontend.print.turns import print_decision, print_interrupted, print_turn
 from dirge_py.lib.late import late
 from dirge_py.permission.project_trust import look_at_project, with_project
-from dirge_py.providers.discovery import look_around
+from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.build import build
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
@@ -99,7 +99,7 @@ def _run(
 ) -> int:
     project = look_at_project(Path.cwd())
     config, options = with_project(load_settings(flags, key), build_options(flags), project)
-    config = look_around(config)
+    config = with_local_servers(config)
     if continuation is not None:
         choice = SessionChoice(kind="resume", id=continuation.session_id, continuation=continuation)
         options = replace(options, session=choice)

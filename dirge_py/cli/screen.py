@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.cli.openers import openers
 from dirge_py.config import paths
-from dirge_py.providers.offers import SetupService
+from dirge_py.providers.setup_types import SetupService
 from dirge_py.types.errors import ConfigError
 from dirge_py.ui.ink import DEFAULT_THEME
 from dirge_py.ui.start import Looks, TuiStart

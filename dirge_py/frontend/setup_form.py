@@ -8,7 +8,7 @@ from typing import Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.base_url import base_url_problem, is_loopback
-from dirge_py.providers.offers import Draft, Offer, SetupService
+from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft, SetupService
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
 
@@ -39,9 +39,13 @@ class Desk(Protocol):
     ) -> str | None: ...
 
 
-async def fill_in(desk: Desk, say: Say, service: SetupService, offer: Offer) -> Draft | None:
+async def fill_in(
+    desk: Desk, say: Say, service: SetupService, offer: ProviderChoice
+) -> ProviderDraft | None:
     """What the person says of `offer`; None if they would rather not. Its name is open still."""
-    draft: Draft | None = Draft(type=offer.type, alias=offer.type, base_url=offer.base_url)
+    draft: ProviderDraft | None = ProviderDraft(
+        type=offer.type, alias=offer.type, base_url=offer.base_url
+    )
     models = offer.models
     if draft and offer.standing != "found":
         draft, models = await _reached(desk, say, service, offer, draft)
@@ -50,12 +54,12 @@ async def fill_in(desk: Desk, say: Say, service: SetupService, offer: Offer) -> 
 
 
 async def _reached(
-    desk: Desk, say: Say, service: SetupService, offer: Offer, draft: Draft
-) -> tuple[Draft | None, tuple[str, ...]]:
+    desk: Desk, say: Say, service: SetupService, offer: ProviderChoice, draft: ProviderDraft
+) -> tuple[ProviderDraft | None, tuple[str, ...]]:
     """With the address and the key that are to be used, and the models that it lists."""
     step: _Step = "address"
     while step != "model":
-        at: Draft | None = draft
+        at: ProviderDraft | None = draft
         if step == "address":
             at = await _with_address(desk, say, offer, draft)
         if at and _asks_for_key(offer):
@@ -69,7 +73,7 @@ async def _reached(
     return draft, models
 
 
-def set_key(offer: Offer) -> str | None:
+def set_key(offer: ProviderChoice) -> str | None:
     """The variable that holds its key."""
     return next((name for name in offer.key_env if os.environ.get(name)), None)
 
@@ -79,7 +83,9 @@ def told(error: DirgeError) -> str:
     return "\n".join(part for part in (error.message, error.hint) if part)
 
 
-async def _with_address(desk: Desk, say: Say, offer: Offer, draft: Draft) -> Draft | None:
+async def _with_address(
+    desk: Desk, say: Say, offer: ProviderChoice, draft: ProviderDraft
+) -> ProviderDraft | None:
     typed = f"{draft.base_url}/v1" if _is_bare(offer, draft) else draft.base_url
     while True:
         title = "Base URL, as in https://llm.example.com/v1" if offer.is_own else "Base URL"
@@ -120,11 +126,13 @@ async def _unencrypted(desk: Desk, host: str) -> str | None:
     return await desk.pick(title, choices, "other")
 
 
-def _asks_for_key(offer: Offer) -> bool:
+def _asks_for_key(offer: ProviderChoice) -> bool:
     return offer.needs_key or offer.is_own
 
 
-async def _with_key(desk: Desk, offer: Offer, draft: Draft) -> Draft | None:
+async def _with_key(
+    desk: Desk, offer: ProviderChoice, draft: ProviderDraft
+) -> ProviderDraft | None:
     if not _asks_for_key(offer):
         return draft
     choices = [
@@ -149,7 +157,7 @@ async def _with_key(desk: Desk, offer: Offer, draft: Draft) -> Draft | None:
 
 
 async def _listed(
-    desk: Desk, say: Say, service: SetupService, offer: Offer, draft: Draft
+    desk: Desk, say: Say, service: SetupService, offer: ProviderChoice, draft: ProviderDraft
 ) -> tuple[tuple[str, ...], _Step]:
     """What the service lists, and what comes next. No list is no reason to give up."""
     say("Asking for its models …")
@@ -166,7 +174,9 @@ async def _listed(
     return (), next((step for step in get_args(_Step) if step == answer), "leave")
 
 
-def _way_out(offer: Offer, draft: Draft, error: DirgeError) -> tuple[str, Choice | None]:
+def _way_out(
+    offer: ProviderChoice, draft: ProviderDraft, error: DirgeError
+) -> tuple[str, Choice | None]:
     """What can be mended before a model is asked for, as a question; None: nothing."""
     if not isinstance(error, ProviderError):
         return "", None
@@ -178,12 +188,12 @@ def _way_out(offer: Offer, draft: Draft, error: DirgeError) -> tuple[str, Choice
     return "", None
 
 
-def _is_bare(offer: Offer, draft: Draft) -> bool:
+def _is_bare(offer: ProviderChoice, draft: ProviderDraft) -> bool:
     """Whether the version may have been forgotten, with which most such addresses end."""
     return offer.is_own and bool(draft.base_url) and not urlsplit(draft.base_url).path
 
 
-async def _model(desk: Desk, offer: Offer, models: Sequence[str]) -> str | None:
+async def _model(desk: Desk, offer: ProviderChoice, models: Sequence[str]) -> str | None:
     """The model's id, picked or typed; None or nothing if the person would rather not."""
     if models:
         usual = offer.model if offer.model in models else models[0]
@@ -197,7 +207,7 @@ async def _model(desk: Desk, offer: Offer, models: Sequence[str]) -> str | None:
     return typed.strip() if typed else None
 
 
-async def with_name(desk: Desk, say: Say, draft: Draft) -> Draft | None:
+async def with_name(desk: Desk, say: Say, draft: ProviderDraft) -> ProviderDraft | None:
     """The same, called as the person wants it; None if they would rather not."""
     title = f"A name for it, as in NAME/{draft.model}"
     while (name := await desk.ask_line(title, value=draft.alias)) is not None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dirge_py.frontend.setup_form import Desk, Say, fill_in, set_key, told, with_name
-from dirge_py.providers.offers import Draft, Offer, SetupService
+from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft, SetupService
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import DirgeError
 
@@ -47,7 +47,9 @@ async def set_up(
             return "stored"
 
 
-async def _working(desk: Desk, say: Say, service: SetupService, offer: Offer) -> Draft | None:
+async def _working(
+    desk: Desk, say: Say, service: SetupService, offer: ProviderChoice
+) -> ProviderDraft | None:
     """One that answered, or is kept all the same; None if the person would rather not."""
     while (draft := await fill_in(desk, say, service, offer)) is not None:
         whom = draft.alias if offer.is_own else offer.label
@@ -66,7 +68,7 @@ async def _working(desk: Desk, say: Say, service: SetupService, offer: Offer) ->
     return None
 
 
-def _lines(offers: Sequence[Offer], has_demo: bool) -> Sequence[Choice]:
+def _lines(offers: Sequence[ProviderChoice], has_demo: bool) -> Sequence[Choice]:
     """What is at hand, what anybody could use, and then the long list."""
     demo = Choice(id=_DEMO, label="See it work without a model", detail="plays `dirge demo`")
     choices = [
@@ -77,7 +79,7 @@ def _lines(offers: Sequence[Offer], has_demo: bool) -> Sequence[Choice]:
     return [*choices[:after_own], *([demo] if has_demo else []), *choices[after_own:]]
 
 
-def _standing(offer: Offer) -> str:
+def _standing(offer: ProviderChoice) -> str:
     if offer.standing == "found":
         number = len(offer.models)
         return f"answers at {offer.base_url}, {number} model{'' if number == 1 else 's'}"

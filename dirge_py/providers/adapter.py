@@ -1,24 +1,65 @@
-"""What all HTTP providers do alike: choose the key, build the request, stream the answer."""
+"""What all HTTP providers do alike: choose the key, build the request, stream the answer.
+
+What was made for the last request, so that the next one costs only what is new in it.
+
+Asking once more without what a service refuses.
+"""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.base import ProviderSettings, check_base_url, model_id
-from dirge_py.providers.catalog import ModelCard
+from dirge_py.providers.catalog import ModelInfo
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.endpoint import Endpoint, endpoint
-from dirge_py.providers.exchange import Framing, Request, streamed
-from dirge_py.providers.headers import request_headers
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.translator import Translator
+from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.http_stream import Framing, StreamRequest, stream_response
+from dirge_py.providers.http_types import request_headers
+from dirge_py.providers.settings import ProviderSettings, check_base_url, model_id
+from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
-from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    closing,
+)
 from dirge_py.types.messages import AssistantMessage, CustomMessage
 
-_USUAL: Mapping[str, str] = {
+V = TypeVar("V")
+R = TypeVar("R")
+
+
+class JsonCache:
+    """Results by the object they were made of, kept from one request to the next.
+
+    Objects are told apart by identity, so they must be ones that never change. A history that is
+    sent again, and a little longer, is what this is for; what is not asked for again is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, tuple[object, Any]] = {}
+        self._now: dict[int, tuple[object, Any]] = {}
+
+    def begin_request(self) -> None:
+        """Forget what the last request did not ask for."""
+        self._before, self._now = self._now, {}
+
+    def of(self, value: V, make: Callable[[V], R]) -> R:
+        """`make(value)`, as it was made for the last request if it was."""
+        key = id(value)
+        kept = self._before.get(key)
+        # An id names one object only while that lives: so both are kept, and looked at.
+        entry = kept if kept is not None and kept[0] is value else (value, make(value))
+        self._now[key] = entry
+        result: R = entry[1]
+        return result
+
+
+_DEFAULT_HEADERS: Mapping[str, str] = {
     "content-type": "application/json",
     "accept": "text/event-stream",
     # Compression would hold events back until a block is full.
@@ -27,7 +68,7 @@ _USUAL: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ModelCall:
     """One model call as a wire format sees it. `memory` lasts from one call to the next."""
 
     context: LlmContext
@@ -35,10 +76,10 @@ class Call:
     settings: ProviderSettings
     base_url: str
     model: str
-    memory: Memory
+    memory: JsonCache
 
     @property
-    def card(self) -> ModelCard:
+    def card(self) -> ModelInfo:
         """What is known of the model."""
         return self.settings.card(self.model)
 
@@ -63,7 +104,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wire:
+class ApiFormat:
     """What is particular to one service: its addresses, headers, requests and answers.
 
     `path` is what follows the base URL. `headers` holds the key, if there is one. `history` names
@@ -72,16 +113,16 @@ class Wire:
     """
 
     default_base_url: str
-    path: Callable[[Call], str]
+    path: Callable[[ModelCall], str]
     history: str = "messages"
     framing: Framing = "events"
     key_env: tuple[str, ...]
-    headers: Callable[[Call], Mapping[str, str]]
-    body: Callable[[Call], Mapping[str, Any]]
-    translator: Callable[[Call], Translator]
+    headers: Callable[[ModelCall], Mapping[str, str]]
+    body: Callable[[ModelCall], Mapping[str, Any]]
+    translator: Callable[[ModelCall], StreamParser]
 
 
-def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> StreamFn:
+def make_stream_fn(wire: ApiFormat, settings: ProviderSettings, http: HttpClient) -> StreamFn:
     """The stream function of one configured service.
 
     Raises:
@@ -89,12 +130,12 @@ def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> Strea
     """
     base_url = (settings.base_url or wire.default_base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
-    memory = Memory()
+    memory = JsonCache()
 
     async def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
-        call = Call(
+        call = ModelCall(
             context=context,
             options=options,
             settings=settings,
@@ -103,7 +144,7 @@ def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> Strea
             memory=memory,
         )
         try:
-            request = _request(wire, call)
+            request = _stream_request(wire, call)
             translator = wire.translator(call)
         except DirgeError as error:
             yield StreamError(_as_provider_error(error))
@@ -113,32 +154,34 @@ def stream_fn(wire: Wire, settings: ProviderSettings, http: HttpClient) -> Strea
             words = f"The request to {settings.alias} cannot be built: {error!r}."
             yield StreamError(ProviderError(words, kind="invalid_request"))
             return
-        async for event in streamed(http, request, translator, signal):
+        async for event in stream_response(http, request, translator, signal):
             yield event
 
     return stream
 
 
-def _request(wire: Wire, call: Call) -> Request:
+def _stream_request(wire: ApiFormat, call: ModelCall) -> StreamRequest:
     settings, options = call.settings, call.options
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
     url = call.base_url + wire.path(call)
-    at = endpoint(settings, url=url, model=call.model, key=call.key, key_env=wire.key_env)
+    at = endpoint_of(settings, url=url, model=call.model, key=call.key, key_env=wire.key_env)
     if call.key is None and call.base_url == wire.default_base_url:
-        raise _no_key(at)
+        raise _missing_key_error(at)
     call.memory.begin_request()
-    return Request(
+    return StreamRequest(
         endpoint=at,
-        headers=request_headers(_USUAL, wire.headers(call), settings.headers, options.headers),
-        body=_written(wire.body(call), wire.history, call.memory),
+        headers=request_headers(
+            _DEFAULT_HEADERS, wire.headers(call), settings.headers, options.headers
+        ),
+        body=_encode_body(wire.body(call), wire.history, call.memory),
         framing=wire.framing,
         timeouts=settings.timeouts.silent_for(options.chunk_timeout_s),
         total_s=options.request_timeout_s,
     )
 
 
-def _written(body: Mapping[str, Any], history: str, memory: Memory) -> bytes:
+def _encode_body(body: Mapping[str, Any], history: str, memory: JsonCache) -> bytes:
     """The request's JSON. Messages that come again, the same objects, are not written again."""
     messages = "[" + ",".join(memory.of(each, _json) for each in body[history]) + "]"
     members = (
@@ -153,7 +196,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _no_key(at: Endpoint) -> ProviderError:
+def _missing_key_error(at: Endpoint) -> ProviderError:
     return ProviderError(f"There is no API key for {at.alias}.", kind="auth", hint=at.key_hint)
 
 
@@ -161,3 +204,34 @@ def _as_provider_error(error: DirgeError) -> ProviderError:
     if isinstance(error, ProviderError):
         return error
     return ProviderError(error.message, kind="invalid_request", hint=error.hint)
+
+
+LearnFromError: TypeAlias = Callable[[ProviderError, LlmContext, StreamOptions], bool]
+"""Whether an error names something that was sent, need not be, and is left out from now on."""
+
+
+_MAX_RETRIES = 2
+
+
+def retry_without(inner: StreamFn, learns: LearnFromError) -> StreamFn:
+    """`inner`, called once more when its error teaches something, a few times at most."""
+
+    async def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        for lessons_left in reversed(range(_MAX_RETRIES + 1)):
+            has_learnt = False
+            async with closing(inner(context, options, signal)) as events:
+                async for event in events:
+                    has_learnt = (
+                        lessons_left > 0
+                        and isinstance(event, StreamError)
+                        and learns(event.error, context, options)
+                    )
+                    if has_learnt:
+                        break
+                    yield event
+            if not has_learnt:
+                return
+
+    return stream

@@ -14,11 +14,11 @@ from dirge_py.types.messages import Usage
 ASSUMED_WINDOW_TOKENS = 128_000
 """The window of a model that nobody told of."""
 
-_Cards: TypeAlias = "Mapping[str, ModelCard]"
+_Models: TypeAlias = "Mapping[str, ModelCard]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCard:
+class ModelInfo:
     """One model; None is unknown, never a guess. Prices are USD per million tokens.
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
@@ -54,7 +54,7 @@ class ModelCard:
         return self.images
 
 
-def lookup(provider_type: str, model_id: str) -> ModelCard:
+def model_info(provider_type: str, model_id: str) -> ModelInfo:
     """The card of the longest known id that `model_id` starts with.
 
     So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. A longer id that continues with
@@ -63,16 +63,20 @@ def lookup(provider_type: str, model_id: str) -> ModelCard:
     id that starts with nothing known gets what its family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
-    cards = _cards(_SHARED.get(provider_type, provider_type))
-    card = _model(cards, plain)
+    cards = _models(_SHARED.get(provider_type, provider_type))
+    card = _find_model(cards, plain)
     if card is None and provider_type in _RESELLERS:
-        card = _resold(_model, plain) or _family(cards, plain) or _resold(_family, plain)
-    card = card or _family(cards, plain) or ModelCard()
+        card = (
+            _find_at_makers(_find_model, plain)
+            or _find_family(cards, plain)
+            or _find_at_makers(_find_family, plain)
+        )
+    card = card or _find_family(cards, plain) or ModelInfo()
     # Ollama's cloud models are lent, not run at home.
-    return _without_prices(card) if plain.endswith(_LENT) else card
+    return _without_prices(card) if plain.endswith(_CLOUD_SUFFIXES) else card
 
 
-def _model(cards: _Cards, plain: str) -> ModelCard | None:
+def _find_model(cards: _Models, plain: str) -> ModelInfo | None:
     """The card of a model that has a row of its own, or of the one it is a relative of."""
     found = max((known for known in cards if _continues(known, plain)), key=len, default=None)
     if found is None:
@@ -81,16 +85,18 @@ def _model(cards: _Cards, plain: str) -> ModelCard | None:
     return cards[found] if is_same else _without_prices(cards[found])
 
 
-def _family(cards: _Cards, plain: str) -> ModelCard | None:
+def _find_family(cards: _Models, plain: str) -> ModelInfo | None:
     starts = (key for key in cards if key.endswith("*") and plain.startswith(key[:-1]))
     longest = max(starts, key=len, default=None)
     return cards[longest] if longest is not None else None
 
 
-def _resold(find: Callable[[_Cards, str], ModelCard | None], plain: str) -> ModelCard | None:
+def _find_at_makers(
+    find: Callable[[_Models, str], ModelInfo | None], plain: str
+) -> ModelInfo | None:
     """What is known of the model where it is made. How to ask for thinking is the reseller's."""
     for maker in _MAKERS:
-        named = {key: card for key, card in _cards(maker).items() if key != "*"}
+        named = {key: card for key, card in _models(maker).items() if key != "*"}
         # Some write `4.5` where the maker writes `4-5`.
         card = find(named, plain) or find(named, plain.replace(".", "-"))
         if card is not None:
@@ -98,20 +104,20 @@ def _resold(find: Callable[[_Cards, str], ModelCard | None], plain: str) -> Mode
     return None
 
 
-def _without_prices(card: ModelCard) -> ModelCard:
+def _without_prices(card: ModelInfo) -> ModelInfo:
     return replace(
         card, price_in=None, price_out=None, price_cache_read=None, price_cache_write=None
     )
 
 
-def kept_an_hour(card: ModelCard) -> ModelCard:
+def with_hourly_cache_price(card: ModelInfo) -> ModelInfo:
     """The card where what is cached is kept for an hour: Anthropic charges double for that."""
     if card.price_in is None or card.price_cache_write is None:
         return card
     return replace(card, price_cache_write=2 * card.price_in)
 
 
-def cost_usd(card: ModelCard, usage: Usage) -> float | None:
+def cost_usd(card: ModelInfo, usage: Usage) -> float | None:
     """What one call cost, None when any price it needs is unknown.
 
     What the service itself told counts before any price.
@@ -140,7 +146,7 @@ _SHARED = {"openai-responses": "openai"}
 _MAKERS = ("anthropic", "openai", "gemini", "deepseek", "glm", "mistral", "xai")
 _RESELLERS = frozenset({"openrouter", "opencode", "openai", "openai-responses", "anthropic"})
 """Those named for a format, too: their address may be anybody's."""
-_LENT = ("-cloud", ":cloud")
+_CLOUD_SUFFIXES = ("-cloud", ":cloud")
 
 
 def _continues(known: str, model_id: str) -> bool:
@@ -149,9 +155,9 @@ def _continues(known: str, model_id: str) -> bool:
 
 
 @cache
-def _cards(provider_type: str) -> _Cards:
+def _models(provider_type: str) -> _Models:
     rows = tomllib.loads(_tables().get(provider_type, ""))
-    return {model_id: _card(values) for model_id, values in rows.items()}
+    return {model_id: _info(values) for model_id, values in rows.items()}
 
 
 @cache
@@ -162,6 +168,6 @@ def _tables() -> Mapping[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _card(values: Mapping[str, Any]) -> ModelCard:
+def _info(values: Mapping[str, Any]) -> ModelInfo:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return ModelCard(**fields)
+    return ModelInfo(**fields)

@@ -5,11 +5,11 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from dirge_py.providers.answers import Answer, Fetched
+from dirge_py.providers.http_types import FetchedResponse, HttpResponse
 
 if TYPE_CHECKING:
-    from dirge_py.providers.base import ProviderSettings
-    from dirge_py.providers.transport import Transport
+    from dirge_py.providers.settings import ProviderSettings
+    from dirge_py.providers.transport import HttpxTransport
 
 
 # Most lingering streams end within a millisecond; cancelling one in the middle of giving back its
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LINGER_S = 0.05
 
 
-def never() -> bool:
+def never_late() -> bool:
     return False
 
 
@@ -29,7 +29,7 @@ class HttpClient:
     """
 
     def __init__(self) -> None:
-        self._transport: Transport | None = None
+        self._transport: HttpxTransport | None = None
         self._lingering: set[asyncio.Task[None]] = set()
 
     def of(self, settings: "ProviderSettings", wire: str) -> "HttpClient":
@@ -43,8 +43,8 @@ class HttpClient:
         headers: Mapping[str, str],
         body: bytes,
         connect_s: float = 30.0,
-        is_late: Callable[[], bool] = never,
-    ) -> Answer:
+        is_late: Callable[[], bool] = never_late,
+    ) -> HttpResponse:
         """Send `body` and return when the head of the answer is here.
 
         `is_late`, for whoever records: whether time ran out, when the answer is given up.
@@ -64,7 +64,7 @@ class HttpClient:
         body: bytes | None = None,
         timeout_s: float,
         max_bytes: int = 32 * 1024 * 1024,
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """One whole exchange, for answers that are no stream.
 
         Raises:
@@ -102,7 +102,7 @@ class HttpClient:
         if self._lingering:
             await asyncio.wait(set(self._lingering), timeout=seconds)
 
-    def _opened(self) -> "Transport":
+    def _opened(self) -> "HttpxTransport":
         if self._transport is None:
             # By name, so that neither listing nor building providers loads the HTTP library.
             module = importlib.import_module("dirge_py.providers.transport")

@@ -1,11 +1,13 @@
 """Which model servers run on this machine. Asked only where nothing else could be used.
 
 What is sent is a GET without any key, to loopback addresses alone, and no redirect is followed.
+
+Which models a service says that it has: one GET, the key going where requests would go.
 """
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -16,33 +18,47 @@ from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES, Service
 from dirge_py.config.sources import Found
-from dirge_py.providers.answers import TransportFailed
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.client import HttpClient
+from dirge_py.providers.error_classifier import HTML_PAGE
+from dirge_py.providers.errors import (
+    Endpoint,
+    connection_error,
+    endpoint_of,
+    status_error,
+    unreadable_error,
+    web_page_error,
+)
+from dirge_py.providers.http_types import (
+    FetchedResponse,
+    TransportError,
+    bearer_header,
+    request_headers,
+)
+from dirge_py.providers.settings import ProviderSettings, check_base_url
+from dirge_py.types.errors import ProviderError
 
-PLACES_VARIABLE = "DIRGE_LOCAL_SERVERS"
+ADDRESSES_VARIABLE = "DIRGE_LOCAL_SERVERS"
 """Addresses to ask instead of the usual ones, blanks between them; empty: none is asked."""
-
 LIMIT_S = 0.3
 NAMED_LIMIT_S = 3.0
 """Where a person named the addresses: something is there, if slow."""
-
-_MOST_BYTES = 1024 * 1024
+_MAX_PROBE_BYTES = 1024 * 1024
 _OTHER = "openai"
-
 _BY_OWNER = {"vllm": "vllm", "llamacpp": "llamacpp", "organization_owner": "lmstudio"}
 """What a server calls the owner of its models, by which it gives itself away."""
 
 
-def usual_places(environment: Mapping[str, str]) -> Sequence[str]:
+def usual_addresses(environment: Mapping[str, str]) -> Sequence[str]:
     """The base URLs to ask, all of this machine: an Ollama's ends in no path, others' do."""
-    if PLACES_VARIABLE in environment:
-        places = environment[PLACES_VARIABLE].split()
+    if ADDRESSES_VARIABLE in environment:
+        places = environment[ADDRESSES_VARIABLE].split()
     else:
-        places = [_usual_place(service, environment) for service in SERVICES if service.local]
-    return [place.rstrip("/") for place in places if _is_here(place)]
+        places = [_usual_address(service, environment) for service in SERVICES if service.local]
+    return [place.rstrip("/") for place in places if _is_local_url(place)]
 
 
-async def local_servers(
+async def find_local_servers(
     environment: Mapping[str, str], client: HttpClient, *, limit_s: float | None = None
 ) -> Sequence[Found]:
     """The model servers that answer within `limit_s` seconds, all asked at once.
@@ -54,12 +70,12 @@ async def local_servers(
     """
     await client.warm_up()
     if limit_s is None:
-        limit_s = NAMED_LIMIT_S if environment.get(PLACES_VARIABLE) else LIMIT_S
-    asked = [_look(client, place, limit_s) for place in usual_places(environment)]
+        limit_s = NAMED_LIMIT_S if environment.get(ADDRESSES_VARIABLE) else LIMIT_S
+    asked = [_probe(client, place, limit_s) for place in usual_addresses(environment)]
     return [found for found in await asyncio.gather(*asked) if found is not None]
 
 
-def look_around(config: Config, known: Mapping[str, Found] | None = None) -> Config:
+def with_local_servers(config: Config, known: Mapping[str, Found] | None = None) -> Config:
     """The settings, with the local servers where a model is needed that only they could have.
 
     Asks them, or takes those that are `known`. May be called inside an event loop, which stands
@@ -70,47 +86,49 @@ def look_around(config: Config, known: Mapping[str, Found] | None = None) -> Con
         return config
     if known is None:
         with ThreadPoolExecutor(1) as thread:
-            found = thread.submit(asyncio.run, _ask(config.origin.environment)).result()
+            found = thread.submit(asyncio.run, _find_servers(config.origin.environment)).result()
         with_models = [each for each in found if each.models]
         known = {each.type: each for each in reversed(with_models or found)}
     usable = {name: known[name] for name in types if name in known}
     return config.with_origin(replace(config.origin, found=usable))
 
 
-async def _ask(environment: Mapping[str, str]) -> Sequence[Found]:
+async def _find_servers(environment: Mapping[str, str]) -> Sequence[Found]:
     client = HttpClient()
     try:
-        return await local_servers(environment, client)
+        return await find_local_servers(environment, client)
     finally:
         await client.aclose()
 
 
-def _usual_place(service: Service, environment: Mapping[str, str]) -> str:
+def _usual_address(service: Service, environment: Mapping[str, str]) -> str:
     named, _ = service.named_url(environment)
     return ollama_url(named) if named else service.base_url or ""
 
 
-def _is_here(url: str) -> bool:
+def _is_local_url(url: str) -> bool:
     if base_url_problem(url) is not None:
         return False
     parts = urlsplit(url)
     return parts.scheme == "http" and is_loopback(parts.hostname or "")
 
 
-async def _look(client: HttpClient, place: str, limit_s: float) -> Found | None:
+async def _probe(client: HttpClient, place: str, limit_s: float) -> Found | None:
     if not urlsplit(place).path:
         tags, running = await asyncio.gather(
-            _got(client, f"{place}/api/tags", limit_s), _got(client, f"{place}/api/ps", limit_s)
+            _fetch_json(client, f"{place}/api/tags", limit_s),
+            _fetch_json(client, f"{place}/api/ps", limit_s),
         )
         return _ollama(place, tags, running)
     root = place.removesuffix("/v1")
     listed, told = await asyncio.gather(
-        _got(client, f"{place}/models", limit_s), _got(client, f"{root}/api/v0/models", limit_s)
+        _fetch_json(client, f"{place}/models", limit_s),
+        _fetch_json(client, f"{root}/api/v0/models", limit_s),
     )
     return _lm_studio(place, told) or _openai_like(place, listed)
 
 
-async def _got(client: HttpClient, url: str, limit_s: float) -> Any:
+async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
     """The JSON at `url`, None if there is none."""
     try:
         got = await client.fetch(
@@ -118,10 +136,10 @@ async def _got(client: HttpClient, url: str, limit_s: float) -> Any:
             url,
             headers={"accept": "application/json", "user-agent": "dirge"},
             timeout_s=limit_s,
-            max_bytes=_MOST_BYTES,
+            max_bytes=_MAX_PROBE_BYTES,
         )
         return json.loads(got.body) if got.status == 200 else None
-    except (TransportFailed, TimeoutError, ValueError, RecursionError):
+    except (TransportError, TimeoutError, ValueError, RecursionError):
         return None
 
 
@@ -134,7 +152,7 @@ def _ollama(place: str, tags: Any, running: Any) -> Found | None:
         return None
     loaded = {row["name"] for row in _rows(running, "models", "name")}
     names = [row["name"] for row in models if not _is_embedding(row["name"], row.get("details"))]
-    return Found(type="ollama", base_url=place, models=_first(names, loaded))
+    return Found(type="ollama", base_url=place, models=_loaded_first(names, loaded))
 
 
 def _lm_studio(place: str, told: Any) -> Found | None:
@@ -143,7 +161,7 @@ def _lm_studio(place: str, told: Any) -> Found | None:
         return None
     loaded = {row["id"] for row in rows if row["state"] == "loaded"}
     names = [row["id"] for row in rows if row.get("type") != "embeddings"]
-    return Found(type="lmstudio", base_url=place, models=_first(names, loaded))
+    return Found(type="lmstudio", base_url=place, models=_loaded_first(names, loaded))
 
 
 def _openai_like(place: str, listed: Any) -> Found | None:
@@ -154,7 +172,7 @@ def _openai_like(place: str, listed: Any) -> Found | None:
         return None
     kind = _BY_OWNER.get(str(rows[0].get("owned_by")), _OTHER)
     names = [row["id"] for row in rows if not _is_embedding(row["id"], None)]
-    return Found(type=kind, base_url=place, models=_first(names, set()))
+    return Found(type=kind, base_url=place, models=_loaded_first(names, set()))
 
 
 def _rows(body: Any, name: str, key: str) -> Iterator[dict[str, Any]]:
@@ -170,7 +188,124 @@ def _is_embedding(name: str, details: Any) -> bool:
     return "embed" in name.lower() or "bert" in family.lower()
 
 
-def _first(names: Sequence[str], loaded: set[str]) -> tuple[str, ...]:
+def _loaded_first(names: Sequence[str], loaded: set[str]) -> tuple[str, ...]:
     """Those that are loaded first: another one would have to be loaded, and that one go."""
     unique = dict.fromkeys(names)
     return tuple(sorted(unique, key=lambda name: name not in loaded))
+
+
+_MAX_LIST_BYTES = 8 * 1024 * 1024
+_MAX_MODELS = 5000
+_MAX_ID_CHARS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModelListFormat:
+    """Where a format has its list, how it takes the key, and how it writes the list down."""
+
+    path: str
+    headers: Callable[[str], Mapping[str, str]]
+    ids: Callable[[Any], Iterator[Any]]
+
+
+async def list_models(
+    settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
+) -> Sequence[str]:
+    """The ids of the service's models, as it lists them; `wire` is the format that it speaks.
+
+    Raises:
+        ConfigError: its address is not acceptable.
+        ProviderError: it cannot be reached, refused, or gave no list. `status` 404 or 405: it
+            answers, and has no list to give.
+    """
+    check_base_url(settings.base_url, settings.allow_insecure)
+    listing = _MODEL_LISTS[wire]
+    base_url = settings.base_url.rstrip("/")
+    # People copy either: the host, or the address with the version behind it.
+    version = base_url.rpartition("/")[2]
+    path = listing.path.removeprefix(f"/{version}") if wire == "gemini" else listing.path
+    url = base_url + path
+    key = (settings.api_key or "").strip()
+    at = endpoint_of(settings, url=url, model="", key=key, key_env=())
+    headers = request_headers(
+        {"accept": "application/json"}, listing.headers(key) if key else {}, settings.headers
+    )
+    try:
+        got = await client.fetch(
+            "GET", url, headers=headers, timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
+        )
+    except TransportError as failed:
+        raise connection_error(at, failed.trouble, failed.detail) from failed
+    except TimeoutError:
+        raise ProviderError(
+            f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",
+            kind="network",
+            hint="Look whether it runs, and whether the address is right.",
+        ) from None
+    return _parse_model_list(at, got, wire)
+
+
+def parse_model_ids(body: bytes, *, wire: str) -> Sequence[str]:
+    """The ids in a list of models. Raises ValueError: it is none."""
+    try:
+        found = list(_MODEL_LISTS[wire].ids(json.loads(body)))
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"no list of models ({error!r})") from error
+    if not all(isinstance(each, str) for each in found):
+        raise ValueError("no list of models (an id is no text)")
+    usable = (each for each in found if 0 < len(each) <= _MAX_ID_CHARS and each.isprintable())
+    return list(dict.fromkeys(usable))[:_MAX_MODELS]
+
+
+def _parse_model_list(at: Endpoint, got: FetchedResponse, wire: str) -> Sequence[str]:
+    text = got.body.decode("utf-8", errors="replace")
+    if got.status in (404, 405):
+        raise ProviderError(
+            f"{at.alias} has no list of models at {at.url} ({got.status}).",
+            kind="invalid_request",
+            status=got.status,
+            raw=at.told(text),
+            hint="Look whether `base_url` is right.",
+        )
+    if got.status != 200:
+        raise status_error(at, got.status, got.headers, text)
+    try:
+        return parse_model_ids(got.body, wire=wire)
+    except ValueError as error:
+        if HTML_PAGE.search(text[:4096]):
+            raise web_page_error(at, text) from error
+        raise unreadable_error(at, str(error), text, "establish") from error
+
+
+def _of_data(body: Any) -> Iterator[Any]:
+    for each in body if isinstance(body, list) else body["data"]:
+        yield each["id"]
+
+
+def _of_gemini(body: Any) -> Iterator[Any]:
+    for each in body["models"]:
+        if "generateContent" in each.get("supportedGenerationMethods", ["generateContent"]):
+            yield each["name"].removeprefix("models/")
+
+
+def _of_ollama(body: Any) -> Iterator[Any]:
+    for each in body["models"]:
+        yield each["name"]
+
+
+_OPENAI_LIST = _ModelListFormat(path="/models", headers=bearer_header, ids=_of_data)
+_MODEL_LISTS: Mapping[str, _ModelListFormat] = {
+    "openai": _OPENAI_LIST,
+    "openai-responses": _OPENAI_LIST,
+    "anthropic": _ModelListFormat(
+        path="/v1/models?limit=1000",
+        headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+        ids=_of_data,
+    ),
+    "gemini": _ModelListFormat(
+        path="/v1beta/models?pageSize=1000",
+        headers=lambda key: {"x-goog-api-key": key},
+        ids=_of_gemini,
+    ),
+    "ollama": _ModelListFormat(path="/api/tags", headers=bearer_header, ids=_of_ollama),
+}

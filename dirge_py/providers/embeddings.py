@@ -3,27 +3,122 @@
 provider = embedder("openai", settings, http)
 found = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
 found.embeddings    # one vector for each text, in their order
+
+How services are asked for embeddings: OpenAI and those who follow it, and Ollama.
+
+The configured services that make embeddings, and how often one of them is asked.
 """
 
+import asyncio
 import json
 import math
+import random as randomness
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.config.access import has_access, key_place, provider_access
+from dirge_py.config.entries import all_entries, entry_of
+from dirge_py.config.models import main_model
+from dirge_py.config.schema import Config
+from dirge_py.config.services import wire_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers import failures
-from dirge_py.providers.base import ProviderSettings, check_base_url
+from dirge_py.lib.redactor import Redactor
+from dirge_py.providers import errors
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.embedding_wires import EMBEDDING_WIRES, EmbeddingWire
-from dirge_py.providers.endpoint import Endpoint, endpoint
-from dirge_py.providers.headers import bearer, request_headers
+from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.http_types import bearer_header, request_headers
+from dirge_py.providers.ollama_stream import explain_error
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts, check_base_url
+from dirge_py.providers.stream_parser import as_object, as_objects
 from dirge_py.types.errors import ConfigError, ProviderError
 
-MOST_INPUTS = 2048
-"""Texts of one request; more are sent in several."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingFormat:
+    """One way to ask. `members` are sent along; `vectors` and `tokens` read an answer.
+
+    `tokens` are those of the prompt and all, None where they are not told. `explain_error` gets an
+    error, the model and the base URL, and gives the error with what its service's owner can do.
+    """
+
+    default_base_url: str
+    path: str
+    default_model: str
+    key_env: tuple[str, ...]
+    members: Mapping[str, Any]
+    vectors: Callable[[Mapping[str, Any]], Sequence[Any]]
+    tokens: Callable[[Mapping[str, Any]], tuple[int | None, int | None]]
+    explain_error: Callable[[ProviderError, str, str], ProviderError]
+
+
+def _by_index(payload: Mapping[str, Any]) -> Sequence[Any]:
+    """In the order of the texts, which is not always the order they come in."""
+    rows = as_objects(payload.get("data"))
+    numbers = [row.get("index") for row in rows]
+    if all(isinstance(number, int) for number in numbers):
+        rows = sorted(rows, key=lambda row: row["index"])
+        if [row["index"] for row in rows] != list(range(len(rows))):
+            return []
+    return [row.get("embedding") for row in rows]
+
+
+def _in_order(payload: Mapping[str, Any]) -> Sequence[Any]:
+    vectors = payload.get("embeddings")
+    return vectors if isinstance(vectors, list) else []
+
+
+def _openai_tokens(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    usage = as_object(payload.get("usage"))
+    return _count(usage.get("prompt_tokens")), _count(usage.get("total_tokens"))
+
+
+def _ollama_tokens(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    tokens = _count(payload.get("prompt_eval_count"))
+    return tokens, tokens
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _explain_for_ollama(error: ProviderError, model: str, base_url: str) -> ProviderError:
+    return explain_error(error, model=model, is_at_home=base_url == _OLLAMA.default_base_url)
+
+
+_OPENAI = EmbeddingFormat(
+    default_base_url="https://api.openai.com/v1",
+    path="/embeddings",
+    default_model="text-embedding-3-small",
+    key_env=("OPENAI_API_KEY",),
+    members={"encoding_format": "float"},
+    vectors=_by_index,
+    tokens=_openai_tokens,
+    explained=lambda error, model, base_url: error,
+)
+_OLLAMA = EmbeddingFormat(
+    default_base_url="http://127.0.0.1:11434",
+    path="/api/embed",
+    default_model="nomic-embed-text",
+    key_env=("OLLAMA_API_KEY",),
+    # Unasked, the server embeds the beginning of a long text and tells nobody.
+    members={"truncate": False},
+    vectors=_in_order,
+    tokens=_ollama_tokens,
+    explained=_explain_for_ollama,
+)
+EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
+    "openai": _OPENAI,
+    "openai-responses": _OPENAI,
+    "ollama": _OLLAMA,
+}
+"""By the format that a service speaks."""
+
+
+MAX_INPUTS = 2048
+"""Texts of one request; more are sent in several."""
 _MAX_BYTES = 512 * 1024 * 1024
 
 
@@ -66,31 +161,31 @@ class EmbeddingProvider(Protocol):
         """
 
 
-Attempt: TypeAlias = Callable[[], Awaitable[Embeddings]]
+EmbeddingAttempt: TypeAlias = Callable[[], Awaitable[Embeddings]]
 """One exchange with the service; may be made again."""
 
 
-async def _once(attempt: Attempt) -> Embeddings:
+async def _once(attempt: EmbeddingAttempt) -> Embeddings:
     return await attempt()
 
 
-def embedder(
+def make_embedding_provider(
     wire: str,
     settings: ProviderSettings,
     http: HttpClient,
     *,
-    each: Callable[[Attempt], Awaitable[Embeddings]] = _once,
+    each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
 ) -> EmbeddingProvider:
     """The embeddings of a configured service that speaks `wire`. `each` makes one exchange.
 
     Raises:
         ConfigError: services that speak this have none, or its address would not do.
     """
-    known = EMBEDDING_WIRES.get(wire)
+    known = EMBEDDING_FORMATS.get(wire)
     if known is None:
         raise ConfigError(
             f"`{settings.alias}` ({settings.type}) has no embeddings.",
-            hint=f"Services that speak {' or '.join(EMBEDDING_WIRES)} have.",
+            hint=f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have.",
         )
     base_url = (settings.base_url or known.default_base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
@@ -102,11 +197,11 @@ class _HttpEmbeddings:
 
     def __init__(
         self,
-        wire: EmbeddingWire,
+        wire: EmbeddingFormat,
         settings: ProviderSettings,
         base_url: str,
         http: HttpClient,
-        each: Callable[[Attempt], Awaitable[Embeddings]],
+        each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
     ) -> None:
         self._wire = wire
         self._settings = settings
@@ -118,14 +213,14 @@ class _HttpEmbeddings:
         if not request.input:
             raise ProviderError("There is no text to embed.", kind="invalid_request")
         batches = []
-        for start in range(0, len(request.input), MOST_INPUTS):
-            batch = replace(request, input=request.input[start : start + MOST_INPUTS])
+        for start in range(0, len(request.input), MAX_INPUTS):
+            batch = replace(request, input=request.input[start : start + MAX_INPUTS])
             batches.append(await self._each(partial(self._fetched, batch)))
         return _joined(batches)
 
     async def _fetched(self, request: EmbeddingRequest) -> Embeddings:
         model = request.model or self._wire.default_model
-        at = endpoint(
+        at = endpoint_of(
             self._settings,
             url=self._base_url + self._wire.path,
             model=model,
@@ -138,7 +233,7 @@ class _HttpEmbeddings:
                 at.url,
                 headers=request_headers(
                     {"content-type": "application/json"},
-                    bearer((self._settings.api_key or "").strip()),
+                    bearer_header((self._settings.api_key or "").strip()),
                     self._settings.headers,
                 ),
                 body=json.dumps(self._body(request, model)).encode(),
@@ -147,19 +242,19 @@ class _HttpEmbeddings:
             )
         except TimeoutError:
             waited = f"no answer within {self._settings.timeouts.establish_s:g} s"
-            raise failures.timed_out(at, waited, "establish") from None
+            raise errors.timeout_error(at, waited, "establish") from None
         except Exception as error:
             # `TransportFailed`, told by its shape: its module is heavy and loaded only when used.
             trouble = getattr(error, "trouble", None)
             if trouble is None:
                 raise
-            told = failures.from_transport(at, trouble, str(error))
+            told = errors.connection_error(at, trouble, str(error))
             raise self._wire.explained(told, model, self._base_url) from error
         text = answer.body.decode("utf-8-sig", errors="replace")
         if answer.status != 200:
-            refused = failures.from_status(at, answer.status, answer.headers, text)
+            refused = errors.status_error(at, answer.status, answer.headers, text)
             raise self._wire.explained(refused, model, self._base_url)
-        return _read(self._wire, at, text, request)
+        return _parse_embeddings(self._wire, at, text, request)
 
     def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:
         body = {"model": model, **self._wire.members}
@@ -170,19 +265,21 @@ class _HttpEmbeddings:
         return {**body, **request.extra, "input": texts}
 
 
-def _read(wire: EmbeddingWire, at: Endpoint, text: str, request: EmbeddingRequest) -> Embeddings:
+def _parse_embeddings(
+    wire: EmbeddingFormat, at: Endpoint, text: str, request: EmbeddingRequest
+) -> Embeddings:
     if text.lstrip().startswith("<"):
-        raise failures.web_page(at, text)
+        raise errors.web_page_error(at, text)
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise failures.unreadable(at, "it is no JSON", text[:500], "establish") from error
+        raise errors.unreadable_error(at, "it is no JSON", text[:500], "establish") from error
     if not isinstance(payload, dict):
-        raise failures.unreadable(at, "it is no JSON object", text[:500], "establish")
+        raise errors.unreadable_error(at, "it is no JSON object", text[:500], "establish")
     if payload.get("error"):
-        raise failures.from_body(at, payload, "establish")
+        raise errors.body_error(at, payload, "establish")
     vectors = wire.vectors(payload)
-    wrong = _wrong(vectors, request)
+    wrong = _invalid_answer(vectors, request)
     if wrong:
         raise ProviderError(
             f"{at.alias}: the embeddings of {at.model} cannot be used: {wrong}.",
@@ -199,7 +296,7 @@ def _read(wire: EmbeddingWire, at: Endpoint, text: str, request: EmbeddingReques
     )
 
 
-def _wrong(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
+def _invalid_answer(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
     """Why these are not the vectors that were asked for; empty if they are."""
     if len(vectors) != len(request.input):
         return f"{len(vectors)} came for {len(request.input)} texts"
@@ -238,3 +335,93 @@ def _joined(batches: Sequence[Embeddings]) -> Embeddings:
 def _sum(counts: Sequence[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
+
+
+RETRY_POLICY = RecoveryPolicy()
+
+
+def configured_embeddings(
+    config: Config,
+    http: HttpClient,
+    *,
+    alias: str | None = None,
+    each: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
+) -> EmbeddingProvider:
+    """The embeddings of the provider `alias`; None: of the one that does the work.
+
+    Raises:
+        ConfigError: there is no such provider, or it has none; the hint names those that have.
+    """
+    chosen = alias or main_model(config).alias
+    wire = wire_of(entry_of(config, chosen).type)
+    if wire not in EMBEDDING_FORMATS:
+        able = _providers_with_embeddings(config)
+        raise ConfigError(
+            f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings.",
+            hint=f"Ask one with `--provider`: {', '.join(able)}."
+            if able
+            else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
+        )
+    return make_embedding_provider(wire, _settings(config, chosen), http, each=each)
+
+
+def split_model_name(config: Config, model: str) -> tuple[str | None, str]:
+    """`alias/id` as the two of them, where there is such a provider; else no alias, and the id."""
+    alias, _, model_id = model.partition("/")
+    is_known = alias in config.providers or (
+        alias in all_entries(config) and has_access(config, alias)
+    )
+    return (alias, model_id) if model_id and is_known else (None, model)
+
+
+def _providers_with_embeddings(config: Config) -> list[str]:
+    return [
+        alias
+        for alias, entry in all_entries(config).items()
+        if wire_of(entry.type) in EMBEDDING_FORMATS and has_access(config, alias)
+    ]
+
+
+def _settings(config: Config, alias: str) -> ProviderSettings:
+    access = provider_access(config, alias, is_main=True)
+    redactor = Redactor()
+    redactor.add(access.api_key)
+    return ProviderSettings(
+        alias=alias,
+        type=access.type,
+        base_url=access.base_url or "",
+        api_key=access.api_key,
+        key_place=key_place(config, alias),
+        headers=access.headers,
+        allow_insecure=access.allow_insecure,
+        timeouts=StreamTimeouts(establish_s=config.timeouts.establish_s),
+        redact=redactor.redact,
+    )
+
+
+async def retry_embedding(
+    attempt: EmbeddingAttempt,
+    *,
+    notice: Callable[[str], None],
+    policy: RecoveryPolicy | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    random: Callable[[], float] = randomness.random,
+) -> Embeddings:
+    """`attempt`, made again after an error that may pass, as model calls are; `notice` is told.
+
+    Raises:
+        ProviderError: the last one, or one that does not pass.
+    """
+    rules = policy or RETRY_POLICY
+    retry = 0
+    while True:
+        try:
+            return await attempt()
+        except ProviderError as error:
+            judged = rules.judged(error)
+            if not judged.is_retryable or retry == rules.max_retries:
+                raise judged from error
+            delay_s = rules.delay_s(retry, judged, random)
+        retry += 1
+        notice(f"{judged.message} Trying again in {delay_s:.0f} s.")
+        await sleep(delay_s)

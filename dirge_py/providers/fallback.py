@@ -23,19 +23,19 @@ from dirge_py.types.llm import (
     closing,
 )
 
-_SAID = (TextDelta, ThinkingDelta, CompactionDone)
+_ANSWER_EVENTS = (TextDelta, ThinkingDelta, CompactionDone)
 """What was shown, or stored: after it no other model may begin again."""
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class FallbackModel:
     """A model (`alias/id`) to ask instead; `level` None: it thinks as much as the other would."""
 
     model: str
     level: ThinkingLevel | None = None
 
 
-class Fallback:
+class FallbackChain:
     """Asks the models of `stand_ins`, in their order, where the one that was asked is out of reach.
 
     That is an error of `OUT_OF_REACH_KINDS` before anything was said; `inner` makes its own retries
@@ -48,7 +48,7 @@ class Fallback:
     def __init__(
         self,
         inner: StreamFn,
-        stand_ins: Sequence[StandIn],
+        stand_ins: Sequence[FallbackModel],
         notify: Callable[[str], None],
         holds_schema: Callable[[str], bool] = lambda model: True,
     ) -> None:
@@ -87,7 +87,7 @@ class Fallback:
             if is_out_of_reach:
                 self._out_of_reach.add(asked.model)
             if signal.aborted or not is_out_of_reach or not left:
-                yield StreamError(_together(failed))
+                yield StreamError(_combined_error(failed))
                 return
             words = f"{asked.model} cannot be reached ({attempt.error.message})"
             self._notify(f"{words} {left[0].model} is asked instead, until the next prompt.")
@@ -95,12 +95,12 @@ class Fallback:
                 # The calls that it began to write never ran; whoever listens drops them.
                 yield StreamRetry(attempt=len(failed), delay_ms=0, error=attempt.error.message)
 
-    def _to_ask(self, options: StreamOptions) -> list[StandIn]:
+    def _to_ask(self, options: StreamOptions) -> list[FallbackModel]:
         others = [one for one in self._stand_ins if one.model != options.model]
-        known = [StandIn(options.model), *others]
+        known = [FallbackModel(options.model), *others]
         return [one for one in known if one.model not in self._out_of_reach] or known
 
-    def _asked_as(self, options: StreamOptions, asked: StandIn) -> StreamOptions:
+    def _asked_as(self, options: StreamOptions, asked: FallbackModel) -> StreamOptions:
         """The same question for another model; keys and headers stay with whom they were for."""
         if asked.model == options.model:
             return options
@@ -142,11 +142,11 @@ class _Attempt:
                         self.has_said = self.has_begun = False
                     case _:
                         self.has_begun = True
-                        self.has_said = self.has_said or isinstance(event, _SAID)
+                        self.has_said = self.has_said or isinstance(event, _ANSWER_EVENTS)
                 yield event
 
 
-def _together(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:
+def _combined_error(failed: Sequence[tuple[str, ProviderError]]) -> ProviderError:
     """One error for all of them. Whoever mends requests has to see what the last one minded."""
     (_, first), (_, last) = failed[0], failed[-1]
     if len(failed) == 1 or last.kind == "aborted":

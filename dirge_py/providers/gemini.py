@@ -1,24 +1,269 @@
-"""Google's Gemini, through the interface of its API keys (`generateContent`)."""
+"""Google's Gemini, through the interface of its API keys (`generateContent`).
 
+A generateContent request: roles that alternate, signatures where they were, Gemini's schemas.
+
+Gemini's families of models: what each takes for a thinking level.
+"""
+
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
-from dirge_py.providers.adapter import Call, Wire, stream_fn
-from dirge_py.providers.base import Provider, ProviderSettings
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers import thinking
+from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
+from dirge_py.providers.catalog import ModelInfo
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.gemini_answer import ContentAnswer
-from dirge_py.providers.gemini_request import content_request
-from dirge_py.types.llm import StreamFn
+from dirge_py.providers.gemini_schema import parameters_schema, response_schema
+from dirge_py.providers.gemini_stream import (
+    SKIP_VALIDATION,
+    GeminiParser,
+    Signatures,
+    unpack_signatures,
+)
+from dirge_py.providers.history import drop_foreign_blocks, normalize_history
+from dirge_py.providers.media import Asset, ToolMedia, asset_encoder, result_texts, with_tool_media
+from dirge_py.providers.settings import Provider, ProviderSettings
+from dirge_py.types.llm import (
+    NamedTool,
+    StreamFn,
+    ThinkingBudgets,
+    ThinkingLevel,
+    ToolChoice,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+
+MADE_UP_ID = "unnamed_"
+"""What the ids begin with that we gave to calls which came without one."""
+_PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
+_LONGEST_REPLY = 65_536
+Part = dict[str, Any]
+
+
+def content_request(call: ModelCall) -> dict[str, Any]:
+    """The request's JSON. Equal prefixes of history give equal prefixes of JSON, for caches."""
+    context, options = call.context, call.options
+    body: dict[str, Any] = {}
+    if context.system_prompt.strip():
+        body["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
+    if context.tools:
+        body["tools"] = [
+            {"functionDeclarations": [call.memory.of(tool, _declared) for tool in context.tools]}
+        ]
+        if options.tool_choice != "auto":
+            body["toolConfig"] = {"functionCallingConfig": _calling(options.tool_choice)}
+    body["contents"] = _Contents(call).written()
+    generation = _generation(call)
+    if generation:
+        body["generationConfig"] = generation
+    return body
+
+
+def _declared(tool: ToolSpec) -> dict[str, Any]:
+    declared: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    parameters = parameters_schema(tool.parameters)
+    return declared if parameters is None else {**declared, "parameters": parameters}
+
+
+def _calling(choice: ToolChoice) -> dict[str, Any]:
+    if isinstance(choice, NamedTool):
+        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    return {"mode": {"none": "NONE", "required": "ANY"}.get(choice, "AUTO")}
+
+
+def _generation(call: ModelCall) -> dict[str, Any]:
+    """How to answer. The limit covers thinking, too, so what thinking may take comes on top."""
+    options, family = call.options, family_of(call.model)
+    config, budget = thinking_config(
+        call.model, call.card, options.thinking_level, options.thinking_budgets
+    )
+    generation: dict[str, Any] = {}
+    if call.max_output_tokens is not None:
+        most = call.card.max_output_tokens or _LONGEST_REPLY
+        generation["maxOutputTokens"] = min(call.max_output_tokens + budget, most)
+        if config.get("thinkingBudget", 0) > most // 2:
+            config["thinkingBudget"] = most // 2
+    if config:
+        generation["thinkingConfig"] = config
+    # Models before the third generation refuse a schema while tools are offered.
+    takes_both = family is not None and family.has_levels
+    if options.response_schema is not None and (takes_both or not call.context.tools):
+        generation["responseMimeType"] = "application/json"
+        generation["responseSchema"] = response_schema(options.response_schema.schema)
+    return generation
+
+
+class _Contents:
+    """`contents` under construction."""
+
+    def __init__(self, call: ModelCall) -> None:
+        self._history = normalize_history(
+            drop_foreign_blocks(call.context.messages, call.settings.alias)
+        )
+        self._alias = call.settings.alias
+        family = family_of(call.model)
+        self._family: GeminiFamily | str = family or call.model
+        self._wants_signatures = family is not None and family.has_levels
+        assets = asset_encoder(call.card, call.context.asset_dir)
+        self._assets = assets if family is None else replace(assets, reads_documents=True)
+        self._contents: list[dict[str, Any]] = []
+        self._named: set[str] = set()
+        """The ids of calls that the service gave: only these it wants back."""
+
+    def written(self) -> list[dict[str, Any]]:
+        """All of it. Results that follow each other, and what follows them, are one content.
+
+        What results show stands behind the last of them: the service counts results to calls.
+        """
+        for entry in with_tool_media(self._history):
+            match entry:
+                case UserMessage():
+                    self._append("user", self._said(entry))
+                case ToolResultMessage():
+                    self._append("user", [self._result(entry)])
+                case ToolMedia():
+                    self._append("user", [self._shown(asset) for asset in entry.assets])
+                case AssistantMessage():
+                    self._append("model", self._answered(entry))
+        if self._contents and self._contents[0]["role"] == "model":
+            beginning = {"role": "user", "parts": [{"text": "[The beginning is left out.]"}]}
+            self._contents.insert(0, beginning)
+        return self._contents
+
+    def _append(self, role: str, parts: Sequence[Part]) -> None:
+        if not parts:
+            return
+        if self._contents and self._contents[-1]["role"] == role:
+            self._contents[-1]["parts"] += parts
+        else:
+            self._contents.append({"role": role, "parts": list(parts)})
+
+    def _said(self, message: UserMessage) -> list[Part]:
+        return [
+            {"text": block.text} if isinstance(block, TextBlock) else self._shown(block)
+            for block in message.content
+            if not isinstance(block, TextBlock) or block.text.strip()
+        ]
+
+    def _shown(self, asset: Asset) -> Part:
+        if isinstance(asset, ImageBlock) and asset.media_type not in _PICTURES:
+            return {"text": f"[A picture ({asset.media_type}) was here; you cannot read its kind.]"}
+        encoded = self._assets.encoded(asset)
+        if encoded is None:
+            return {"text": self._assets.missing(asset)}
+        return {"inlineData": {"mimeType": asset.media_type, "data": encoded}}
+
+    def _result(self, message: ToolResultMessage) -> Part:
+        words = "\n".join(result_texts(message))
+        response: Part = {"name": message.tool_name}
+        if message.tool_call_id in self._named:
+            response["id"] = message.tool_call_id
+        response["response"] = {"error" if message.is_error else "output": words}
+        return {"functionResponse": response}
+
+    def _answered(self, message: AssistantMessage) -> list[Part]:
+        is_own = self._is_kin(message.model)
+        answered = _CallResults(is_own=is_own, wants_signatures=self._wants_signatures)
+        for block in message.content:
+            match block:
+                case TextBlock():
+                    answered.text(block.text)
+                case ThinkingBlock():
+                    answered.thinking(block)
+                case ToolCallBlock():
+                    is_named = is_own and not block.id.startswith(MADE_UP_ID)
+                    if is_named:
+                        self._named.add(block.id)
+                    answered.call(block, is_named=is_named)
+                case _:
+                    pass  # what another service folded
+        return answered.parts
+
+    def _is_kin(self, model: str) -> bool:
+        """Whether `alias/id` is the model asked now, or one so close that both read the same."""
+        whose, is_told, name = model.partition("/")
+        if not is_told:
+            return True
+        return whose == self._alias and (family_of(name) or name) == self._family
+
+
+class _CallResults:
+    """The parts of one answer as they came: each signature on the part it came on."""
+
+    def __init__(self, *, is_own: bool, wants_signatures: bool) -> None:
+        self.parts: list[Part] = []
+        self._is_own = is_own
+        self._wants_signatures = wants_signatures
+        self._for_call = ""
+        self._has_calls = False
+
+    def text(self, text: str) -> None:
+        self._for_call = ""
+        self.parts.append({"text": text})
+
+    def thinking(self, block: ThinkingBlock) -> None:
+        """Put signatures back. Where what they were on was cut since, they mean nothing."""
+        self._for_call = ""
+        seal = unpack_signatures(block.signature) if self._is_own else None
+        if seal is None:
+            return
+        if seal.on == "call":
+            self._for_call = seal.pieces[0].signature
+        elif seal.on == "thought":
+            if len(block.text) == seal.length:
+                signed = [part for part in _split(block.text, seal) if "thoughtSignature" in part]
+                self.parts += [{"thought": True, **part} for part in signed]
+        elif seal.length == 0:
+            self.parts += _split("", seal)
+        elif self.parts and len(self.parts[-1].get("text", "")) == seal.length:
+            self.parts[-1:] = _split(self.parts[-1]["text"], seal)
+
+    def call(self, block: ToolCallBlock, *, is_named: bool) -> None:
+        """Of calls made at once only the first is signed, and only that one has to be."""
+        arguments = block.arguments
+        if not isinstance(arguments, Mapping):
+            # What did not parse is wrapped: only an object is accepted here.
+            arguments = {"unparsed": arguments}
+        named = {"id": block.id} if is_named else {}
+        part: Part = {"functionCall": {**named, "name": block.name, "args": arguments}}
+        signature = self._for_call
+        if not (signature or self._has_calls) and self._wants_signatures:
+            signature = SKIP_VALIDATION
+        if signature:
+            part["thoughtSignature"] = signature
+        self._for_call, self._has_calls = "", True
+        self.parts.append(part)
+
+
+def _split(text: str, seal: Signatures) -> list[Part]:
+    parts: list[Part] = []
+    for piece in seal.all_pieces():
+        part: Part = {"text": text[piece.start : piece.end]}
+        if piece.signature:
+            part["thoughtSignature"] = piece.signature
+        parts.append(part)
+    return parts
+
 
 BASE_URL = "https://generativelanguage.googleapis.com"
 KEY_ENV = ("GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY")
-
 _COLLECTIONS = ("models", "tunedModels")
 _VERSIONS = ("/v1beta", "/v1", "/v1alpha")
 
 
-def _path(call: Call) -> str:
+def _path(call: ModelCall) -> str:
     # People copy either: the host, or the address with the version behind it.
     version = "" if call.base_url.endswith(_VERSIONS) else "/v1beta"
     collection, _, name = call.model.partition("/")
@@ -27,27 +272,27 @@ def _path(call: Call) -> str:
     return f"{version}/{collection}/{quote(name, safe='')}:streamGenerateContent?alt=sse"
 
 
-def _headers(call: Call) -> Mapping[str, str]:
+def _headers(call: ModelCall) -> Mapping[str, str]:
     return {"x-goog-api-key": call.key} if call.key else {}
 
 
-def _answer(call: Call) -> ContentAnswer:
-    return ContentAnswer(call.used_ids(), secrets.token_hex(6))
+def _parser(call: ModelCall) -> GeminiParser:
+    return GeminiParser(call.used_ids(), secrets.token_hex(6))
 
 
-_WIRE = Wire(
+_FORMAT = ApiFormat(
     default_base_url=BASE_URL,
     path=_path,
     history="contents",
     key_env=KEY_ENV,
     headers=_headers,
     body=content_request,
-    translator=_answer,
+    translator=_parser,
 )
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return stream_fn(_WIRE, settings, http)
+    return make_stream_fn(_FORMAT, settings, http)
 
 
 PROVIDER = Provider(
@@ -57,3 +302,95 @@ PROVIDER = Provider(
     base_url_env="GOOGLE_GEMINI_BASE_URL",
     key_env=KEY_ENV,
 )
+
+
+_ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
+_NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
+_LATEST = (3, 99)
+"""What an id without a number is (`gemini-flash-latest`): newer than all we know."""
+_FIRST_WITH_LEVELS = (3, 0)
+_LAST_FLASH_WITH_MINIMAL = (3, 6)
+_BUDGETS: Mapping[str, tuple[int, int]] = {
+    "pro": (128, 32_768),
+    "flash": (1, 24_576),
+    "flash-lite": (512, 24_576),
+}
+_USUAL_BUDGETS = (128, 24_576)
+_ALWAYS_THINKS = "pro"
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiFamily:
+    """Models that are alike: `gemini-2.5-flash` and its previews, say.
+
+    What one of them sealed (a thought signature), another can open.
+    """
+
+    generation: tuple[int, int]
+    tier: str
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether thinking is asked for with a word, is never off, and its signatures are due."""
+        return self.generation >= _FIRST_WITH_LEVELS
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The levels it knows, least first."""
+        if self.tier == "pro" and self.generation == _FIRST_WITH_LEVELS:
+            return ("low", "high")
+        if self.tier != "pro" and self.generation <= _LAST_FLASH_WITH_MINIMAL:
+            return ("minimal", "low", "medium", "high")
+        return ("low", "medium", "high")
+
+
+def family_of(model: str) -> GeminiFamily | None:
+    """The family of a model by its id; None for one that is no Gemini by name."""
+    found = _ID.match(model.rpartition("/")[2].lower())
+    if found is None:
+        return None
+    if found["major"] is None:
+        return GeminiFamily(_LATEST, found["tier"]) if found["tier"] in _BUDGETS else None
+    return GeminiFamily((int(found["major"]), int(found["minor"] or 0)), found["tier"])
+
+
+def thinking_config(
+    model: str, card: ModelInfo, level: ThinkingLevel, budgets: ThinkingBudgets
+) -> tuple[dict[str, Any], int]:
+    """`thinkingConfig`, empty where nothing should be said, and the tokens thinking may take.
+
+    These models think unless told not to, so `off` says it: no tokens, or as few as the model lets
+    itself be held to.
+    """
+    family = family_of(model)
+    if not card.thinking or _NO_THINKER.search(model.lower()):
+        return {}, 0
+    if family is not None and family.has_levels:
+        return _with_level(family, level, budgets)
+    return _with_budget(family.tier if family is not None else "", level, budgets)
+
+
+def _with_level(
+    family: GeminiFamily, level: ThinkingLevel, budgets: ThinkingBudgets
+) -> tuple[dict[str, Any], int]:
+    least, most = family.words[0], family.words[-1]
+    if level == "off":
+        return {"thinkingLevel": least.upper()}, thinking.thinking_budget("minimal", budgets)
+    # `medium` where there is none means thinking as such, which these do best at their most.
+    fallback = least if level == "minimal" else most
+    word = level if level in family.words else fallback
+    config = {"includeThoughts": True, "thinkingLevel": word.upper()}
+    return config, thinking.thinking_budget(level, budgets)
+
+
+def _with_budget(
+    tier: str, level: ThinkingLevel, budgets: ThinkingBudgets
+) -> tuple[dict[str, Any], int]:
+    least, most = _BUDGETS.get(tier, _USUAL_BUDGETS)
+    if level == "off" and tier not in _BUDGETS:
+        return {}, 0
+    if level == "off":
+        tokens = least if tier == _ALWAYS_THINKS else 0
+        return {"thinkingBudget": tokens}, tokens
+    tokens = max(least, min(most, thinking.thinking_budget(level, budgets)))
+    return {"includeThoughts": True, "thinkingBudget": tokens}, tokens

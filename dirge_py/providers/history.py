@@ -27,7 +27,7 @@ from dirge_py.types.messages import (
     user_text,
 )
 
-Sendable: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+SendableMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 NO_RESULT = "No result of this call was recorded. It may have run in part or not at all."
 
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def own(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
+def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
     """`messages` without the sealed blocks that another service made; the same objects otherwise.
 
     A signature, hidden thinking and a fold of history mean something only to the service that wrote
@@ -44,10 +44,10 @@ def own(messages: Sequence[Message], alias: str, model: str = "") -> list[Messag
     was; where it is empty, nobody else is known to have been. With `model`, the id of one, what
     other models of the service sealed stays away, too: behind a router each is somebody else's.
     """
-    return [_own(message, alias, model) for message in messages]
+    return [_drop_foreign(message, alias, model) for message in messages]
 
 
-def _own(message: Message, alias: str, model: str) -> Message:
+def _drop_foreign(message: Message, alias: str, model: str) -> Message:
     if not isinstance(message, AssistantMessage):
         return message
     whose, is_told, made_by = message.model.partition("/")
@@ -59,9 +59,9 @@ def _own(message: Message, alias: str, model: str) -> Message:
     return message if content == message.content else replace(message, content=content)
 
 
-def sendable(
+def normalize_history(
     messages: Sequence[Message], *, unsigned: bool = False, call_id_chars: int | None = None
-) -> list[Sendable]:
+) -> list[SendableMessage]:
     """`messages` without what cannot be sent, in order; the same input gives the same output.
 
     What need not be changed is the same object, for whoever remembers what came of it.
@@ -73,18 +73,18 @@ def sendable(
     a model made up as a tool's name is spelt as a name. `call_id_chars` is the length that every
     call id gets, of letters and digits only.
     """
-    ids = _Ids(call_id_chars)
-    prepared: list[Sendable] = []
+    ids = _CallIdRenamer(call_id_chars)
+    prepared: list[SendableMessage] = []
     start = 0
     for position, message in enumerate(messages):
         if isinstance(message, AssistantMessage) and position > start:
-            prepared += _turn(messages[start:position], ids, unsigned)
+            prepared += _normalize_turn(messages[start:position], ids, unsigned)
             start = position
-    prepared += _turn(messages[start:], ids, unsigned)
+    prepared += _normalize_turn(messages[start:], ids, unsigned)
     return prepared
 
 
-class _Ids:
+class _CallIdRenamer:
     """Ids as services take them: short, plain, and each for one call of the whole history."""
 
     def __init__(self, chars: int | None) -> None:
@@ -105,7 +105,9 @@ class _Ids:
         return f"call_{digest[:16]}" if self._chars is None else digest[: self._chars]
 
 
-def _turn(messages: Sequence[Message], ids: _Ids, unsigned: bool) -> Iterator[Sendable]:
+def _normalize_turn(
+    messages: Sequence[Message], ids: _CallIdRenamer, unsigned: bool
+) -> Iterator[SendableMessage]:
     """An assistant message, if there is one, with what follows it up to the next."""
     first = messages[0] if messages else None
     answers = _first_answers(messages)
@@ -119,7 +121,7 @@ def _turn(messages: Sequence[Message], ids: _Ids, unsigned: bool) -> Iterator[Se
             for call, wire_id in zip(calls, wire_ids, strict=True):
                 yield _answer(call, wire_id, answers.pop(call.id, None))
     orphans = {id(result) for result in answers.values()}
-    yield from _others(messages, orphans)
+    yield from _other_messages(messages, orphans)
 
 
 def _first_answers(messages: Iterable[Message]) -> dict[str, ToolResultMessage]:
@@ -134,12 +136,12 @@ def _renamed(
     content: tuple[AssistantBlock, ...], wire_ids: Iterator[str]
 ) -> tuple[AssistantBlock, ...]:
     return tuple(
-        _under(next(wire_ids), block) if isinstance(block, ToolCallBlock) else block
+        _with_call_id(next(wire_ids), block) if isinstance(block, ToolCallBlock) else block
         for block in content
     )
 
 
-def _under(wire_id: str, call: ToolCallBlock) -> ToolCallBlock:
+def _with_call_id(wire_id: str, call: ToolCallBlock) -> ToolCallBlock:
     name = plain_name(call.name)
     is_same = (call.id, call.name) == (wire_id, name)
     return call if is_same else replace(call, id=wire_id, name=name)
@@ -165,7 +167,7 @@ def _answer(
     return result if is_same else replace(result, tool_call_id=wire_id, tool_name=name)
 
 
-def _others(messages: Sequence[Message], orphans: set[int]) -> Iterator[Sendable]:
+def _other_messages(messages: Sequence[Message], orphans: set[int]) -> Iterator[SendableMessage]:
     for message in messages:
         match message:
             case UserMessage() if _has_content(message):

@@ -1,9 +1,13 @@
-"""Models by name: which provider serves one, what it costs, and a stream function that routes."""
+"""Models by name: which provider serves one, what it costs, and a stream function that routes.
 
-from collections.abc import AsyncIterator, Sequence
+What every model call of a conversation goes through: routing, retries, then stand-ins.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast, get_args
 
+from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
 from dirge_py.config.entries import entry_of
 from dirge_py.config.models import (
@@ -13,21 +17,21 @@ from dirge_py.config.models import (
     resolve_model,
     usable_services,
 )
+from dirge_py.config.roles import level_of, usable_choice
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, wire_of
 from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
-from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
-    ModelCard,
+    ModelInfo,
     cost_usd,
-    kept_an_hour,
-    lookup,
+    model_info,
+    with_hourly_cache_price,
 )
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -43,9 +47,12 @@ from dirge_py.types.llm import (
 from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
-    from dirge_py.providers.listing import list_models
+    from dirge_py.providers.discovery import list_models
+    from dirge_py.providers.fallback import FallbackChain, FallbackModel
 else:
-    list_models = late("dirge_py.providers.listing", "list_models")
+    list_models = late("dirge_py.providers.discovery", "list_models")
+    FallbackChain = late("dirge_py.providers.fallback", "FallbackChain")
+    FallbackModel = late("dirge_py.providers.fallback", "FallbackModel")
 
 _LISTING_S = 10.0
 
@@ -86,10 +93,10 @@ class ModelDirectory:
                 f"{self.main.name} goes on."
             )
             return self.main.name, self.main.level
-        return model, chosen.thinking or _level(session_thinking) or self.main.level
+        return model, chosen.thinking or _thinking_level(session_thinking) or self.main.level
 
     def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
-        is_odd = spec in self._whole and _level(spec.rpartition(":")[2]) is not None
+        is_odd = spec in self._whole and _thinking_level(spec.rpartition(":")[2]) is not None
         choice = resolve_model(self._config, f"{spec}:off" if is_odd else spec)
         self.settings(choice.alias)
         return choice.name, None if is_odd else choice.level
@@ -129,13 +136,13 @@ class ModelDirectory:
     def sees_pictures(self, model: str) -> bool | None:
         return self.card(model).sees_pictures
 
-    def card(self, model: str) -> ModelCard:
+    def card(self, model: str) -> ModelInfo:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)
-        card = lookup(entry.type if entry else alias, model_id)
+        card = model_info(entry.type if entry else alias, model_id)
         if entry is not None and entry.cache_ttl == "1h":
-            card = kept_an_hour(card)
-        return _as_known(card, self._config, alias, model_id)
+            card = with_hourly_cache_price(card)
+        return _with_settings(card, self._config, alias, model_id)
 
     async def stream(
         self, context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -158,7 +165,7 @@ class ModelDirectory:
         if alias not in self._streams:
             settings = self.settings(alias)
             wire = wire_of(settings.type)
-            made = provider(wire).make(settings, self._client.of(settings, wire))
+            made = find_provider(wire).make(settings, self._client.of(settings, wire))
             self._streams[alias] = made
         return self._streams[alias]
 
@@ -170,19 +177,19 @@ class ModelDirectory:
         return ProviderSettings(
             alias=alias,
             type=access.type,
-            base_url=access.base_url or provider(wire_of(access.type)).default_base_url,
+            base_url=access.base_url or find_provider(wire_of(access.type)).default_base_url,
             api_key=access.api_key,
             key_place=key_place(self._config, alias),
             headers=access.headers,
             allow_insecure=access.allow_insecure,
             max_output_tokens=access.max_output_tokens,
-            timeouts=Timeouts(
+            timeouts=StreamTimeouts(
                 establish_s=timeouts.establish_s,
                 chunk_s=access.chunk_s or timeouts.chunk_s,
                 tool_call_gap_s=timeouts.tool_call_gap_s,
                 connect_s=min(timeouts.connect_s, timeouts.establish_s),
             ),
-            dialect=Dialect(**access.dialect),
+            dialect=Quirks(**access.dialect),
             card_of=lambda model_id: self.card(f"{alias}/{model_id}"),
             keep_alive=access.keep_alive,
             cache_ttl=access.cache_ttl,
@@ -191,13 +198,13 @@ class ModelDirectory:
         )
 
 
-def _price(card: ModelCard) -> str:
+def _price(card: ModelInfo) -> str:
     if card.price_in is None or card.price_out is None:
         return ""
     return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
 
 
-def _as_known(card: ModelCard, config: Config, alias: str, model_id: str) -> ModelCard:
+def _with_settings(card: ModelInfo, config: Config, alias: str, model_id: str) -> ModelInfo:
     """The card with what the person's settings say of the model."""
     for name in (model_id, f"{alias}/{model_id}"):
         entry = config.models.get(name)
@@ -206,5 +213,45 @@ def _as_known(card: ModelCard, config: Config, alias: str, model_id: str) -> Mod
     return card
 
 
-def _level(word: str) -> ThinkingLevel | None:
+def _thinking_level(word: str) -> ThinkingLevel | None:
     return cast(ThinkingLevel, word) if word in get_args(ThinkingLevel) else None
+
+
+class ModelCalls:
+    """`stream` is `route`, or what `models` route; with retries for each model, and then with the
+    models of `[roles] fallback`.
+
+    `notify` hears of each stand-in. One that cannot be used is left out: `unusable_roles` tells.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        models: ModelDirectory,
+        route: StreamFn | None,
+        notify: Callable[[str], None],
+    ) -> None:
+        self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
+        self._fallback: FallbackChain | None = None
+        if config.roles.fallback:
+            stand_ins = _fallback_models(config)
+            self._fallback = FallbackChain(self.stream, stand_ins, notify, models.holds_schema)
+            self.stream = self._fallback.stream
+
+    def begin_run(self) -> None:
+        """A prompt opens a run: whoever was out of reach is tried again."""
+        if self._fallback is not None:
+            self._fallback.begin_run()
+
+
+def _fallback_models(config: Config) -> "list[FallbackModel]":
+    found = []
+    for role, spec in config.roles.named():
+        if role != "fallback":
+            continue
+        try:
+            choice = usable_choice(config, spec)
+        except ConfigError:
+            continue  # the person was told at the start
+        found.append(FallbackModel(choice.name, level_of(choice, spec)))
+    return found

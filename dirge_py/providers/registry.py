@@ -5,14 +5,14 @@ import re
 from difflib import get_close_matches
 from pathlib import Path
 
-from dirge_py.providers.base import Provider
+from dirge_py.providers.settings import Provider
 from dirge_py.types.errors import ConfigError
 
 _FOLDER = Path(__file__).parent
 _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
 
 
-def names() -> tuple[str, ...]:
+def provider_names() -> tuple[str, ...]:
     """Every provider type there is, sorted; imports none of them."""
     files = sorted(_FOLDER.glob("*.py"))
     return tuple(
@@ -20,7 +20,7 @@ def names() -> tuple[str, ...]:
     )
 
 
-def provider(name: str) -> Provider:
+def find_provider(name: str) -> Provider:
     """The provider of that name.
 
     Raises:
@@ -31,6 +31,6 @@ def provider(name: str) -> Provider:
         found = getattr(importlib.import_module(f"dirge_py.providers.{module}"), "PROVIDER", None)
         if isinstance(found, Provider):
             return found
-    near = get_close_matches(name, names(), 1)
-    hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(names())}."
+    near = get_close_matches(name, provider_names(), 1)
+    hint = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(provider_names())}."
     raise ConfigError(f"no provider type `{name}`.", hint=hint)

@@ -13,11 +13,14 @@ from dataclasses import fields, replace
 from typing import Any, NoReturn, cast
 
 from dirge_py.providers import registry
-from dirge_py.providers.answers import Answer, Fetched, TransportFailed, Trouble
-from dirge_py.providers.base import Provider, ProviderSettings
-from dirge_py.providers.client import HttpClient, never
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.recording_reader import (
+from dirge_py.providers.client import HttpClient, never_late
+from dirge_py.providers.http_types import (
+    FetchedResponse,
+    HttpResponse,
+    TransportError,
+    TransportErrorKind,
+)
+from dirge_py.providers.recording.file import (
     CLOSED,
     COMPLETE,
     CUT,
@@ -25,12 +28,13 @@ from dirge_py.providers.recording_reader import (
     RecordedExchange,
     read_recording,
 )
+from dirge_py.providers.settings import Provider, ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
 
 
-class Tape:
+class Cassette:
     """The exchanges of a recording that were not played yet."""
 
     def __init__(self, path: str) -> None:
@@ -54,7 +58,7 @@ class ReplayClient(HttpClient):
     `client` keeps the last moments of finished streams, as it does of any others.
     """
 
-    def __init__(self, tape: Tape, client: HttpClient) -> None:
+    def __init__(self, tape: Cassette, client: HttpClient) -> None:
         super().__init__()
         self._tape = tape
         self._client = client
@@ -68,8 +72,8 @@ class ReplayClient(HttpClient):
         headers: Mapping[str, str],
         body: bytes,
         connect_s: float = 30.0,
-        is_late: Callable[[], bool] = never,
-    ) -> Answer:
+        is_late: Callable[[], bool] = never_late,
+    ) -> HttpResponse:
         """The stream that is next. Raises TransportFailed where that came to none."""
         waiting = self.put or self._tape.streamed
         if not waiting:
@@ -77,7 +81,7 @@ class ReplayClient(HttpClient):
         exchange = waiting.popleft()
         if exchange.status is None:
             await _end(exchange)
-        return _ReplayedAnswer(exchange)
+        return _ReplayedResponse(exchange)
 
     async def fetch(
         self,
@@ -88,26 +92,26 @@ class ReplayClient(HttpClient):
         body: bytes | None = None,
         timeout_s: float,
         max_bytes: int = 32 * 1024 * 1024,
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """The next answer that was no stream, to the same question."""
         path = url.partition("?")[0]
         for exchange in self._tape.whole:
             if (exchange.method, exchange.url.partition("?")[0]) == (method, path):
                 break
         else:
-            raise TransportFailed("unusable", f"the recording has no {method} {path}")
+            raise TransportError("unusable", f"the recording has no {method} {path}")
         self._tape.whole.remove(exchange)
         if exchange.end != COMPLETE:
             async with asyncio.timeout(timeout_s):
                 await _end(exchange)
         status, whole = exchange.status or 0, b"".join(exchange.pieces)
-        return Fetched(status=status, headers=exchange.headers, body=whole)
+        return FetchedResponse(status=status, headers=exchange.headers, body=whole)
 
     def linger(self, task: asyncio.Task[None]) -> None:
         self._client.linger(task)
 
 
-class _ReplayedAnswer:
+class _ReplayedResponse:
     def __init__(self, exchange: RecordedExchange) -> None:
         self._exchange = exchange
         self.status = exchange.status or 0
@@ -130,7 +134,7 @@ async def _end(exchange: RecordedExchange) -> NoReturn:
     if exchange.end in (CLOSED, TIMED_OUT):
         await asyncio.Event().wait()
     trouble = "dropped" if exchange.end in (CUT, COMPLETE) else exchange.end
-    raise TransportFailed(cast(Trouble, trouble), exchange.detail)
+    raise TransportError(cast(TransportErrorKind, trouble), exchange.detail)
 
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
@@ -139,7 +143,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
             f"provider `{settings.alias}` replays, but names no recording.",
             hint='Set `script = "run.jsonl"`.',
         )
-    tape = Tape(settings.script)
+    tape = Cassette(settings.script)
     adapters: dict[str, tuple[ReplayClient, StreamFn]] = {}
 
     async def stream(
@@ -177,7 +181,7 @@ def _adapter(
     settings: ProviderSettings, service: Mapping[str, Any], client: ReplayClient
 ) -> StreamFn:
     """What reads the answers of a service that was recorded. Raises ConfigError."""
-    known = {each.name for each in fields(Dialect)}
+    known = {each.name for each in fields(Quirks)}
     departures = {name: v for name, v in service.get("dialect", {}).items() if name in known}
     recorded = replace(
         settings,
@@ -186,9 +190,9 @@ def _adapter(
         # It goes nowhere; without one nothing would be asked.
         api_key="replay",
         allow_insecure=True,
-        dialect=Dialect(**departures),
+        dialect=Quirks(**departures),
     )
-    return registry.provider(str(service.get("wire", ""))).make(recorded, client)
+    return registry.find_provider(str(service.get("wire", ""))).make(recorded, client)
 
 
 PROVIDER = Provider(name="replay", make=_make, needs_key=False)

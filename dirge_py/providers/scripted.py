@@ -15,17 +15,20 @@ As a file (`type = "scripted"`, `script = "replies.toml"`), TOML or JSON with th
     [[replies]]
     text = "Done."
     usage = { input = 100, output = 5 }
+
+The file of a scripted provider: `{"replies": [...]}` as JSON or TOML.
 """
 
 import asyncio
 import json
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dirge_py.providers.base import Provider, ProviderSettings
-from dirge_py.providers.script_file import load_replies
+from dirge_py.providers.settings import Provider, ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -254,3 +257,42 @@ def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
 
 
 PROVIDER = Provider(name="scripted", make=_make, needs_key=False)
+
+
+# A gate or a raw event has no form in a file.
+REPLY_KEYS = frozenset(
+    {"text", "thinking", "calls", "stop_reason", "usage", "error", "chunk_chars", "pause_s"}
+)
+
+
+def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each reply's values with its number, from 1.
+
+    Raises:
+        ConfigError: the file is unreadable, no object with `replies`, or has an unknown name.
+    """
+    content = _parse_script(path)
+    replies = content.get("replies") if isinstance(content, dict) else None
+    if not isinstance(replies, list) or set(content) != {"replies"}:
+        raise ConfigError(f"{path} holds no list `replies`, or something besides it.")
+    for number, reply in enumerate(replies, start=1):
+        if not isinstance(reply, dict):
+            raise ConfigError(f"{path}, reply {number} is no table.")
+        unknown = sorted(set(reply) - REPLY_KEYS)
+        if unknown:
+            raise ConfigError(
+                f"{path}, reply {number}: no `{unknown[0]}` in a reply.",
+                hint=f"There are: {', '.join(sorted(REPLY_KEYS))}.",
+            )
+        yield number, reply
+
+
+def _parse_script(path: str) -> Any:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"script {path} cannot be read: {error}.") from error
+    try:
+        return json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"script {path} does not parse: {error}.") from error

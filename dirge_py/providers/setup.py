@@ -10,13 +10,11 @@ from dirge_py.config.base_url import base_url_problem, ollama_url
 from dirge_py.config.edit import has_provider, save_provider
 from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
 from dirge_py.config.sources import Found
-from dirge_py.providers.base import ProviderSettings, Timeouts, check_base_url
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.discovery import local_servers
-from dirge_py.providers.listing import list_models
-from dirge_py.providers.offers import Draft, Offer
-from dirge_py.providers.registry import provider
+from dirge_py.providers.discovery import find_local_servers, list_models
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts, check_base_url
+from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamOptions
@@ -30,7 +28,7 @@ _LISTING_S = 5.0
 _LOADING_S = 180.0
 """A server of one's own may have to read the model from disk first."""
 
-_PATIENCE = Timeouts(establish_s=30.0, chunk_s=30.0, tool_call_gap_s=30.0, connect_s=10.0)
+_TIMEOUTS = StreamTimeouts(establish_s=30.0, chunk_s=30.0, tool_call_gap_s=30.0, connect_s=10.0)
 
 
 class ProviderSetup:
@@ -39,18 +37,20 @@ class ProviderSetup:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
-    async def offers(self) -> Sequence[Offer]:
+    async def offers(self) -> Sequence[ProviderChoice]:
         """What can be set up: what answers on this machine, what has its key, all the others."""
         async with _client() as client:
-            found = await local_servers(os.environ, client)
-        offers = [_offer_of_server(each) for each in found]
-        known = [_offer_of_service(each) for each in SERVICES if each.type not in _types(offers)]
+            found = await find_local_servers(os.environ, client)
+        offers = [_choice_of_server(each) for each in found]
+        known = [
+            _choice_of_service(each) for each in SERVICES if each.type not in _local_types(offers)
+        ]
         return [
             *offers,
             *sorted(known, key=lambda offer: (offer.standing != "key", not offer.is_own)),
         ]
 
-    async def models(self, draft: Draft) -> Sequence[str]:
+    async def models(self, draft: ProviderDraft) -> Sequence[str]:
         """The models that the service lists.
 
         Raises:
@@ -62,7 +62,7 @@ class ProviderSetup:
                 _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
             )
 
-    async def try_out(self, draft: Draft) -> str:
+    async def try_out(self, draft: ProviderDraft) -> str:
         """Make one small request; returns what to tell the person.
 
         Raises:
@@ -70,7 +70,7 @@ class ProviderSetup:
             ProviderError: the service could not be reached or refused.
         """
         async with _client() as client:
-            stream_fn = provider(wire_of(draft.type)).make(_settings(draft), client)
+            stream_fn = find_provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
             options = StreamOptions(model=f"{draft.alias}/{draft.model}", max_output_tokens=64)
             async for event in stream_fn(context, options, AbortSignal()):
@@ -80,11 +80,11 @@ class ProviderSetup:
                     return f"{draft.model} answered."
         return f"{draft.model} said nothing, but the service accepted the request."
 
-    def replaces(self, draft: Draft) -> bool:
+    def replaces(self, draft: ProviderDraft) -> bool:
         """Whether the settings have a provider of that name already. Raises ConfigError."""
         return has_provider(draft.alias, file=self._file)
 
-    def save(self, draft: Draft) -> str:
+    def save(self, draft: ProviderDraft) -> str:
         """Store it as the default provider; returns where. Raises ConfigError, FileError."""
         usual = _usual_url(draft.type)
         written = save_provider(
@@ -109,14 +109,14 @@ async def _client() -> AsyncIterator[HttpClient]:
         await client.aclose()
 
 
-def _types(offers: Sequence[Offer]) -> Collection[str]:
+def _local_types(offers: Sequence[ProviderChoice]) -> Collection[str]:
     """The services that need no second line: a server that merely speaks like one is another."""
     return [offer.type for offer in offers if SERVICE_OF[offer.type].local]
 
 
-def _offer_of_server(found: Found) -> Offer:
+def _choice_of_server(found: Found) -> ProviderChoice:
     service = SERVICE_OF[found.type]
-    return Offer(
+    return ProviderChoice(
         type=found.type,
         label=service.label if service.local else "A server that speaks like OpenAI",
         is_own=not service.local,
@@ -128,11 +128,11 @@ def _offer_of_server(found: Found) -> Offer:
     )
 
 
-def _offer_of_service(service: Service) -> Offer:
+def _choice_of_service(service: Service) -> ProviderChoice:
     is_own = service.type == _OWN_TYPE
     named = _named_url(service)
     has_key = any(os.environ.get(name) for name in service.key_env)
-    return Offer(
+    return ProviderChoice(
         type=service.type,
         label=_OWN if is_own else service.label,
         standing="key" if has_key and (named or not is_own) else "known",
@@ -152,10 +152,12 @@ def _named_url(service: Service) -> str:
 
 
 def _usual_url(provider_type: str) -> str:
-    return SERVICE_OF[provider_type].base_url or provider(wire_of(provider_type)).default_base_url
+    return (
+        SERVICE_OF[provider_type].base_url or find_provider(wire_of(provider_type)).default_base_url
+    )
 
 
-def _settings(draft: Draft) -> ProviderSettings:
+def _settings(draft: ProviderDraft) -> ProviderSettings:
     if draft.base_url:
         check_base_url(draft.base_url, draft.allow_insecure)
     key = draft.key or os.environ.get(draft.key_env, "")
@@ -168,8 +170,8 @@ def _settings(draft: Draft) -> ProviderSettings:
         allow_insecure=draft.allow_insecure,
         api_key=key or None,
         key_place=draft.key_env or "the key that you typed",
-        dialect=Dialect(**SERVICE_OF[draft.type].dialect),
-        timeouts=replace(_PATIENCE, establish_s=_LOADING_S)
+        dialect=Quirks(**SERVICE_OF[draft.type].dialect),
+        timeouts=replace(_TIMEOUTS, establish_s=_LOADING_S)
         if SERVICE_OF[draft.type].local
-        else _PATIENCE,
+        else _TIMEOUTS,
     )

@@ -15,7 +15,7 @@ USUAL_EFFORTS = ("low", "medium", "high")
 """The words that every service with words knows."""
 
 
-def budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
+def thinking_budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
     """Tokens to think with: those that `budgets` names, else the table's. 0 for `off`."""
     if level == "off":
         return 0
@@ -30,7 +30,7 @@ def budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
     return tokens
 
 
-def effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
+def thinking_effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
     """The word for `level` among those the model knows; those None: the usual three.
 
     `known` is `ModelCard.efforts`. None: there is no word for it, and nothing should be said. So it

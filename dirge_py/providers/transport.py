@@ -1,26 +1,49 @@
 """POST a request, read the answer as it comes. The only module that knows the HTTP library.
 
 Importing it costs a tenth of a second; `client.py` does so on the first request.
+
+httpx without its command line.
+
+`import httpx` loads its command-line program as well when click is installed, and with it rich and
+pygments: 40 ms and 5 MB for every headless run. httpx is prepared to be without that program, so it
+is told that it is, for the moment of the import only.
 """
 
+import importlib
 import socket
 import ssl
+import sys
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from dirge_py.providers.answers import Fetched, TransportFailed, Trouble
-from dirge_py.providers.base import is_loopback
-from dirge_py.providers.lean_httpx import httpx
+from dirge_py.providers.http_types import FetchedResponse, TransportError, TransportErrorKind
+from dirge_py.providers.settings import is_loopback
 
-Way = Literal["tls", "plain", "loopback"]
+if TYPE_CHECKING:
+    import httpx as httpx
+else:
+
+    def _imported() -> Any:
+        if "httpx" in sys.modules:
+            return sys.modules["httpx"]
+        # None in sys.modules makes an import raise ModuleNotFoundError.
+        sys.modules["httpx._main"] = None
+        try:
+            return importlib.import_module("httpx")
+        finally:
+            del sys.modules["httpx._main"]
+
+    httpx = _imported()
+
+Route = Literal["tls", "plain", "loopback"]
 
 # Enough for sixteen children streaming at once and their parents; idle ones go after two minutes,
 # before the usual five-minute cut of load balancers makes the next request fail.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=120)
 
 
-class HttpxAnswer:
+class HttpxResponse:
     """An `Answer` from the network."""
 
     def __init__(self, response: httpx.Response) -> None:
@@ -36,19 +59,19 @@ class HttpxAnswer:
         """
         # Each layer may multiply the size by a thousand: nobody needs two.
         if "," in self.headers.get("content-encoding", ""):
-            raise TransportFailed("unusable", "the answer is compressed more than once")
+            raise TransportError("unusable", "the answer is compressed more than once")
         try:
             async for chunk in self._response.aiter_bytes():
                 yield chunk
         except (httpx.HTTPError, OSError) as error:
-            raise failure(error) from error
+            raise as_transport_error(error) from error
 
     async def aclose(self) -> None:
         """Give the connection back if the body was read to its end, else cut it."""
         await self._response.aclose()
 
 
-class Transport:
+class HttpxTransport:
     """Connections, kept and shared, by the way they go.
 
     Loopback goes past every proxy: a proxy's loopback is another machine. No client has a read
@@ -56,11 +79,11 @@ class Transport:
     """
 
     def __init__(self) -> None:
-        self._clients: dict[Way, httpx.AsyncClient] = {}
+        self._clients: dict[Route, httpx.AsyncClient] = {}
 
     async def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, connect_s: float
-    ) -> HttpxAnswer:
+    ) -> HttpxResponse:
         """Send `body` and return when the head of the answer is here.
 
         Raises:
@@ -75,9 +98,9 @@ class Transport:
                 content=body,
                 timeout=httpx.Timeout(None, connect=connect_s),
             )
-            return HttpxAnswer(await client.send(request, stream=True))
+            return HttpxResponse(await client.send(request, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
-            raise failure(error) from error
+            raise as_transport_error(error) from error
 
     async def fetch(
         self,
@@ -87,7 +110,7 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes | None,
         max_bytes: int,
-    ) -> Fetched:
+    ) -> FetchedResponse:
         """The whole answer to one request; the caller has the clock.
 
         Raises:
@@ -98,19 +121,19 @@ class Transport:
             request = client.build_request(
                 method, url, headers=dict(headers), content=body, timeout=None
             )
-            answer = HttpxAnswer(await client.send(request, stream=True))
+            answer = HttpxResponse(await client.send(request, stream=True))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
-            raise failure(error) from error
+            raise as_transport_error(error) from error
         try:
             parts, size = [], 0
             async for chunk in answer.chunks():
                 parts.append(chunk)
                 size += len(chunk)
                 if size > max_bytes:
-                    raise TransportFailed("unusable", f"longer than {max_bytes} bytes")
+                    raise TransportError("unusable", f"longer than {max_bytes} bytes")
         finally:
             await answer.aclose()
-        return Fetched(status=answer.status, headers=answer.headers, body=b"".join(parts))
+        return FetchedResponse(status=answer.status, headers=answer.headers, body=b"".join(parts))
 
     async def aclose(self) -> None:
         """Cut every connection."""
@@ -119,10 +142,10 @@ class Transport:
             await client.aclose()
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        way = _way(url)
+        way = _route(url)
         if way not in self._clients:
             # The certificates take 30 ms to load, so only https pays for them; what is built
-            # without them is only ever given http URLs (`_way`): there is nothing to verify.
+            # without them is only ever given http URLs (`_route`): there is nothing to verify.
             verify = httpx.create_ssl_context() if way == "tls" else False
             self._clients[way] = httpx.AsyncClient(
                 verify=verify, trust_env=way != "loopback", limits=_LIMITS, follow_redirects=False
@@ -130,27 +153,27 @@ class Transport:
         return self._clients[way]
 
 
-def _way(url: str) -> Way:
+def _route(url: str) -> Route:
     parts = urlsplit(url)
     if parts.scheme.lower() != "http":
         return "tls"
     return "loopback" if is_loopback(parts.hostname or "") else "plain"
 
 
-def failure(error: BaseException) -> TransportFailed:
+def as_transport_error(error: BaseException) -> TransportError:
     """What `error` means for the person at the other end of the cable."""
     causes = list(_causes(error))
     # Some say nothing, and the system does.
     said = (each.strerror for each in causes if isinstance(each, OSError) and each.strerror)
     detail = str(error) or next(said, type(error).__name__)
-    for kind, trouble in _TROUBLES:
+    for kind, trouble in _ERROR_KINDS:
         found = next((cause for cause in causes if isinstance(cause, kind)), None)
         if found is not None:
-            return TransportFailed(trouble, str(found) or detail)
-    return TransportFailed("dropped", detail)
+            return TransportError(trouble, str(found) or detail)
+    return TransportError("dropped", detail)
 
 
-_TROUBLES: tuple[tuple[type[BaseException], Trouble], ...] = (
+_ERROR_KINDS: tuple[tuple[type[BaseException], TransportErrorKind], ...] = (
     (ssl.SSLError, "tls"),
     (socket.gaierror, "unknown_host"),
     (ConnectionRefusedError, "refused"),

@@ -13,6 +13,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.model_call import complete
@@ -24,13 +28,25 @@ from dirge_py.config.sources import Chosen, Origin
 from dirge_py.context.hooks import ContextHooks, ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, Pictures, RunDeps, RunSettings, SessionDeps, WorkEnvironment
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    Pictures,
+    RunDeps,
+    RunSettings,
+    SessionDeps,
+    WorkEnvironment,
+)
 from dirge_py.extensions.guardrails.hooks import Guardrails
 from dirge_py.extensions.guardrails.verdict import Guardrail, Verdict
 from dirge_py.files.log.log_records import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.limits import Limits, SideUsage, limit_hooks
-from dirge_py.guards.recovery import announce_server_compaction, resume_broken_answers, shrink_on_overflow
+from dirge_py.guards.recovery import (
+    announce_server_compaction,
+    resume_broken_answers,
+    shrink_on_overflow,
+)
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
@@ -44,7 +60,7 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelCard, cost_usd, lookup
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelInfo, cost_usd, model_info
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -60,13 +76,16 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import UsageReported
 from dirge_py.types.hooks import Hooks, LoopConfig
-from dirge_py.types.llm import LlmContext, ModelOption, Models, StreamFn, StreamOptions, ThinkingLevel
+from dirge_py.types.llm import (
+    LlmContext,
+    ModelOption,
+    Models,
+    StreamFn,
+    StreamOptions,
+    ThinkingLevel,
+)
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
 
 _RECOVERIES = 3
 _RETRIES = 3
@@ -491,6 +510,6 @@ class OwnModels:
     def sees_pictures(self, model: str) -> bool | None:
         return self._card(model).sees_pictures
 
-    def _card(self, model: str) -> ModelCard:
+    def _card(self, model: str) -> ModelInfo:
         provider, _, model_id = model.partition("/")
-        return lookup(provider, model_id)
+        return model_info(provider, model_id)

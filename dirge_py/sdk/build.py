@@ -61,9 +61,8 @@ from dirge_py.plan.state import NAME, standing
 from dirge_py.processes.outputs import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.model_calls import ModelCalls
-from dirge_py.providers.models import ModelDirectory
-from dirge_py.providers.recording import begin_recording, recorded
+from dirge_py.providers.models import ModelCalls, ModelDirectory
+from dirge_py.providers.recording.file import begin_recording, recording_client
 from dirge_py.sdk.attach import GuardedAttacher
 from dirge_py.sdk.environment import (
     BuildContext,
@@ -151,7 +150,7 @@ class _Builder:
         self.undo = undo
         self.cwd = Path.cwd()
         self.redactor = Redactor()
-        self.client = recorded(HttpClient(), options.record, self.redactor.redact)
+        self.client = recording_client(HttpClient(), options.record, self.redactor.redact)
         self.models = ModelDirectory(
             config, self.client, self.redactor, is_scripted=stream_fn is not None
         )

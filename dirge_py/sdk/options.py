@@ -9,7 +9,7 @@ from dirge_py.session.continuation import Continuation
 if TYPE_CHECKING:
     from dirge_py.permission.project_trust import Project
     from dirge_py.permission.rules import Rule
-    from dirge_py.providers.recording import Recording
+    from dirge_py.providers.recording.file import HttpRecording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class BuildOptions:
     log: bool = False
     notices: tuple[str, ...] = ()
     prompt_edits: tuple[PromptEdit, ...] = ()
-    record: "Recording | None" = None
+    record: "HttpRecording | None" = None
 
     @property
     def project_rules(self) -> "tuple[Rule, ...]":

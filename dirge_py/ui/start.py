@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.frontend.starting import OpenFirst, OpenOther, ProjectDoor
-from dirge_py.providers.offers import SetupService
+from dirge_py.providers.setup_types import SetupService
 from dirge_py.ui.ink import DEFAULT_THEME
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.providers.discovery import look_around
+from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.doctor.findings import Finding
 from dirge_py.sdk.doctor.providers import LIMIT_S, look_at_providers
 from tests.headless.product import KEY, Product, Service, answering
@@ -44,7 +44,7 @@ def found(
     file.write_text(text)
     surroundings: Mapping[str, str] = {**HOME, "FAKE_KEY": KEY, **environment}
     config = load(path=file, environment=surroundings)
-    config = config if is_offline else look_around(config)
+    config = config if is_offline else with_local_servers(config)
     told = look_at_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
     assert KEY not in repr(told)
     return {each.name: each for each in told}

@@ -7,7 +7,7 @@ import pytest
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.cli.embed import embed_fits
-from dirge_py.providers import embedding_service
+from dirge_py.providers import embeddings
 from tests.headless.product import KEY, Product
 from tests.providers.server import Raw, Say
 
@@ -27,7 +27,7 @@ def vectors(*found: list[float], model: str = "text-embedding-3-small") -> Raw:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedding_service, "POLICY", RecoveryPolicy(base_s=0.001))
+    monkeypatch.setattr(embeddings, "RETRY_POLICY", RecoveryPolicy(base_s=0.001))
 
 
 def test_words_are_texts(product: Product) -> None:

@@ -212,7 +212,7 @@ def test_every_event_is_described() -> None:
 
 
 def test_every_provider_type_is_described() -> None:
-    assert missing(set(providers.names()), "docs/providers.md") == set()
+    assert missing(set(providers.provider_names()), "docs/providers.md") == set()
 
 
 def test_every_dependency_is_explained() -> None:

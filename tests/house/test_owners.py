@@ -41,7 +41,7 @@ WRITERS = {
     "files/": "the workspace, whole files for everybody, and the log",
     "session/": "journals",
     "extensions/memory/": "MEMORY.md and USER.md",
-    "providers/recording.py": "what models were asked and answered, where a person wants it",
+    "providers/recording/file.py": "what models were asked and answered, where a person wants it",
     "processes/sandbox/": "empty folders that keep a place, and temporary ones, gone at the end",
     "processes/outputs.py": "output too long for a result",
     "config/": "settings that a person asked to have written, a key that a person typed",

@@ -16,7 +16,7 @@ from dirge_py.config.load import load
 from dirge_py.context.hooks import ContextHooks
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
-from dirge_py.providers import model_calls
+from dirge_py.providers import models
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.history import Loaded, replay
@@ -136,7 +136,7 @@ class Stage:
 
         with (
             contextlib.chdir(self.room.project),
-            mock.patch.object(model_calls, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
+            mock.patch.object(models, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
             mock.patch("dirge_py.sdk.guards.ContextHooks", hooks),
         ):
             yield

@@ -3,9 +3,9 @@
 from contextlib import aclosing
 from typing import Any
 
-from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -56,7 +56,7 @@ class Client:
         if "option_headers" in changes:
             options["headers"] = changes.pop("option_headers")
         settings = {"base_url": self.url, "api_key": changes.pop("key", KEY), **changes}
-        made = provider(self.kind).make(
+        made = find_provider(self.kind).make(
             ProviderSettings(alias="work", type=self.kind, **settings), self.http
         )
         return made(context, StreamOptions(model=model, **options), signal or AbortSignal())
@@ -75,8 +75,8 @@ class Client:
         return self.service.requests[-1].json
 
 
-def short(**changes: float) -> Timeouts:
-    return Timeouts(**{"establish_s": 5, "chunk_s": 5, "tool_call_gap_s": 5, **changes})
+def short(**changes: float) -> StreamTimeouts:
+    return StreamTimeouts(**{"establish_s": 5, "chunk_s": 5, "tool_call_gap_s": 5, **changes})
 
 
 def text_of(events: list[StreamEvent]) -> str:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from dirge_py.agent_loop import Context, LoopConfig, compose
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.guards.recovery import resume_broken_answers
-from dirge_py.providers.base import ProviderSettings, Timeouts
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.testing import assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
@@ -117,9 +117,11 @@ async def _ran(
         type=kind,
         base_url=service.url(kind),
         api_key="k",
-        timeouts=Timeouts(establish_s=silence_s, chunk_s=silence_s, tool_call_gap_s=silence_s),
+        timeouts=StreamTimeouts(
+            establish_s=silence_s, chunk_s=silence_s, tool_call_gap_s=silence_s
+        ),
     )
-    asked = Asked(provider(kind).make(settings, http))
+    asked = Asked(find_provider(kind).make(settings, http))
     stream_fn = retrying_stream_fn(
         asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from dirge_py.providers.gemini_signatures import Piece, sealed
+from dirge_py.providers.gemini_stream import SignedPiece, pack_signatures
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -36,9 +36,9 @@ _SIGNATURES = st.sampled_from(
         json.dumps({"type": "reasoning", "id": "rs_1", "encrypted_content": "e", "summary": []}),
         json.dumps({"type": "message", "phase": "commentary"}),
         json.dumps([{"type": "reasoning.text", "text": "x", "signature": "s"}]),
-        sealed("call", 0, [Piece(0, 0, "S")]),
-        sealed("text", 1, [Piece(0, 1, "S")]),
-        sealed("thought", 1, [Piece(0, 1, "S")]),
+        pack_signatures("call", 0, [SignedPiece(0, 0, "S")]),
+        pack_signatures("text", 1, [SignedPiece(0, 1, "S")]),
+        pack_signatures("thought", 1, [SignedPiece(0, 1, "S")]),
     ]
 )
 _TEXT = st.builds(TextBlock, _WORDS)

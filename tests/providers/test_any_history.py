@@ -10,11 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
-from dirge_py.providers.answers import Answer, TransportFailed
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.registry import provider
+from dirge_py.providers.http_types import HttpResponse, TransportError
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -55,20 +54,20 @@ class Overheard(HttpClient):
         super().__init__()
         self.bodies: list[Any] = []
 
-    async def post(self, url: str, *, body: bytes, **_: Any) -> Answer:
+    async def post(self, url: str, *, body: bytes, **_: Any) -> HttpResponse:
         self.bodies.append(json.loads(body))
-        raise TransportFailed("refused", "nobody is there")
+        raise TransportError("refused", "nobody is there")
 
 
 def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
     known = SERVICE_OF[service]
-    return provider(wire_of(service)).make(
+    return find_provider(wire_of(service)).make(
         ProviderSettings(
             alias="work",
             type=service,
             base_url=home or known.base_url or "",
             api_key="k",
-            dialect=Dialect(**known.dialect),
+            dialect=Quirks(**known.dialect),
         ),
         http,
     )
@@ -131,7 +130,7 @@ def test_so_it_is_for_every_service_that_departs_from_a_format(
     folder: str, service: str, history: Sequence[Message], level: Any
 ) -> None:
     http = Overheard()
-    dialect = Dialect(**SERVICE_OF[service].dialect)
+    dialect = Quirks(**SERVICE_OF[service].dialect)
     model = f"work/{SERVICE_OF[service].default_model or 'm'}"
     body = sent(made(service, http), http, history, folder, model=model, thinking_level=level)
     if body is None:

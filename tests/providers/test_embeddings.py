@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.providers.base import ProviderSettings, Timeouts
-from dirge_py.providers.embedding_service import patiently
-from dirge_py.providers.embedding_wires import EMBEDDING_WIRES
 from dirge_py.providers.embeddings import (
-    MOST_INPUTS,
+    EMBEDDING_FORMATS,
+    MAX_INPUTS,
     EmbeddingRequest,
     Embeddings,
     EmbeddingUsage,
-    embedder,
+    make_embedding_provider,
+    retry_embedding,
 )
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.types.errors import ConfigError, ProviderError
 from tests.providers.asking import KEY
 from tests.providers.server import Hang, Raw
@@ -42,7 +42,9 @@ def ask(http, serve):
         service = embed.service = serve(*replies)
         kept = {name: changes.pop(name) for name in ("timeouts", "headers") if name in changes}
         options = {"base_url": service.url(wire), "api_key": KEY, **kept}
-        provider = embedder(wire, ProviderSettings(alias="work", type=wire, **options), http)
+        provider = make_embedding_provider(
+            wire, ProviderSettings(alias="work", type=wire, **options), http
+        )
         return await provider.embed(EmbeddingRequest(**{"input": ["a"], **changes}))
 
     return embed
@@ -90,13 +92,13 @@ async def test_ollama_is_asked_its_own_way(ask):
 
 
 async def test_many_texts_go_in_several_requests_and_come_back_in_order(ask):
-    texts = [str(n) for n in range(MOST_INPUTS + 2)]
+    texts = [str(n) for n in range(MAX_INPUTS + 2)]
     usage = {"prompt_tokens": 2, "total_tokens": 2}
-    first = rows(*([n] for n in range(MOST_INPUTS)), usage=usage)
+    first = rows(*([n] for n in range(MAX_INPUTS)), usage=usage)
     found = await ask(answer(first), answer(rows([-1], [-2], usage=usage)), input=texts)
 
     assert [seen.json["input"] for seen in ask.service.requests] == [texts[:-2], texts[-2:]]
-    assert [vector[0] for vector in found.embeddings] == [*range(MOST_INPUTS), -1, -2]
+    assert [vector[0] for vector in found.embeddings] == [*range(MAX_INPUTS), -1, -2]
     assert found.usage == EmbeddingUsage(prompt_tokens=4, total_tokens=4)
 
 
@@ -127,7 +129,7 @@ async def test_n75_a_refusal_has_its_kind(ask, wire, status, kind, is_retryable)
 
 async def test_what_breaks_on_the_way_may_pass(ask):
     lost = await failed(ask, Hang(then="close"))
-    late = await failed(ask, Hang(), timeouts=Timeouts(establish_s=0.1))
+    late = await failed(ask, Hang(), timeouts=StreamTimeouts(establish_s=0.1))
     page = await failed(ask, Raw(body="<html>Log in</html>"))
     cut = await failed(ask, Raw(body='{"data": ['))
 
@@ -184,13 +186,13 @@ async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
 
 def test_a_service_without_embeddings_is_a_wrong_setting(http):
     with pytest.raises(ConfigError, match="has no embeddings"):
-        embedder("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
+        make_embedding_provider("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
 
 
 def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
     far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
     with pytest.raises(ConfigError, match="unencrypted"):
-        embedder("openai", far, http)
+        make_embedding_provider("openai", far, http)
 
 
 async def test_retries_wait_as_those_of_a_model_call_do():
@@ -207,7 +209,7 @@ async def test_retries_wait_as_those_of_a_model_call_do():
         waits.append(seconds)
 
     with pytest.raises(ProviderError, match="down"):
-        await patiently(attempt, notice=told.append, sleep=sleep, random=lambda: 0.0)
+        await retry_embedding(attempt, notice=told.append, sleep=sleep, random=lambda: 0.0)
 
     assert waits == [30.0, 2.0, 4.0, 8.0, 16.0]
     assert told[0] == "busy. Trying again in 30 s."
@@ -218,7 +220,7 @@ async def test_a_limit_that_lasts_is_not_waited_for():
         raise ProviderError("busy.", kind="rate_limit", retry_after_s=9999.0)
 
     with pytest.raises(ProviderError) as caught:
-        await patiently(attempt, notice=print, policy=RecoveryPolicy())
+        await retry_embedding(attempt, notice=print, policy=RecoveryPolicy())
     assert caught.value.kind == "usage_cap"
 
 
@@ -228,7 +230,7 @@ def test_rows_in_any_order_are_sorted_by_their_index(seed, count):
     data = rows(*([float(n)] for n in range(count)))["data"]
     random.Random(seed).shuffle(data)
 
-    assert EMBEDDING_WIRES["openai"].vectors({"data": data}) == [[float(n)] for n in range(count)]
+    assert EMBEDDING_FORMATS["openai"].vectors({"data": data}) == [[float(n)] for n in range(count)]
 
 
 JUNK = st.recursive(
@@ -244,6 +246,6 @@ JUNK = st.recursive(
 @settings(max_examples=size(60, 400))
 @given(payload=st.dictionaries(st.sampled_from(["data", "embeddings", "usage"]), JUNK))
 def test_no_answer_of_a_stranger_breaks_the_reader(payload):
-    for wire in EMBEDDING_WIRES.values():
+    for wire in EMBEDDING_FORMATS.values():
         assert isinstance(wire.vectors(payload), list)
         assert all(count is None or isinstance(count, int) for count in wire.tokens(payload))

@@ -8,7 +8,7 @@ import pytest
 from dirge_py.agent_loop import retrying_stream_fn
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.fallback import Fallback, StandIn
+from dirge_py.providers.fallback import FallbackChain, FallbackModel
 from dirge_py.testing import FakeClock, ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import OUT_OF_REACH_KINDS, ErrorKind, ProviderError
@@ -51,9 +51,9 @@ class Pair:
         self.told: list[str] = []
         self.fallback = self.made()
 
-    def made(self) -> Fallback:
+    def made(self) -> FallbackChain:
         retrying = retrying_stream_fn(self._route, sleep=self.clock.sleep)
-        return Fallback(retrying, [StandIn("two/m")], self.told.append)
+        return FallbackChain(retrying, [FallbackModel("two/m")], self.told.append)
 
     def _route(self, context: LlmContext, options: StreamOptions, signal: AbortSignal) -> Any:
         alias = options.model.partition("/")[0]
@@ -166,7 +166,7 @@ def failing(kind: ErrorKind) -> StreamError:
 )
 async def test_only_what_is_wrong_with_a_service_calls_for_another(kind: ErrorKind) -> None:
     model = ScriptedModel().will_stream(failing(kind)).will_stream(TextDelta("a"), StreamDone())
-    fallback = Fallback(model.stream_fn, [StandIn("b/m")], lambda text: None)
+    fallback = FallbackChain(model.stream_fn, [FallbackModel("b/m")], lambda text: None)
     events = fallback.stream(
         LlmContext(system_prompt="", messages=()), StreamOptions(model="a/m"), AbortSignal()
     )
@@ -185,8 +185,8 @@ async def test_calls_that_were_begun_are_void_and_keys_stay_where_they_belong() 
         seen.append(options)
         return model.stream_fn(context, options, signal)
 
-    fallback = Fallback(
-        noted, [StandIn("b/m", "low")], lambda text: None, holds_schema=lambda model: False
+    fallback = FallbackChain(
+        noted, [FallbackModel("b/m", "low")], lambda text: None, holds_schema=lambda model: False
     )
     options = StreamOptions(
         model="a/m",

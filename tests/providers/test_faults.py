@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamDone, StreamError
 from tests.providers.asking import (
@@ -106,7 +106,7 @@ async def test_a_refused_key_names_the_variable_and_hides_the_key(either):
     client = either(refusal(401, f"bad key {KEY}", headers={**JSON, "request-id": "req_7"}))
     error = await client.error()
 
-    assert provider(client.kind).key_env[0] in error.hint
+    assert find_provider(client.kind).key_env[0] in error.hint
     assert KEY not in f"{error.message} {error.raw} {error!r}"
     assert "req_7" in error.raw
 

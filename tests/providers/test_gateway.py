@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done, Failed
 from tests.agent_loop.kit import Tool, ran
@@ -48,7 +48,7 @@ async def test_a_tool_is_called_and_its_result_answered(
     )
     tool = Tool()
     run = await ran(
-        provider(kind).make(settings, http),
+        find_provider(kind).make(settings, http),
         "weather",
         context=Context(system_prompt="s", tools=[tool]),
         config=LoopConfig(model=f"work/{behind}"),
@@ -66,7 +66,7 @@ async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, 
         alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key="sk-wrong"
     )
     run = await ran(
-        provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")
+        find_provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")
     )
 
     # Without a database it cannot know other keys than its own, and says so.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.gemini_answer import ContentAnswer
+from dirge_py.providers.gemini_stream import GeminiParser
 from dirge_py.types.llm import StreamError, StreamStart, ToolCallEnd
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -275,7 +275,7 @@ ANY = st.recursive(
     st.lists(st.dictionaries(st.sampled_from(["candidates", "promptFeedback"]), ANY), max_size=3)
 )
 def test_whatever_strangers_send_ends_at_most_once(payloads):
-    answer = ContentAnswer(frozenset(), "x")
+    answer = GeminiParser(frozenset(), "x")
     try:
         for payload in payloads:
             answer.event("", payload)

@@ -8,9 +8,14 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.agent_loop.model_call import Assembler
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.gemini_signatures import SKIP, Piece, sealed, unsealed
-from dirge_py.providers.registry import provider
+from dirge_py.providers.gemini_stream import (
+    SKIP_VALIDATION,
+    SignedPiece,
+    pack_signatures,
+    unpack_signatures,
+)
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.messages import (
     AssistantMessage,
     TextBlock,
@@ -101,7 +106,10 @@ async def test_a_call_without_an_id_goes_back_without_one(gemini):
 async def test_a_first_call_without_a_signature_says_so_to_models_that_look(gemini):
     calls = [{"functionCall": call(p=1)}, {"functionCall": call(p=2)}]
 
-    assert await parts_after(gemini, *calls) == [{**calls[0], "thoughtSignature": SKIP}, calls[1]]
+    assert await parts_after(gemini, *calls) == [
+        {**calls[0], "thoughtSignature": SKIP_VALIDATION},
+        calls[1],
+    ]
     old = "work/gemini-2.5-flash"
     assert await parts_after(gemini, *calls, model=old, then=old) == calls
 
@@ -117,7 +125,7 @@ async def test_another_model_gets_no_signature_of_this_one(gemini, then):
 
     assert await parts_after(gemini, *parts, then=then) == [
         {"text": "so"},
-        {"functionCall": call(p=1), "thoughtSignature": SKIP},
+        {"functionCall": call(p=1), "thoughtSignature": SKIP_VALIDATION},
     ]
 
 
@@ -133,12 +141,23 @@ async def test_a_preview_of_the_same_model_reads_its_signatures(gemini):
         (ThinkingBlock(text="hm", signature="of Anthropic"), "claude/x"),
         (ThinkingBlock(text="hm", signature="of Anthropic"), ""),
         (ThinkingBlock(text="", redacted="of Anthropic"), MODEL),
-        (ThinkingBlock(text="", signature=sealed("call", 0, [Piece(0, 0, "s")])), "other/gemini-3"),
+        (
+            ThinkingBlock(text="", signature=pack_signatures("call", 0, [SignedPiece(0, 0, "s")])),
+            "other/gemini-3",
+        ),
         (ThinkingBlock(text="hm", signature='gemini:["call",0,[]]'), MODEL),
         (ThinkingBlock(text="hm", signature="gemini:{"), MODEL),
         (ThinkingBlock(text="hm", signature='gemini:["thought",2,[[1,5,"s"]]]'), MODEL),
-        (ThinkingBlock(text="cut", signature=sealed("thought", 9, [Piece(0, 9, "s")])), MODEL),
-        (ThinkingBlock(text="", signature=sealed("text", 9, [Piece(0, 9, "s")])), MODEL),
+        (
+            ThinkingBlock(
+                text="cut", signature=pack_signatures("thought", 9, [SignedPiece(0, 9, "s")])
+            ),
+            MODEL,
+        ),
+        (
+            ThinkingBlock(text="", signature=pack_signatures("text", 9, [SignedPiece(0, 9, "s")])),
+            MODEL,
+        ),
     ],
 )
 async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
@@ -150,7 +169,7 @@ async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
 
     said, called = body["contents"][1]["parts"]
     assert said == {"text": "so"}
-    assert called["thoughtSignature"] == SKIP
+    assert called["thoughtSignature"] == SKIP_VALIDATION
     assert called["functionCall"]["args"] == {"p": 1}
 
 
@@ -158,10 +177,16 @@ async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
 async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kind):
     answer = AssistantMessage(
         content=(
-            ThinkingBlock(text="hm", signature=sealed("thought", 2, [Piece(0, 2, "SEALED")])),
+            ThinkingBlock(
+                text="hm", signature=pack_signatures("thought", 2, [SignedPiece(0, 2, "SEALED")])
+            ),
             TextBlock("so"),
-            ThinkingBlock(text="", signature=sealed("text", 2, [Piece(2, 2, "SEALED")])),
-            ThinkingBlock(text="", signature=sealed("call", 0, [Piece(0, 0, "SEALED")])),
+            ThinkingBlock(
+                text="", signature=pack_signatures("text", 2, [SignedPiece(2, 2, "SEALED")])
+            ),
+            ThinkingBlock(
+                text="", signature=pack_signatures("call", 0, [SignedPiece(0, 0, "SEALED")])
+            ),
             ToolCallBlock(id="g1", name="read", arguments={}),
         ),
         model="google/gemini-3-flash-preview",
@@ -183,7 +208,7 @@ async def test_a_run_with_tools_sends_each_signature_back(http, serve):
     settings = ProviderSettings(
         alias="work", type="gemini", base_url=service.url("gemini"), api_key="k"
     )
-    stream_fn = provider("gemini").make(settings, http)
+    stream_fn = find_provider("gemini").make(settings, http)
     config, tools = LoopConfig(model=MODEL, thinking_level="low"), [Tool()]
     first = await ran(
         stream_fn, "go", context=Context(system_prompt="s", tools=tools), config=config
@@ -207,14 +232,16 @@ async def test_a_run_with_tools_sends_each_signature_back(http, serve):
 def runs(draw):
     cuts = sorted(draw(st.lists(st.integers(0, 30), min_size=2, max_size=8)))
     pairs = list(zip(cuts[::2], cuts[1::2], strict=False))
-    return 30, [Piece(start, end, draw(st.text(min_size=1, max_size=5))) for start, end in pairs]
+    return 30, [
+        SignedPiece(start, end, draw(st.text(min_size=1, max_size=5))) for start, end in pairs
+    ]
 
 
 @settings(max_examples=size(40, 200))
 @given(run=runs())
 def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
     length, pieces = run
-    seal = unsealed(sealed("text", length, pieces))
+    seal = unpack_signatures(pack_signatures("text", length, pieces))
 
     assert list(seal.pieces) == pieces
     whole = seal.all_pieces()
@@ -226,6 +253,9 @@ def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
 @settings(max_examples=size(40, 200))
 @given(st.one_of(st.text(), st.text().map(lambda text: f"gemini:{text}")))
 def test_what_somebody_wrote_is_no_seal_or_a_sound_one(text):
-    seal = unsealed(text)
+    seal = unpack_signatures(text)
 
-    assert seal is None or unsealed(sealed(seal.on, seal.length, seal.pieces)) == seal
+    assert (
+        seal is None
+        or unpack_signatures(pack_signatures(seal.on, seal.length, seal.pieces)) == seal
+    )

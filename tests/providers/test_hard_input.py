@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing import assert_balanced
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
@@ -88,7 +88,7 @@ import asyncio, json, resource, sys
 from pathlib import Path
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import user_text
-from dirge_py.providers.base import ProviderSettings
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import provider
 from dirge_py.types.llm import LlmContext, StreamOptions, TextDelta, ThinkingDelta
@@ -305,7 +305,7 @@ async def _survives(kind, service, http, body):
 
 def _stream_fn(kind, service, http):
     """The provider's, held to its promise: one event ends a stream, and nothing is raised."""
-    made = provider(kind).make(
+    made = find_provider(kind).make(
         ProviderSettings(alias="work", type=kind, base_url=service.url(kind), api_key="k"), http
     )
 

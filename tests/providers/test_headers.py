@@ -1,6 +1,6 @@
 import pytest
 
-from dirge_py.providers.headers import bearer, request_headers
+from dirge_py.providers.http_types import bearer_header, request_headers
 from dirge_py.types.errors import ProviderError
 
 
@@ -22,7 +22,7 @@ def test_a_list_of_betas_grows():
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-sécret", "sk-\x00secret"])
 def test_a_key_that_cannot_be_sent_is_in_no_error(key):
     with pytest.raises(ProviderError) as refused:
-        request_headers(bearer(key))
+        request_headers(bearer_header(key))
 
     assert "`authorization`" in refused.value.message
     assert "secret" not in f"{refused.value!r} {refused.value.raw} {refused.value.hint}"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.listing import list_models, model_ids
+from dirge_py.providers.discovery import list_models, parse_model_ids
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
 from tests.providers.server import FakeService, Raw
 
@@ -25,7 +25,7 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from(WIRES))
 def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
     try:
-        ids = model_ids(json.dumps(body).encode(), wire=wire)
+        ids = parse_model_ids(json.dumps(body).encode(), wire=wire)
     except ValueError:
         return
     assert all(isinstance(each, str) and each and each.isprintable() for each in ids)
@@ -43,13 +43,13 @@ def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
     ],
 )
 def test_each_format_has_its_own_list(wire: str, body: Any, ids: list[str]) -> None:
-    assert model_ids(json.dumps(body).encode(), wire=wire) == ids
+    assert parse_model_ids(json.dumps(body).encode(), wire=wire) == ids
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"[" * 100_000, b'{"data": [{"id": 1}]}'])
 def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(ValueError, match="no list of models"):
-        model_ids(body, wire="openai")
+        parse_model_ids(body, wire="openai")
 
 
 @pytest.mark.parametrize("version", ["", "/v1beta", "/v1beta/"])

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock, user_text
@@ -41,7 +41,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def speaking(http: HttpClient, kind: str, url: str) -> StreamFn:
     base = url + BASE_PATHS[kind]
     settings = ProviderSettings(alias="work", type=kind, base_url=base, api_key="k")
-    return provider(kind).make(settings, http)
+    return find_provider(kind).make(settings, http)
 
 
 @pytest.fixture

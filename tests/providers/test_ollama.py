@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.catalog import ModelCard
-from dirge_py.providers.ollama_answer import OllamaAnswer
-from dirge_py.providers.ollama_failures import explained
-from dirge_py.providers.registry import provider
+from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.ollama_stream import OllamaParser, explain_error
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import (
     LlmContext,
@@ -177,7 +176,7 @@ async def test_levels_of_thinking(ollama, model, level, think):
 )
 async def test_a_model_that_cannot_think_answers_without(ollama, words):
     client = ollama(refusal(400, words), Say(text="one"), Say(text="two"))
-    stream = provider("ollama").make(settings_of(client), client.http)
+    stream = find_provider("ollama").make(settings_of(client), client.http)
     answers = [await asked(stream, "work/m"), await asked(stream, "work/m")]
 
     assert [text_of(events) for events in answers] == ["one", "two"]
@@ -196,7 +195,7 @@ async def asked(stream, model):
 
 async def test_limits_are_sent_where_they_are_known(ollama):
     def card(model):
-        return ModelCard(window_tokens=32_768)
+        return ModelInfo(window_tokens=32_768)
 
     client = ollama(Say(text="x"), Say(text="x"))
     known = await client.sent(card_of=card, max_output_tokens=900)
@@ -411,10 +410,10 @@ async def test_errors_inside_an_answer_say_the_same(ollama, words, kind, hint):
 
 async def test_a_server_that_does_not_run_can_be_started(openai):
     error = await openai().error(base_url="http://127.0.0.1:1/v1")
-    told = explained(error, model="m", is_at_home=True)
+    told = explain_error(error, model="m", is_at_home=True)
 
     assert told.hint == "Is Ollama running? `ollama serve` starts it."
-    assert explained(error, model="m", is_at_home=False) is error
+    assert explain_error(error, model="m", is_at_home=False) is error
 
 
 VALUES = st.recursive(
@@ -443,7 +442,7 @@ VALUES = st.recursive(
     )
 )
 def test_no_line_of_a_stranger_breaks_the_reader(payloads):
-    answer = OllamaAnswer(frozenset(), "x")
+    answer = OllamaParser(frozenset(), "x")
     events = [event for payload in payloads for event in answer.event("", payload)]
     ids = [call_id for call_id, _, _ in calls_of(events)]
 

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from dirge_py.providers.catalog import lookup
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.openai_request import chat_request
+from dirge_py.providers.adapter import JsonCache
+from dirge_py.providers.catalog import model_info
+from dirge_py.providers.openai import chat_request
 from dirge_py.types.llm import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -45,10 +45,10 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
         LlmContext(system_prompt="Be brief.", messages=messages, tools=tools),
         StreamOptions(**options),
         model=model,
-        card=lookup("openai", model),
+        card=model_info("openai", model),
         official=official,
         max_output_tokens=options.get("max_output_tokens"),
-        memory=Memory(),
+        memory=JsonCache(),
     )
 
 
@@ -320,10 +320,10 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         context,
         StreamOptions(),
         model="m",
-        card=lookup("openai", "m"),
+        card=model_info("openai", "m"),
         official=False,
         max_output_tokens=None,
-        memory=Memory(),
+        memory=JsonCache(),
     )
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,cG5n"}}
 
@@ -369,10 +369,10 @@ def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
             context,
             StreamOptions(),
             model=model,
-            card=lookup("openai", model),
+            card=model_info("openai", model),
             official=True,
             max_output_tokens=None,
-            memory=Memory(),
+            memory=JsonCache(),
         )
         return written["messages"][-1]
 

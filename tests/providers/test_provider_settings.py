@@ -1,8 +1,8 @@
 import pytest
 
-from dirge_py.providers.base import Provider, ProviderSettings, check_base_url, model_id
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import names, provider
+from dirge_py.providers.registry import find_provider, provider_names
+from dirge_py.providers.settings import Provider, ProviderSettings, check_base_url, model_id
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamOptions
 
@@ -67,19 +67,19 @@ def test_only_the_alias_is_cut_from_a_model():
 
 
 def test_every_named_provider_can_be_had():
-    assert [provider(name).name for name in names()] == list(names())
+    assert [find_provider(name).name for name in provider_names()] == list(provider_names())
 
 
 def test_an_unknown_provider_is_a_configuration_error():
     with pytest.raises(ConfigError, match="nonesuch"):
-        provider("nonesuch")
+        find_provider("nonesuch")
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
 def test_a_bad_address_is_refused_before_any_call(name):
     settings = ProviderSettings(alias="a", type=name, base_url="http://example.com")
     with pytest.raises(ConfigError):
-        provider(name).make(settings, HttpClient())
+        find_provider(name).make(settings, HttpClient())
 
 
 def test_no_repr_of_a_call_s_options_shows_its_key():

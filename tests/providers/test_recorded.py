@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py.agent_loop import Context, LoopConfig
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock
 from dirge_py.types.outcomes import Done
 from tests.agent_loop.kit import Tool, ran
@@ -33,7 +33,7 @@ async def test_a_recorded_run_is_read_as_it_was(http: HttpClient, kind: str) -> 
     )
     tool = Tool(name="read")
     run = await ran(
-        provider("replay").make(settings, http),
+        find_provider("replay").make(settings, http),
         "what does the note say?",
         context=Context(system_prompt="s", tools=[tool]),
         config=LoopConfig(model="w/m", thinking_level="low"),

@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.lib.redactor import Redactor
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.recorded_body import BodyFilter
-from dirge_py.providers.recording import Recording, recorded
-from dirge_py.providers.recording_reader import RecordedExchange
+from dirge_py.providers.recording.file import HttpRecording, RecordedExchange, recording_client
+from dirge_py.providers.recording.redaction import BodyRedactor
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta
@@ -39,11 +38,11 @@ class Recorder:
 
     def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
         self.file = folder / "run.jsonl"
-        self.recording = Recording(self.file)
+        self.recording = HttpRecording(self.file)
         self.notices: list[str] = []
         self.recording.open(self.notices.append)
         self.redactor = Redactor([KEY])
-        self.http = recorded(HttpClient(), self.recording, self.redactor.redact)
+        self.http = recording_client(HttpClient(), self.recording, self.redactor.redact)
         self._serve = serve
 
     def client(self, kind: str, *replies: Answering) -> Client:
@@ -160,7 +159,7 @@ def test_a_body_without_secrets_comes_through_with_its_pieces(
         for text in texts
     ).encode()
     pieces = list(cut(body, random.Random(seed)))
-    body_filter = BodyFilter(Redactor([KEY]).redact)
+    body_filter = BodyRedactor(Redactor([KEY]).redact)
 
     passed = [
         piece
@@ -182,7 +181,7 @@ def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int,
     text = "".join(words)
     parts = [text[at : at + width] for at in range(0, len(text), width)]
     body = "".join(f"data: {json.dumps({'text': part})}\n\n" for part in parts).encode()
-    body_filter = BodyFilter(redact)
+    body_filter = BodyRedactor(redact)
 
     passed = [
         piece
@@ -261,14 +260,14 @@ async def test_a_long_history_is_recorded_beside_the_event_loop(recorder: Record
 
 def test_the_file_is_for_its_owner_and_new(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
-    recording = Recording(file)
+    recording = HttpRecording(file)
     told = recording.open(lambda text: None)
 
     assert str(file) in told
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert recording.open(lambda text: None) == ""
     with pytest.raises(ConfigError, match="already"):
-        Recording(file).open(lambda text: None)
+        HttpRecording(file).open(lambda text: None)
     recording.forget()
     assert not file.exists()
 
@@ -280,13 +279,13 @@ def test_a_place_that_cannot_be_written_is_told(
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(ConfigError, match="--record"):
-        Recording(name).open(lambda text: None)
+        HttpRecording(name).open(lambda text: None)
 
 
 def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
 
     with pytest.raises(ConfigError):
-        Recording(tmp_path / "link").open(lambda text: None)
+        HttpRecording(tmp_path / "link").open(lambda text: None)
 
     assert not os.path.exists(tmp_path / "target")

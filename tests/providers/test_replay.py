@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dirge_py.config.services import SERVICES, Service
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.recording import Recording, recorded
-from dirge_py.providers.registry import provider
-from dirge_py.providers.replay import ReplayClient, Tape
+from dirge_py.providers.recording.file import HttpRecording, recording_client
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.replay import Cassette, ReplayClient
+from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -75,7 +74,7 @@ class Studio:
 
     def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
         self.file = folder / "run.jsonl"
-        self.recording = Recording(self.file)
+        self.recording = HttpRecording(self.file)
         self.recording.open(lambda text: None)
         self.http = HttpClient()
         self._serve = serve
@@ -84,7 +83,7 @@ class Studio:
         self, kind: str, *replies: Answering, times: int = 1, **ask: Any
     ) -> list[list[StreamEvent]]:
         """The events of each call."""
-        http = recorded(self.http, self.recording, lambda text: text)
+        http = recording_client(self.http, self.recording, lambda text: text)
         client = Client(http, kind, self._serve(*replies))
         address = ask.get("base_url", client.url)
         client.http = http.of(ProviderSettings(alias="work", type=kind, base_url=address), kind)
@@ -94,7 +93,7 @@ class Studio:
 
     def player(self, **changes: Any) -> StreamFn:
         values = {"alias": "work", "type": "replay", "script": str(self.file), **changes}
-        return provider("replay").make(ProviderSettings(**values), self.http)
+        return find_provider("replay").make(ProviderSettings(**values), self.http)
 
     async def play(
         self, player: StreamFn, *, signal: AbortSignal | None = None
@@ -202,18 +201,18 @@ async def test_the_answers_of_several_services_come_in_their_order(studio: Studi
 async def test_how_a_service_departs_from_its_format_is_kept(
     studio: Studio, serve: Callable[..., FakeService], service: Service
 ) -> None:
-    dialect = Dialect(**service.dialect)
+    dialect = Quirks(**service.dialect)
     client = Client(studio.http, service.speaks, serve(Say(text="x")))
     address = ProviderSettings(
         alias="work", type=service.type, base_url=client.url, dialect=dialect
     )
-    http = recorded(studio.http, studio.recording, lambda text: text)
+    http = recording_client(studio.http, studio.recording, lambda text: text)
     client.http = http.of(address, service.speaks)
     await client.ask()
 
     [exchange] = await over(studio.file)
     assert exchange.service["type"] == service.type
-    assert Dialect(**exchange.service["dialect"]) == dialect
+    assert Quirks(**exchange.service["dialect"]) == dialect
     assert said(await studio.play(studio.player()))[0] == "x"
 
 
@@ -228,12 +227,12 @@ async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
 
 
 async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> None:
-    http = recorded(studio.http, studio.recording, lambda text: text)
+    http = recording_client(studio.http, studio.recording, lambda text: text)
     with FakeService([Raw(body=b"[1]"), Raw(body=b"[2]")]) as service:
         address = f"http://127.0.0.1:{service.port}"
         for path in ("/a", "/b"):
             await http.fetch("GET", address + path, headers={}, timeout_s=5)
-    client = ReplayClient(Tape(str(studio.file)), studio.http)
+    client = ReplayClient(Cassette(str(studio.file)), studio.http)
 
     assert (await client.fetch("GET", f"{address}/b", headers={}, timeout_s=5)).body == b"[2]"
     assert (await client.fetch("GET", f"{address}/a", headers={}, timeout_s=5)).body == b"[1]"
@@ -264,7 +263,7 @@ def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed:
         file.write_text(exchange_lines(kind, pieces))
         http = HttpClient()
         values = ProviderSettings(alias="work", type="replay", script=str(file))
-        stream: Any = provider("replay").make(values, http)(
+        stream: Any = find_provider("replay").make(values, http)(
             CONTEXT, StreamOptions(model="work/m"), AbortSignal()
         )
         heard = said([event async for event in stream])
@@ -278,7 +277,7 @@ def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed:
 
 def make(file: Path) -> StreamFn:
     values = ProviderSettings(alias="work", type="replay", script=str(file))
-    return provider("replay").make(values, HttpClient())
+    return find_provider("replay").make(values, HttpClient())
 
 
 async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -> None:

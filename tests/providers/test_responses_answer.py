@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.responses_answer import ResponsesAnswer
-from dirge_py.providers.responses_seal import unsealed
-from dirge_py.providers.translator import ServiceError
+from dirge_py.providers.openai_responses_stream import ResponsesParser, unpack_item
+from dirge_py.providers.stream_parser import ServiceError
 from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
@@ -47,14 +46,14 @@ def payloads(say=SAID):
 
 def read(told, taken=frozenset()):
     """Every event that the payloads `told` come to."""
-    answer = ResponsesAnswer(taken, "new")
+    answer = ResponsesParser(taken, "new")
     return [event for payload in told for event in answer.event("", payload)]
 
 
 def meant(events):
     """What a person and the loop get of an answer."""
     ends = {event.key: event.arguments for event in events if isinstance(event, ToolCallEnd)}
-    seals = [unsealed(e.signature) for e in events if isinstance(e, ThinkingEnd) and e.signature]
+    seals = [unpack_item(e.signature) for e in events if isinstance(e, ThinkingEnd) and e.signature]
     done = events[-1]
     assert isinstance(done, StreamDone), done
     calls = [
@@ -197,7 +196,7 @@ def test_arguments_are_taken_as_text_and_as_an_object(arguments):
 
 
 def test_a_call_is_open_until_it_is_whole():
-    answer = ResponsesAnswer(frozenset(), "new")
+    answer = ResponsesParser(frozenset(), "new")
     answer.event("", added(called("")))
     assert answer.call_is_open
     assert answer.finish() == ()
@@ -237,7 +236,7 @@ def test_thoughts_that_are_told_are_not_summed_up_again():
 
     assert thinking_of(events) == "at length"
     (end,) = (event for event in events if isinstance(event, ThinkingEnd))
-    assert unsealed(end.signature) == raw
+    assert unpack_item(end.signature) == raw
 
 
 def test_hidden_thoughts_are_kept_and_empty_ones_are_not():
@@ -245,7 +244,7 @@ def test_hidden_thoughts_are_kept_and_empty_ones_are_not():
     events = read([closed(hidden), closed(item("reasoning", id="b", summary=[])), ended()])
     ends = [event for event in events if isinstance(event, ThinkingEnd)]
 
-    assert [unsealed(end.signature) for end in ends] == [hidden]
+    assert [unpack_item(end.signature) for end in ends] == [hidden]
 
 
 def test_the_phase_of_a_message_is_kept_behind_it():
@@ -439,7 +438,7 @@ def strange(draw):
 @settings(max_examples=size(40, 600))
 @given(st.lists(strange(), max_size=6))
 def test_no_event_of_a_stranger_breaks_the_reader(told):
-    answer = ResponsesAnswer(frozenset(), "x")
+    answer = ResponsesParser(frozenset(), "x")
     events = []
     try:
         for payload in told:

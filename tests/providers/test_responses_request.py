@@ -4,14 +4,12 @@ import json
 
 import pytest
 
-from dirge_py.providers.adapter import Call
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.catalog import lookup
-from dirge_py.providers.dialect import Dialect
-from dirge_py.providers.memory import Memory
-from dirge_py.providers.registry import provider
-from dirge_py.providers.responses_request import Refused, responses_request
-from dirge_py.providers.responses_seal import sealed, unsealed
+from dirge_py.providers.adapter import JsonCache, ModelCall
+from dirge_py.providers.catalog import model_info
+from dirge_py.providers.openai_responses import RefusedParts, responses_request
+from dirge_py.providers.openai_responses_stream import pack_item, unpack_item
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamOptions
 from dirge_py.types.messages import (
@@ -33,7 +31,7 @@ from tests.providers.strict import problems
 JSON = {"content-type": "application/json"}
 SUMMARY = [{"type": "summary_text", "text": "hm"}]
 REASONING = {"id": "rs_1", "type": "reasoning", "summary": SUMMARY, "encrypted_content": "gAAA"}
-THOUGHT = ThinkingBlock(text="hm", signature=sealed(REASONING))
+THOUGHT = ThinkingBlock(text="hm", signature=pack_item(REASONING))
 CALL = ToolCallBlock(id="call_a", name="read", arguments={"path": "x"})
 RESULT = ToolResultMessage(tool_call_id="call_a", tool_name="read", content=(TextBlock("one"),))
 PICTURE = ImageBlock(asset_id="shot", media_type="image/png")
@@ -46,7 +44,7 @@ def responses(http, serve):
 
 
 def card(model):
-    return lookup("openai-responses", model)
+    return model_info("openai-responses", model)
 
 
 def answer(*blocks, model="work/m"):
@@ -159,7 +157,7 @@ async def test_an_answer_is_held_to_a_schema(responses, schema, strict):
 
 
 async def test_the_system_prompt_takes_the_role_that_the_settings_name(responses):
-    body = await responses().sent(dialect=Dialect(system_role="developer"))
+    body = await responses().sent(dialect=Quirks(system_role="developer"))
 
     assert "instructions" not in body
     assert body["input"][0] == {"role": "developer", "content": "Be brief."}
@@ -171,7 +169,7 @@ async def test_what_was_thought_goes_back_before_what_it_led_to(responses):
         answer(
             THOUGHT,
             TextBlock("I look."),
-            ThinkingBlock(text="", signature=sealed({"type": "message", "phase": "commentary"})),
+            ThinkingBlock(text="", signature=pack_item({"type": "message", "phase": "commentary"})),
             CALL,
         ),
         RESULT,
@@ -218,7 +216,7 @@ async def test_what_was_thought_goes_back_before_what_it_led_to(responses):
 async def test_thoughts_go_back_in_a_form_that_is_accepted(responses, item, sent):
     history = (
         user_text("go"),
-        answer(ThinkingBlock(text="", signature=sealed(item)), TextBlock("Yes.")),
+        answer(ThinkingBlock(text="", signature=pack_item(item)), TextBlock("Yes.")),
         user_text("on"),
     )
     body = await responses().sent(messages=history)
@@ -326,7 +324,7 @@ def stream_of(client):
     settings = ProviderSettings(
         alias="work", type="openai-responses", base_url=client.url, api_key="k", card_of=card
     )
-    return provider("openai-responses").make(settings, client.http)
+    return find_provider("openai-responses").make(settings, client.http)
 
 
 def refusal(message, code, param=None):
@@ -363,7 +361,7 @@ async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(respon
     client = responses(refusal(words, code), Say(text="a"), Say(text="b"))
     stream = stream_of(client)
     before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
-    newer = ThinkingBlock(text="", signature=sealed({**REASONING, "encrypted_content": "new"}))
+    newer = ThinkingBlock(text="", signature=pack_item({**REASONING, "encrypted_content": "new"}))
     first = await asked(client, stream, *before)
     second = await asked(client, stream, *before, answer(newer, TextBlock("a")), user_text("on"))
 
@@ -395,8 +393,8 @@ async def test_a_refusal_that_nothing_can_be_left_out_for_is_told_once(responses
 
 @pytest.mark.parametrize("signature", [None, "", "{", "[1]", '{"type":"other"}', "{" * 5000])
 def test_only_its_own_seals_are_opened(signature):
-    assert unsealed(signature) is None
-    assert unsealed(sealed(REASONING)) == REASONING
+    assert unpack_item(signature) is None
+    assert unpack_item(pack_item(REASONING)) == REASONING
 
 
 async def test_a_longer_history_begins_like_the_shorter_one(responses):
@@ -417,12 +415,12 @@ async def test_a_longer_history_begins_like_the_shorter_one(responses):
     [("https://api.openai.com/v1", True), ("https://gateway.example/v1", False)],
 )
 def test_openai_itself_is_given_a_key_for_the_cache(base_url, is_openai):
-    call = Call(
+    call = ModelCall(
         context=LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),)),
         options=StreamOptions(),
         settings=ProviderSettings(alias="work", type="openai-responses", base_url=base_url),
         base_url=base_url,
         model="gpt-5.5",
-        memory=Memory(),
+        memory=JsonCache(),
     )
-    assert ("prompt_cache_key" in responses_request(call, Refused())) is is_openai
+    assert ("prompt_cache_key" in responses_request(call, RefusedParts())) is is_openai

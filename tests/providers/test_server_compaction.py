@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.guards.limits import Limits, limit_hooks
-from dirge_py.providers.anthropic_answer import MessagesAnswer
-from dirge_py.providers.anthropic_request import messages_request
-from dirge_py.providers.base import ProviderSettings
-from dirge_py.providers.catalog import ModelCard
+from dirge_py.providers.anthropic import messages_request
+from dirge_py.providers.anthropic_stream import AnthropicParser
+from dirge_py.providers.catalog import ModelInfo
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.types.llm import CompactionDone, LlmContext, StreamFn, StreamOptions
 from dirge_py.types.messages import (
@@ -73,7 +73,7 @@ def speaking(
 ) -> StreamFn:
     url = service.anthropic_url if kind == "anthropic" else service.openai_url
     settings = ProviderSettings(alias=alias, type=kind, base_url=url, api_key="k", headers=BETA)
-    return provider(kind).make(settings, http)
+    return find_provider(kind).make(settings, http)
 
 
 # -- the answer
@@ -151,7 +151,7 @@ JSON = st.recursive(
 def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
     block = {**more, "type": "compaction", "content": "s"}
     # As it comes over the wire, goes into a session and comes out of one.
-    answer = MessagesAnswer()
+    answer = AnthropicParser()
     answer.event("", json.loads(json.dumps(opened(block))))
     (done,) = answer.event("", {"type": "content_block_stop", "index": 0})
     assert isinstance(done, CompactionDone)
@@ -162,7 +162,7 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
         LlmContext(system_prompt="", messages=[user_text("a"), kept]),
         StreamOptions(),
         model="m",
-        card=ModelCard(),
+        card=ModelInfo(),
         max_output_tokens=None,
     )
 

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.anthropic_answer import MessagesAnswer
-from dirge_py.providers.base import Timeouts
-from dirge_py.providers.gemini_answer import ContentAnswer
-from dirge_py.providers.lines import LineDecoder
-from dirge_py.providers.ollama_answer import OllamaAnswer
-from dirge_py.providers.openai_answer import ChatAnswer
-from dirge_py.providers.responses_answer import ResponsesAnswer
-from dirge_py.providers.sse import SseDecoder
+from dirge_py.providers.anthropic_stream import AnthropicParser
+from dirge_py.providers.gemini_stream import GeminiParser
+from dirge_py.providers.ollama_stream import OllamaParser
+from dirge_py.providers.openai_responses_stream import ResponsesParser
+from dirge_py.providers.openai_stream import OpenAIParser
+from dirge_py.providers.settings import StreamTimeouts
+from dirge_py.providers.sse import NdjsonDecoder, SseDecoder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamError, TextDelta
 from tests.providers.asking import JSON_LINES, done_of, text_of
@@ -93,7 +92,7 @@ async def test_an_abort_while_connecting_ends_the_stream(openai, deaf_port):
 
 async def test_a_connection_that_takes_too_long_is_given_up(openai, deaf_port):
     url = f"http://127.0.0.1:{deaf_port}"
-    error = await openai().error(base_url=url, timeouts=Timeouts(connect_s=0.1))
+    error = await openai().error(base_url=url, timeouts=StreamTimeouts(connect_s=0.1))
 
     assert "timed out" in error.message
     assert error.kind == "network"
@@ -170,16 +169,16 @@ SAID = Say(
 
 
 ANSWERS = {
-    "openai": lambda: ChatAnswer(frozenset(), "x"),
-    "openai-responses": lambda: ResponsesAnswer(frozenset(), "x"),
-    "anthropic": MessagesAnswer,
-    "ollama": lambda: OllamaAnswer(frozenset(), "x"),
-    "gemini": lambda: ContentAnswer(frozenset(), "x"),
+    "openai": lambda: OpenAIParser(frozenset(), "x"),
+    "openai-responses": lambda: ResponsesParser(frozenset(), "x"),
+    "anthropic": AnthropicParser,
+    "ollama": lambda: OllamaParser(frozenset(), "x"),
+    "gemini": lambda: GeminiParser(frozenset(), "x"),
 }
 
 
 def translated(kind, stream, cuts):
-    decoder = LineDecoder() if kind in JSON_LINES else SseDecoder()
+    decoder = NdjsonDecoder() if kind in JSON_LINES else SseDecoder()
     answer = ANSWERS[kind]()
     ends = [*sorted(cuts), len(stream)]
     events = []

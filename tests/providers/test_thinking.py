@@ -2,7 +2,7 @@ from typing import get_args
 
 import pytest
 
-from dirge_py.providers.thinking import budget, effort
+from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 
 LEVELS = get_args(ThinkingLevel)
@@ -10,14 +10,14 @@ NONE = ThinkingBudgets()
 
 
 def test_a_higher_level_never_thinks_less():
-    budgets = [budget(level, NONE) for level in LEVELS]
+    budgets = [thinking_budget(level, NONE) for level in LEVELS]
 
     assert budgets == [0, 1024, 2048, 4096, 16384, 16384]
 
 
 def test_a_budget_of_ones_own_goes_before_the_table():
-    assert budget("xhigh", ThinkingBudgets(high=9)) == 9
-    assert budget("low", ThinkingBudgets(high=9)) == 2048
+    assert thinking_budget("xhigh", ThinkingBudgets(high=9)) == 9
+    assert thinking_budget("low", ThinkingBudgets(high=9)) == 2048
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_budget_of_ones_own_goes_before_the_table():
     ],
 )
 def test_a_level_is_the_nearest_word_the_model_knows(known, words):
-    assert [effort(level, known) for level in LEVELS] == words
+    assert [thinking_effort(level, known) for level in LEVELS] == words

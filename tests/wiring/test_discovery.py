@@ -11,7 +11,12 @@ from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.sources import Found, Overrides
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.discovery import PLACES_VARIABLE, local_servers, look_around, usual_places
+from dirge_py.providers.discovery import (
+    ADDRESSES_VARIABLE,
+    find_local_servers,
+    usual_addresses,
+    with_local_servers,
+)
 from dirge_py.sdk.model_notices import choice_notices
 from dirge_py.sdk.options import SessionChoice
 from tests.headless.product import Product, Service, answering
@@ -30,7 +35,7 @@ def listed(owner: str, *ids: str) -> dict[str, Any]:
 async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[Found]:
     client = HttpClient()
     try:
-        return list(await local_servers({PLACES_VARIABLE: place}, client, limit_s=limit_s))
+        return list(await find_local_servers({ADDRESSES_VARIABLE: place}, client, limit_s=limit_s))
     finally:
         await client.aclose()
 
@@ -87,8 +92,8 @@ async def test_who_named_an_address_waits_longer_for_it(
             limits.append(timeout_s)
             raise TimeoutError
 
-    environment = {PLACES_VARIABLE: "http://127.0.0.1:9/v1"} if is_named else {}
-    assert list(await local_servers(environment, Looking())) == []
+    environment = {ADDRESSES_VARIABLE: "http://127.0.0.1:9/v1"} if is_named else {}
+    assert list(await find_local_servers(environment, Looking())) == []
     assert set(limits) == {3.0 if is_named else 0.3}
 
 
@@ -136,15 +141,17 @@ async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_f
                 "http://127.0.0.1:8000/v1",
             ],
         ),
-        ({PLACES_VARIABLE: ""}, []),
+        ({ADDRESSES_VARIABLE: ""}, []),
         (
-            {PLACES_VARIABLE: "http://localhost:9/v1/  http://box:1 https://127.0.0.1:2 ftp://x"},
+            {
+                ADDRESSES_VARIABLE: "http://localhost:9/v1/  http://box:1 https://127.0.0.1:2 ftp://x"
+            },
             ["http://localhost:9/v1"],
         ),
     ],
 )
 def test_only_this_machine_is_asked(environment: dict[str, str], places: list[str]) -> None:
-    assert usual_places(environment) == places
+    assert usual_addresses(environment) == places
 
 
 @pytest.mark.parametrize(
@@ -157,7 +164,7 @@ def test_only_this_machine_is_asked(environment: dict[str, str], places: list[st
     ],
 )
 def test_the_variable_of_ollama_beats_its_usual_place(host: str, first: str) -> None:
-    assert usual_places({"OLLAMA_HOST": host})[0] == first
+    assert usual_addresses({"OLLAMA_HOST": host})[0] == first
 
 
 # -- what becomes of it
@@ -190,7 +197,7 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
 ) -> None:
     file = tmp_path / "config.toml"
     file.write_text(text)
-    config = look_around(load(Overrides(model=model), environment, file), FOUND)
+    config = with_local_servers(load(Overrides(model=model), environment, file), FOUND)
     try:
         name = main_model(config).name
     except Exception as error:
@@ -204,7 +211,7 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
 def test_who_has_a_provider_asks_nobody(product: Product) -> None:
     product.will(Say(text="pong"))
     with Service(answering({"/api/tags": TAGS})) as other:
-        place = {PLACES_VARIABLE: f"http://127.0.0.1:{other.port}"}
+        place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{other.port}"}
         assert product.run("-p", "ping", env=place).stdout == "pong\n"
     assert other.requests == []
 
@@ -217,7 +224,7 @@ def test_without_any_settings_the_server_that_answers_is_used_and_said(product: 
     }
     with Service(answering(pages)) as server:
         url = f"http://127.0.0.1:{server.port}/v1"
-        ran = product.run("-p", "--no-session", "ping", env={PLACES_VARIABLE: url})
+        ran = product.run("-p", "--no-session", "ping", env={ADDRESSES_VARIABLE: url})
     assert (ran.exit_code, ran.stdout) == (0, "pong\n")
     assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in ran.stderr
     assert server.requests[-1].json["model"] == "qwen3"
@@ -226,7 +233,7 @@ def test_without_any_settings_the_server_that_answers_is_used_and_said(product: 
 def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
     with Service(answering({"/api/tags": {"models": []}})) as server:
-        place = {PLACES_VARIABLE: f"http://127.0.0.1:{server.port}"}
+        place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{server.port}"}
         ran = product.run("-p", "ping", env=place)
     assert ran.exit_code == 2
     assert "Ollama has none" in ran.stderr and "ollama pull" in ran.stderr
@@ -236,7 +243,7 @@ def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
     product: Product,
 ) -> None:
     (product.config_dir / "config.toml").unlink()
-    ran = product.run("-p", "ping", env={PLACES_VARIABLE: ""})
+    ran = product.run("-p", "ping", env={ADDRESSES_VARIABLE: ""})
     assert ran.exit_code == 2
     assert "no model server answers on this machine" in ran.stderr
     assert "dirge config init" in ran.stderr

@@ -4,8 +4,8 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.services import SERVICES
-from dirge_py.providers.offers import Draft
 from dirge_py.providers.setup import ProviderSetup
+from dirge_py.providers.setup_types import ProviderDraft
 from dirge_py.types.errors import ConfigError, ProviderError
 from tests.headless.product import Product, Service
 from tests.providers.server import Raw, Say
@@ -16,7 +16,7 @@ async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
     with Service([Say(text="ok")]) as service:
         url = service.openai_url if wire == "openai" else service.anthropic_url
         words = await ProviderSetup().try_out(
-            Draft(type=wire, alias=wire, model="m", base_url=url, key="sk-x")
+            ProviderDraft(type=wire, alias=wire, model="m", base_url=url, key="sk-x")
         )
 
     assert words == "m answered."
@@ -25,7 +25,7 @@ async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
 
 async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
     with Service([Raw(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]) as service:
-        draft = Draft(
+        draft = ProviderDraft(
             type="openai",
             alias="openai",
             model="m",
@@ -43,7 +43,7 @@ async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
         await ProviderSetup().try_out(
-            Draft(type="openai", alias="openai", model="m", key_env="NO_SUCH_KEY")
+            ProviderDraft(type="openai", alias="openai", model="m", key_env="NO_SUCH_KEY")
         )
 
 
@@ -51,7 +51,7 @@ def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.unlink()
     product.will(Say(text="pong"))
-    draft = Draft(
+    draft = ProviderDraft(
         type="openai",
         alias="openai",
         model="m",
@@ -87,7 +87,7 @@ async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
 async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled_in() -> None:
     listed = Raw(body='{"models": [{"name": "models/g-1"}]}')
     with Service([listed]) as service:
-        draft = Draft(
+        draft = ProviderDraft(
             type="gemini", alias="gemini", model="", base_url=service.url("gemini"), key="sk-x"
         )
         assert list(await ProviderSetup().models(draft)) == ["g-1"]
@@ -96,7 +96,7 @@ async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled
 
 
 async def test_a_key_is_not_sent_over_plain_http_for_a_list() -> None:
-    draft = Draft(
+    draft = ProviderDraft(
         type="openai", alias="openai", model="", base_url="http://plain.example/v1", key="sk-x"
     )
     with pytest.raises(ConfigError, match="unencrypted"):

@@ -10,7 +10,7 @@ from dirge_py.config.models import main_model
 from dirge_py.config.paths import config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.permission.project_trust import look_at_project
-from dirge_py.providers.discovery import look_around
+from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
 from dirge_py.types.errors import ConfigError, DirgeError
 
@@ -27,7 +27,7 @@ def look_at_settings(
     """
     try:
         config = load(environment=environment)
-        config = config if is_offline else look_around(config)
+        config = config if is_offline else with_local_servers(config)
     except ConfigError as error:
         return [wrong("settings", error.message, error.hint or "dirge config check")], None
     file = config.origin.path or f"{config_file(environment)} (none: defaults)"

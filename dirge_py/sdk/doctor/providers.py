@@ -13,11 +13,10 @@ from dirge_py.config.models import ModelChoice, main_model, resolve_model
 from dirge_py.config.schema import Config
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import Found
-from dirge_py.providers.base import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.discovery import local_servers
-from dirge_py.providers.listing import list_models
-from dirge_py.providers.registry import provider
+from dirge_py.providers.discovery import find_local_servers, list_models
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.sdk.doctor.findings import Finding, skipped, warn, well, wrong
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 
@@ -56,7 +55,7 @@ async def _ask(
     try:
         await client.warm_up()
         asked = [_findings(config, alias, client, limit_s, listed) for alias in _aliases(config)]
-        finding = asyncio.ensure_future(local_servers(environment, client))
+        finding = asyncio.ensure_future(find_local_servers(environment, client))
         told = [each for several in await asyncio.gather(*asked) for each in several]
         found = await finding
         others = [each for each in found if not each.models or _place(each.base_url) not in listed]
@@ -195,7 +194,7 @@ def _settings(config: Config, access: Access) -> ProviderSettings:
     return ProviderSettings(
         alias=access.alias,
         type=access.type,
-        base_url=access.base_url or provider(wire_of(access.type)).default_base_url,
+        base_url=access.base_url or find_provider(wire_of(access.type)).default_base_url,
         api_key=access.api_key,
         key_place=key_place(config, access.alias),
         headers=access.headers,

@@ -1,0 +1,452 @@
+"""A generateContent answer: parts of text, thought and calls, in chunks.
+
+A function call whose arguments come in pieces, each with the place it belongs to.
+
+Why Gemini did not answer, or did not finish, in words for people.
+
+Where thought signatures are kept between two requests.
+
+Gemini seals what it thought into a `thoughtSignature` on a part of its answer: a call, a piece of
+text, a thought. It wants each back on the very part it came on. Blocks have no place for that, so a
+`ThinkingBlock` carries it in its `signature`: directly before the call it belongs to, directly
+behind the text it belongs to, and in the thought itself. The marker in front tells it from what
+other services sign; who else reads one (`history.own` lets none) sees that it is not theirs.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.errors import ASK_DIFFERENTLY, Phase, declined_error
+from dirge_py.providers.gemini import MADE_UP_ID
+from dirge_py.providers.stream_parser import (
+    CallIdAllocator,
+    ServiceError,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+)
+from dirge_py.types.errors import ErrorKind, ProviderError
+from dirge_py.types.llm import (
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from dirge_py.types.messages import StopReason, Usage
+
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+
+
+class PartialArguments:
+    """Arguments under construction, beginning with those that came whole."""
+
+    def __init__(self, whole: Mapping[str, Any]) -> None:
+        self._whole = dict(whole)
+        self._open = ""
+        """The place of the text that goes on."""
+        self._pieces: list[str] = []
+        self._at: tuple[Any, Any] = ({}, "")
+        """What holds the newest value, and under which name or number."""
+
+    def put(self, partial: Mapping[str, Any]) -> None:
+        """Take one piece.
+
+        Raises:
+            ValueError: its place cannot be: no path, or one through a value.
+        """
+        path = partial.get("jsonPath")
+        if not isinstance(path, str):
+            raise ValueError("a piece of arguments without its place")
+        value, goes_on = _value(partial), bool(partial.get("willContinue"))
+        if self._open and path == self._open and isinstance(value, str):
+            self._pieces.append(value)
+        else:
+            self._settle()
+            self._begin(path, value)
+        self._open = path if goes_on else ""
+
+    def whole(self) -> dict[str, Any]:
+        """All that came so far."""
+        self._settle()
+        return self._whole
+
+    def _begin(self, path: str, value: Any) -> None:
+        steps = _steps(path)
+        place: Any = self._whole
+        for step, following in pairwise(steps):
+            place = _entered(place, step, [] if isinstance(following, int) else {})
+        last = steps[-1]
+        _entered(place, last, None)
+        place[last] = value
+        self._pieces = [value] if isinstance(value, str) else []
+        self._at = (place, last)
+
+    def _settle(self) -> None:
+        """Join the open text only now: at each of its pieces it would cost all that came before."""
+        if self._pieces:
+            place, last = self._at
+            place[last] = "".join(self._pieces)
+
+
+def _steps(path: str) -> list[str | int]:
+    rest = path.removeprefix("$")
+    steps: list[str | int] = []
+    at = 0
+    while at < len(rest):
+        found = _STEP.match(rest, at)
+        if found is None:
+            break
+        member, index, *quoted = found.groups()
+        steps.append(int(index) if index else next(n for n in (member, *quoted) if n is not None))
+        at = found.end()
+    if not steps or at < len(rest) or isinstance(steps[0], int):
+        raise ValueError(f"a piece of arguments at {path[:100]!r}")
+    return steps
+
+
+def _value(partial: Mapping[str, Any]) -> Any:
+    for name in ("stringValue", "numberValue", "boolValue"):
+        if name in partial:
+            return partial[name]
+    # The piece that ends a text may bring nothing.
+    return None if "nullValue" in partial else ""
+
+
+def _entered(place: Any, step: str | int, new: Any) -> Any:
+    """What is at `step` of `place`, put there if nothing is."""
+    if isinstance(step, str) and isinstance(place, dict):
+        return place.setdefault(step, new)
+    if isinstance(step, int) and isinstance(place, list) and step <= len(place):
+        if step == len(place):
+            place.append(new)
+        return place[step]
+    raise ValueError("a piece of arguments inside a value")
+
+
+_TOO_LONG = frozenset({"MAX_TOKENS", "CONTINUATION"})
+_COUNTS = (
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+)
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    key: str
+    id: str
+    name: str
+    arguments: PartialArguments
+
+
+class GeminiParser:
+    """A `Translator`. `taken` are call ids of history: calls without an id, or with one of these,
+    get a new one.
+
+    The end of the stream is the end of the answer: chunks may follow the one with the reason.
+    """
+
+    def __init__(self, taken: frozenset[str], new_id: str) -> None:
+        self.is_done = False
+        self.has_content = False
+        self._ids = CallIdAllocator(taken, f"{MADE_UP_ID}{new_id}")
+        self._is_started = False
+        self._finish = ""
+        self._finish_words = ""
+        self._blocked = ""
+        self._counts: dict[str, int] = {}
+        self._calls = 0
+        self._open_call: _OpenCall | None = None
+        self._run: Literal["", "text", "thought"] = ""
+        self._length = 0
+        self._signed: list[SignedPiece] = []
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._finish or self._blocked)
+
+    @property
+    def call_is_open(self) -> bool:
+        return self._open_call is not None
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error") or name == "error":
+            raise ServiceError(payload)
+        events: list[StreamEvent] = []
+        if not self._is_started:
+            self._is_started = True
+            events.append(StreamStart(as_text(payload.get("modelVersion"))))
+        counted = as_object(payload.get("usageMetadata"))
+        self._counts |= {name: as_count(counted[name]) for name in _COUNTS if name in counted}
+        feedback = as_object(payload.get("promptFeedback"))
+        if as_text(feedback.get("blockReason")):
+            self._blocked = as_text(feedback.get("blockReason"))
+            self._finish_words = as_text(feedback.get("blockReasonMessage"))
+        for candidate in as_objects(payload.get("candidates"))[:1]:
+            for part in as_objects(as_object(candidate.get("content")).get("parts")):
+                self._part(part, events)
+            self._finish = as_text(candidate.get("finishReason")) or self._finish
+            self._finish_words = as_text(candidate.get("finishMessage")) or self._finish_words
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        is_answer = as_objects(payload.get("candidates")) or payload.get("promptFeedback")
+        # The last of several chunks, when they came as one list, may only count.
+        if not is_answer and not (self._is_started and "usageMetadata" in payload):
+            raise ServiceError(payload)
+        events = self.event("", payload)
+        self._finish = self._finish or "STOP"
+        return events
+
+    def finish(self) -> Sequence[StreamEvent]:
+        if self.is_done or not self.is_settled:
+            return ()
+        self.is_done = True
+        events: list[StreamEvent] = []
+        self._end_run(events)
+        self._end_call(events, is_whole=self._finish not in _TOO_LONG)
+        if self._blocked:
+            return [*events, StreamError(prompt_blocked_error(self._blocked, self._finish_words))]
+        phase: Literal["stream", "establish"] = "stream" if self.has_content else "establish"
+        error = finish_reason_error(self._finish, self._finish_words, phase)
+        if error is not None:
+            return [*events, StreamError(error)]
+        return [*events, StreamDone(stop_reason=self._stop_reason(), usage=self._usage())]
+
+    def _stop_reason(self) -> StopReason:
+        if self._finish in _TOO_LONG:
+            return "length"
+        return "toolUse" if self._calls else "stop"
+
+    def _usage(self) -> Usage | None:
+        if not self._counts:
+            return None
+        prompt, of_tools, said, thought, cached = (self._counts.get(name, 0) for name in _COUNTS)
+        return Usage(input=prompt + of_tools, output=said + thought, cache_read=cached)
+
+    def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        signature = as_text(part.get("thoughtSignature"))
+        if isinstance(part.get("functionCall"), dict):
+            self._call(part["functionCall"], signature, events)
+        elif isinstance(part.get("text"), str):
+            kind: Literal["text", "thought"] = "thought" if part.get("thought") is True else "text"
+            self._words(kind, part["text"], signature, events)
+        elif signature:
+            self._words(self._run or "text", "", signature, events)
+
+    def _words(
+        self,
+        kind: Literal["text", "thought"],
+        text: str,
+        signature: str,
+        events: list[StreamEvent],
+    ) -> None:
+        if not (text or signature):
+            return
+        if kind != self._run:
+            self._end_run(events)
+            self._run = kind
+        start, self._length = self._length, self._length + len(text)
+        if text:
+            self.has_content = True
+            events.append(TextDelta(text) if kind == "text" else ThinkingDelta(text))
+        if signature:
+            self._signed.append(SignedPiece(start, self._length, signature))
+
+    def _end_run(self, events: list[StreamEvent]) -> None:
+        """Close a run of text or thought, and keep what was signed in it.
+
+        Only now: a block in the middle of a text would make two of it.
+        """
+        if self._run:
+            signature = pack_signatures(self._run, self._length, self._signed)
+            if self._run == "thought" or signature:
+                events.append(ThinkingEnd(signature=signature))
+        self._run, self._length, self._signed = "", 0, []
+
+    def _call(self, raw: Mapping[str, Any], signature: str, events: list[StreamEvent]) -> None:
+        name, given_id = as_text(raw.get("name")), as_text(raw.get("id"))
+        if not self._continues(raw, name, given_id):
+            self._end_call(events)
+            if not name:
+                return
+            self._end_run(events)
+            if signature:
+                kept = pack_signatures("call", 0, [SignedPiece(0, 0, signature)])
+                events.append(ThinkingEnd(signature=kept))
+            self._open_call = self._new_call(name, given_id, as_object(raw.get("args")))
+            self.has_content = True
+            call = self._open_call
+            events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
+        assert self._open_call is not None
+        for partial in as_objects(raw.get("partialArgs")):
+            self._open_call.arguments.put(partial)
+        if raw.get("willContinue") is not True:
+            self._end_call(events)
+
+    def _continues(self, raw: Mapping[str, Any], name: str, given_id: str) -> bool:
+        call = self._open_call
+        if call is None or "args" in raw:
+            return False
+        return name in ("", call.name) and given_id in ("", call.id)
+
+    def _new_call(self, name: str, given_id: str, whole: Mapping[str, Any]) -> _OpenCall:
+        call = _OpenCall(str(self._calls), self._ids.free(given_id), name, PartialArguments(whole))
+        self._calls += 1
+        return call
+
+    def _end_call(self, events: list[StreamEvent], *, is_whole: bool = True) -> None:
+        call = self._open_call
+        if call is None:
+            return
+        self._open_call = None
+        arguments = call.arguments.whole()
+        text = json.dumps(arguments, ensure_ascii=False)
+        # Cut in the middle, it must not look like a call that was meant so.
+        events.append(ToolCallDelta(key=call.key, arguments=text if is_whole else text[:-1]))
+        whole = arguments if is_whole else None
+        events.append(ToolCallEnd(key=call.key, id=call.id, arguments=whole))
+
+
+_MAX_WORDS = 500
+_REFUSED: Mapping[str, str] = {
+    "SAFETY": "its safety filter stopped it",
+    "RECITATION": "it would have repeated a source too closely",
+    "LANGUAGE": "the language is not supported",
+    "BLOCKLIST": "it holds a term that is blocked",
+    "PROHIBITED_CONTENT": "the content may be prohibited",
+    "SPII": "it may hold personal data",
+    "IMAGE_SAFETY": "the safety filter stopped a picture",
+    "IMAGE_PROHIBITED_CONTENT": "a picture may be prohibited",
+    "IMAGE_RECITATION": "a picture would have repeated a source too closely",
+    "ESCALATION": "a rule of the service stopped it",
+    "PUP_LIMITED_DISABLED": "the account is limited for how it was used",
+    "MODEL_ARMOR": "Model Armor stopped it",
+    "JAILBREAK": "it looks like an attempt to get around the rules",
+}
+_BROKEN: Mapping[str, tuple[ErrorKind, str]] = {
+    "MALFORMED_FUNCTION_CALL": ("server", "The model wrote a tool call that cannot be read"),
+    "MALFORMED_RESPONSE": ("server", "The model wrote an answer that cannot be read"),
+    "UNEXPECTED_TOOL_CALL": ("server", "The model called a tool that it was not offered"),
+    "TOO_MANY_TOOL_CALLS": ("server", "The model called too many tools at once"),
+    "OTHER": ("server", "The model stopped without telling why"),
+    "MISSING_THOUGHT_SIGNATURE": (
+        "invalid_request",
+        "The model misses a signature of its own thoughts in the history",
+    ),
+}
+
+
+def prompt_blocked_error(reason: str, words: str) -> ProviderError:
+    """The prompt was not let through to the model."""
+    why = _REFUSED.get(reason, f"it gives the reason {reason[:40]}")
+    return ProviderError(
+        f"The service did not let the prompt through to the model: {_reason(why, words)}.",
+        kind="refused",
+        hint=ASK_DIFFERENTLY,
+        phase="establish",
+    )
+
+
+def finish_reason_error(reason: str, words: str, phase: Phase) -> ProviderError | None:
+    """The error that a `finishReason` is; None for one that is no error."""
+    if reason in _REFUSED:
+        return declined_error(f"{_reason(_REFUSED[reason], words)}.")
+    if reason not in _BROKEN:
+        return None
+    kind, what = _BROKEN[reason]
+    return ProviderError(
+        f"{what} ({reason}).",
+        kind=kind,
+        raw=words[:_MAX_WORDS],
+        hint="" if kind == "server" else "`/compact` makes a history that needs none.",
+        phase=phase,
+    )
+
+
+def _reason(why: str, words: str) -> str:
+    said = " ".join(words.split())[:_MAX_WORDS].rstrip(".")
+    return f"{why} ({said})" if said else why
+
+
+SKIP_VALIDATION = "skip_thought_signature_validator"
+"""What Google documents for calls that have no signature because another model made them."""
+_MARK = "gemini:"
+On = Literal["call", "text", "thought"]
+
+
+@dataclass(frozen=True, slots=True)
+class SignedPiece:
+    """A part of a run of text, `start` to `end` in characters, and its signature ("" for none)."""
+
+    start: int
+    end: int
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signatures:
+    """The signatures of one call, or of one run of text or thought that is `length` long."""
+
+    on: On
+    length: int
+    pieces: tuple[SignedPiece, ...]
+
+    def all_pieces(self) -> Sequence[SignedPiece]:
+        """The pieces with the unsigned text between them: the whole run, as it was sent."""
+        whole: list[SignedPiece] = []
+        at = 0
+        for piece in self.pieces:
+            if piece.start > at:
+                whole.append(SignedPiece(at, piece.start))
+            whole.append(piece)
+            at = piece.end
+        if at < self.length:
+            whole.append(SignedPiece(at, self.length))
+        return whole
+
+
+def pack_signatures(on: On, length: int, pieces: Iterable[SignedPiece]) -> str | None:
+    """The `ThinkingBlock.signature` that keeps `pieces`; None when there are none."""
+    kept = [[piece.start, piece.end, piece.signature] for piece in pieces]
+    if not kept:
+        return None
+    return _MARK + json.dumps([on, length, kept], separators=(",", ":"))
+
+
+def unpack_signatures(signature: str | None) -> Signatures | None:
+    """What `pack_signatures` kept; None for anything else, such as the signature of another service."""
+    if signature is None or not signature.startswith(_MARK):
+        return None
+    try:
+        on, length, kept = json.loads(signature.removeprefix(_MARK))
+        pieces = tuple(SignedPiece(start, end, text) for start, end, text in kept)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    is_whole = on in ("call", "text", "thought") and isinstance(length, int) and pieces
+    return Signatures(on, length, pieces) if is_whole and _is_in_order(pieces, length) else None
+
+
+def _is_in_order(pieces: Sequence[SignedPiece], length: int) -> bool:
+    at = 0
+    for piece in pieces:
+        is_number = isinstance(piece.start, int) and isinstance(piece.end, int)
+        if not is_number or not isinstance(piece.signature, str):
+            return False
+        if not at <= piece.start <= piece.end <= length:
+            return False
+        at = piece.end
+    return True

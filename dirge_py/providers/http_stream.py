@@ -1,0 +1,386 @@
+"""One request and its streamed answer: the clocks, the abort, and every way it can break.
+
+A task of its own (`_StreamingCall.run`) does all the waiting: it connects, reads, translates, and puts
+batches of events into an outbox. The generator the loop reads from only empties the outbox, so that
+a slow reader never looks like a silent service. An abort ends the generator and cancels the task,
+which closes the connection.
+
+How long a silence may last: a time-out that is cheap to move.
+"""
+
+import asyncio
+import contextlib
+import json
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Literal
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers import errors
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.errors import Endpoint
+from dirge_py.providers.settings import StreamTimeouts
+from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
+from dirge_py.providers.stream_parser import ServiceError, StreamParser
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import StreamError, StreamEvent
+
+Framing = Literal["events", "lines"]
+"""Server-sent events, or one JSON object a line."""
+MAX_BODY_BYTES = 32 * 1024 * 1024
+_MAX_ERROR_BODY_BYTES = 64 * 1024
+_ERROR_BODY_S = 5.0
+_BATCHES_AHEAD = 256
+_BATCH_SIZE = 32
+# A service that said everything but does not hang up is not waited for.
+_SETTLE_S = 5.0
+_DRAIN_S = 1.0
+_NO_STREAM: Mapping[Framing, frozenset[bytes]] = {
+    "events": frozenset({b"{", b"[", b"<"}),
+    "lines": frozenset({b"[", b"<"}),
+}
+"""What no stream begins with, whatever its content type says; web pages and whole answers do."""
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+# What `json.loads` does, without its look at blanks around: a third of the cost of a small event.
+_read_json = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """What is sent, and to whom. `total_s` bounds the whole answer. Headers hold the key."""
+
+    endpoint: Endpoint
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    timeouts: StreamTimeouts
+    framing: Framing = "events"
+    total_s: float | None = None
+
+
+async def stream_response(
+    http: HttpClient, request: StreamRequest, translator: StreamParser, signal: AbortSignal
+) -> AsyncIterator[StreamEvent]:
+    """The events of one answer; the last is a `StreamDone` or a `StreamError`. Never raises."""
+    if signal.aborted:
+        yield StreamError(errors.aborted_error("establish"))
+        return
+    exchange = _StreamingCall(http, request, translator)
+    task = asyncio.create_task(exchange.run())
+    loop = asyncio.get_running_loop()
+
+    def cut() -> None:
+        # Once only: a second cancellation would interrupt the closing of the connection.
+        if not task.cancelling():
+            task.cancel()
+        exchange.wake()
+
+    forget = signal.on_abort(lambda: _call_in(loop, cut))
+    try:
+        while not exchange.is_over:
+            for event in await exchange.next_batch():
+                if signal.aborted:
+                    break
+                yield event
+            if signal.aborted:
+                yield StreamError(errors.aborted_error())
+                return
+    finally:
+        forget()
+        if translator.is_done:
+            http.linger(task)
+        else:
+            cut()
+            # Its end closes the connection. It is given a moment, never waited for.
+            await asyncio.wait({task}, timeout=0.05)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(callback)
+
+
+class _StreamingCall:
+    """The task's side (`run`) and the generator's side (the rest) of one answer."""
+
+    def __init__(self, http: HttpClient, request: StreamRequest, translator: StreamParser) -> None:
+        self._http = http
+        self._request = request
+        self._at = request.endpoint
+        self._translator = translator
+        self._outbox: asyncio.Queue[Sequence[StreamEvent]] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_BATCHES_AHEAD)
+        self._untaken: list[StreamEvent] = []
+        """The newest batch while nobody has taken it: it may grow."""
+        self._time_out = asyncio.timeout(None)
+        self._patience = IdleTimeout(self._give_up, request.total_s)
+        self._is_established = False
+        self._is_closed = False
+        self._no_stream = _NO_STREAM[request.framing]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last batch was taken."""
+        return self._is_closed and self._outbox.empty()
+
+    def wake(self) -> None:
+        """Let a waiting `next_batch` return with nothing."""
+        self._outbox.put_nowait(())
+
+    async def next_batch(self) -> Sequence[StreamEvent]:
+        """The next events."""
+        batch = await self._outbox.get()
+        if batch:
+            self._room.release()
+        if batch is self._untaken:
+            self._untaken = []
+        return batch
+
+    async def run(self) -> None:
+        """Do it all, and put an error where others would raise one."""
+        last: Sequence[StreamEvent] = [StreamError(errors.aborted_error())]
+        try:
+            async with self._time_out:
+                self._patience.allow(self._request.timeouts.establish_s)
+                last = await self._exchanged()
+        except TimeoutError:
+            last = self._said_all() or [StreamError(self._too_long())]
+        except Exception as error:  # the loop reads whatever it is as an event
+            last = self._said_all() or [StreamError(self._explained(error))]
+        finally:
+            self._patience.stop()
+            self._close(last)
+
+    async def _exchanged(self) -> Sequence[StreamEvent]:
+        """Put every batch but the last, which is returned."""
+        answer = await self._http.post(
+            self._at.url,
+            headers=self._request.headers,
+            body=self._request.body,
+            connect_s=self._request.timeouts.connect_s,
+            is_late=self._time_out.expired,
+        )
+        try:
+            async with contextlib.aclosing(answer.chunks()) as chunks:
+                if answer.status == 200:
+                    return await self._read(chunks)
+                text = await _error_text(chunks)
+                raise errors.status_error(self._at, answer.status, answer.headers, text)
+        finally:
+            await answer.aclose()
+
+    async def _read(self, chunks: AsyncIterator[bytes]) -> Sequence[StreamEvent]:
+        head = b""
+        async for chunk in chunks:
+            head += chunk
+            if head.strip(_BLANK):
+                break
+        self._is_established = bool(head)
+        if head.lstrip(_BLANK)[:1] in self._no_stream:
+            return self._whole(await _joined_body(chunks, MAX_BODY_BYTES, head))
+        return await self._read_events(chunks, head)
+
+    async def _read_events(
+        self, chunks: AsyncIterator[bytes], head: bytes
+    ) -> Sequence[StreamEvent]:
+        decoder = SseDecoder() if self._request.framing == "events" else NdjsonDecoder()
+        await self._translated(decoder.feed(head))
+        async for chunk in chunks:
+            # After the last event only the body's end follows; reading it frees the connection.
+            if not self._is_closed:
+                await self._translated(decoder.feed(chunk))
+        if self._is_closed:
+            return ()
+        # Half an event cannot be read, but that the stream was cut is what matters.
+        with contextlib.suppress(ProviderError):
+            await self._translated(decoder.close())
+        return self._said_all() or [StreamError(self._cut_short(head))]
+
+    async def _translated(self, events: Sequence[ServerEvent]) -> None:
+        batch: list[StreamEvent] = []
+        try:
+            for name, text in events:
+                batch += self._translate(name, text)
+        finally:
+            # Also before an error: what came first is shown first.
+            if batch:
+                await self._put(batch)
+        if self._translator.is_done:
+            self._close(())
+        self._patience.allow(self._longest_silence())
+
+    def _translate(self, name: str, text: str) -> Sequence[StreamEvent]:
+        if text == "[DONE]":
+            return self._translator.finish()
+        try:
+            payload, _ = _read_json(text)
+        except (ValueError, RecursionError):
+            payload = None
+        if not isinstance(payload, dict):
+            why = "an event holds no JSON object"
+            raise errors.unreadable_error(self._at, why, text[:500], self._phase)
+        return self._translator.event(name, payload)
+
+    def _whole(self, body: bytes) -> Sequence[StreamEvent]:
+        text = body.decode("utf-8-sig", errors="replace")
+        if text.lstrip().startswith("<"):
+            raise errors.web_page_error(self._at, text)
+        payload, events = json.loads(text), list[StreamEvent]()
+        if isinstance(payload, list) and payload:
+            # What a stream of Gemini's is when a proxy drops the query that asks for events.
+            *pieces, payload = payload
+            for piece in pieces:
+                events += self._translator.event("", piece)
+        if not isinstance(payload, dict):
+            raise TypeError("it is JSON, but no object")
+        return [*events, *self._translator.whole(payload), *self._translator.finish()]
+
+    async def _put(self, batch: list[StreamEvent]) -> None:
+        if 0 < len(self._untaken) < _BATCH_SIZE:
+            # Much came at once, in small pieces: a turn in the queue for each would cost more.
+            self._untaken += batch
+            return
+        if self._room.locked():
+            # Whoever reads is slower than the service, which is not the service's fault.
+            self._patience.pause()
+        await self._room.acquire()
+        self._untaken = batch
+        self._outbox.put_nowait(batch)
+
+    def _close(self, last: Sequence[StreamEvent]) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._outbox.put_nowait(last)
+
+    def _said_all(self) -> Sequence[StreamEvent]:
+        """The regular end, if no more than its bookkeeping is missing."""
+        return self._translator.finish() if self._translator.is_settled else ()
+
+    # The clocks.
+
+    def _longest_silence(self) -> float:
+        """Seconds that the service may be silent now."""
+        limits = self._request.timeouts
+        if self._is_closed:
+            return _DRAIN_S
+        if self._translator.is_settled:
+            return _SETTLE_S
+        if self._translator.call_is_open:
+            return min(limits.tool_call_gap_s, limits.chunk_s)
+        return limits.chunk_s
+
+    def _give_up(self) -> None:
+        self._time_out.reschedule(asyncio.get_running_loop().time())
+
+    def _too_long(self) -> ProviderError:
+        total_s = self._request.total_s
+        limits = self._request.timeouts
+        if self._patience.total_is_over:
+            what = f"the whole answer took more than {total_s:g} s"
+        elif not self._is_established:
+            what = f"establishing the stream took more than {limits.establish_s:g} s"
+        elif self._translator.call_is_open:
+            what = f"a tool call stood half-written for {self._longest_silence():g} s"
+        else:
+            what = f"nothing came for {self._longest_silence():g} s"
+        return errors.timeout_error(self._at, what, self._phase)
+
+    # The errors.
+
+    @property
+    def _phase(self) -> errors.Phase:
+        return "stream" if self._translator.has_content else "establish"
+
+    def _explained(self, error: Exception) -> ProviderError:
+        if isinstance(error, ProviderError):
+            return error
+        if isinstance(error, ServiceError):
+            return errors.body_error(self._at, error.body, self._phase)
+        # `TransportFailed`, told by its shape: its module is heavy and loaded only when used.
+        trouble = getattr(error, "trouble", None)
+        if trouble is not None:
+            return errors.connection_error(self._at, trouble, str(error), self._phase)
+        why = "an event does not end" if isinstance(error, EventTooLong) else str(error)
+        return errors.unreadable_error(self._at, why, repr(error), self._phase)
+
+    def _cut_short(self, head: bytes) -> ProviderError:
+        if self._translator.has_content:
+            why = "the answer stops in the middle"
+            return errors.connection_error(self._at, "dropped", why, "stream")
+        raw = head[:500].decode(errors="replace")
+        why = "it holds no event" if head else "it is empty"
+        return errors.unreadable_error(self._at, why, raw, "establish")
+
+
+async def _error_text(chunks: AsyncIterator[bytes]) -> str:
+    """The body of a refusal, as much of it as comes: the status says the most."""
+    parts: list[bytes] = []
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(_ERROR_BODY_S):
+            async for chunk in chunks:
+                parts.append(chunk)
+                if sum(map(len, parts)) > _MAX_ERROR_BODY_BYTES:
+                    break
+    return b"".join(parts).decode(errors="replace")
+
+
+async def _joined_body(chunks: AsyncIterator[bytes], limit: int, head: bytes = b"") -> bytes:
+    """`head` and the rest of a body, cut at `limit` bytes."""
+    parts, size = [head], len(head)
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]
+
+
+_CHECK_EVERY_S = 30.0
+
+
+class IdleTimeout:
+    """Calls `give_up` once the allowed silence has passed.
+
+    `allow` only notes a time; one timer looks now and then whether it is over. A timer for each of
+    the thousand pieces of an answer would cost more than reading them. `total_s` bounds the whole,
+    whatever is allowed.
+    """
+
+    def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._give_up = give_up
+        self._last = math.inf if total_s is None else self._loop.time() + total_s
+        self._ends_at = self._last
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def total_is_over(self) -> bool:
+        """Whether it was the whole that took too long."""
+        return self._loop.time() >= self._last
+
+    def allow(self, seconds: float) -> None:
+        """From now on, so much."""
+        self._ends_at = min(self._last, self._loop.time() + seconds)
+        if self._timer is None or self._ends_at < self._timer.when():
+            self._look()
+
+    def pause(self) -> None:
+        """Wait for as long as it takes, until the next `allow`."""
+        self._ends_at = self._last
+
+    def stop(self) -> None:
+        """Never give up any more."""
+        self._ends_at = math.inf
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._loop.time()
+        if now >= self._ends_at:
+            self._give_up()
+        else:
+            next_look = min(self._ends_at, now + _CHECK_EVERY_S)
+            self._timer = self._loop.call_at(next_look, self._look)

@@ -1,0 +1,85 @@
+"""What an HTTP exchange comes to, whoever carries it: an answer, or a failure with its kind.
+
+Light, so that what only passes answers on does not load the HTTP library.
+
+The headers of a request: whoever complains about one does so without its value, maybe a key.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Literal, Protocol
+
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.errors import ProviderError
+
+TransportErrorKind = Literal[
+    "refused", "unknown_host", "tls", "timeout", "proxy", "dropped", "unusable"
+]
+
+
+class TransportError(Exception):
+    """The request did not arrive or its answer broke off; `trouble` says in what way."""
+
+    def __init__(self, trouble: TransportErrorKind, detail: str) -> None:
+        super().__init__(detail)
+        self.trouble: TransportErrorKind = trouble
+        self.detail = detail
+
+
+class HttpResponse(Protocol):
+    """A response whose head is here and whose body is still coming. Close it, always."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body, decompressed, in the pieces it arrives in.
+
+        Raises:
+            TransportFailed: it broke off, or is compressed in a way we do not read.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give the connection back if the body was read to its end, else cut it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedResponse:
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+_LIST_HEADERS = frozenset({"anthropic-beta"})
+"""Of these each layer adds to what is there; of all others the last one counts."""
+
+
+def bearer_header(key: str | None) -> Mapping[str, str]:
+    """The key as most services take it; nothing where there is none."""
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def request_headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
+    """All layers, later ones winning, whatever case they are written in.
+
+    Raises:
+        ProviderError: one holds what HTTP cannot carry.
+    """
+    headers = {"user-agent": "dirge"}
+    for layer in layers:
+        for written, value in layer.items():
+            name = written.lower()
+            before = headers.get(name) if name in _LIST_HEADERS else None
+            headers[name] = f"{before},{value}" if before else value
+    for name, value in headers.items():
+        # Looked at here: whoever complains later does so with the value.
+        if not (value.isascii() and value.isprintable()):
+            raise ProviderError(
+                f"The header `{name}` holds a character that HTTP cannot carry.",
+                kind="invalid_request",
+                hint="Was the API key copied whole, without a line break?",
+            )
+    return headers

@@ -1,0 +1,399 @@
+"""A Responses answer: items that open, grow in parts, and close, each told several times over.
+
+What a failed Responses answer says of itself, in the words that the table of errors knows.
+
+Where OpenAI's own items are kept between two requests.
+
+A Responses answer is a list of items, and some hold what only the service can read: what the model
+thought, encrypted, and which part of its work a message belongs to. Both have to come back in their
+place. A `ThinkingBlock` carries such an item as JSON in its `signature`: a `reasoning` item in the
+place where it stood, a `message` item without its text behind that text.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dirge_py.providers.errors import declined_error
+from dirge_py.providers.stream_parser import (
+    CallIdAllocator,
+    ServiceError,
+    as_count,
+    as_object,
+    as_objects,
+    as_text,
+)
+from dirge_py.types.llm import (
+    CompactionDone,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallDelta,
+    ToolCallEnd,
+)
+from dirge_py.types.messages import StopReason, Usage
+
+_Part: TypeAlias = tuple[str, int]
+"""The list of an item's parts, and the place in it."""
+_GROWN: Mapping[str, tuple[str, str, str]] = {
+    "response.output_text": ("message", "content", "text"),
+    "response.refusal": ("message", "content", "refusal"),
+    "response.reasoning_summary_text": ("reasoning", "summary", "text"),
+    "response.reasoning_text": ("reasoning", "content", "text"),
+    "response.function_call_arguments": ("function_call", "arguments", "arguments"),
+}
+"""What an event's name begins with → the kind of the item, the list of its part, and the member
+that holds the whole of it in the event that ends it."""
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.done"})
+_FAILURES = frozenset({"failed", "cancelled"})
+
+
+@dataclass(slots=True)
+class _Item:
+    kind: str
+    key: str
+    raw: Mapping[str, Any]
+    call_id: str = ""
+    """As it was handed out; empty while a call has no name yet."""
+    parts: dict[_Part, list[str]] = field(default_factory=dict)
+    is_over: bool = False
+
+    def said(self, part: _Part) -> str:
+        return "".join(self.parts.get(part, ()))
+
+
+class ResponsesParser:
+    """A `Translator`. Events are told apart by the `type` in their JSON: not all send names.
+
+    The same words come as pieces, as a whole part, as a whole item, and in the whole answer, and
+    servers leave out any of these: each time only what is new is handed on. `taken` are call ids of
+    history: a service that reuses one gets a new one.
+    """
+
+    def __init__(self, taken: frozenset[str], new_id: str) -> None:
+        self.is_done = False
+        self.has_content = False
+        self._ids = CallIdAllocator(taken, f"call_{new_id}")
+        self._is_started = False
+        self._items: list[_Item] = []
+        self._at_index: dict[int | str, _Item] = {}
+        self._status = ""
+        self._why_incomplete = ""
+        self._refusal = ""
+        self._usage: Usage | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return bool(self._status)
+
+    @property
+    def call_is_open(self) -> bool:
+        return any(item.kind == "function_call" and not item.is_over for item in self._items)
+
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        events: list[StreamEvent] = []
+        kind = as_text(payload.get("type")) or name
+        subject, _, step = kind.rpartition(".")
+        response = as_object(payload.get("response"))
+        if not self._is_started and (response or subject) and kind != "response.failed":
+            self._is_started = True
+            events.append(StreamStart(as_text(response.get("model"))))
+        if subject in _GROWN:
+            self._grown(subject, step, payload, events)
+        elif subject == "response.output_item":
+            raw = as_object(payload.get("item"))
+            item = self._item(as_text(raw.get("type")), payload, raw)
+            if step == "done":
+                self._close(item, raw, events)
+            elif not item.is_over:
+                self._announce(item, raw, events)
+        elif kind in _ENDS:
+            self._end(response, events)
+        elif kind == "response.failed":
+            return self._failed(as_object(response.get("error")))
+        elif kind == "error" or payload.get("error"):
+            return self._failed(as_object(payload.get("error")) or payload)
+        return events
+
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if payload.get("error") or not isinstance(payload.get("output"), list):
+            raise ServiceError(payload)
+        self._is_started = True
+        events: list[StreamEvent] = [StreamStart(as_text(payload.get("model")))]
+        self._end(payload, events)
+        return events
+
+    def finish(self) -> Sequence[StreamEvent]:
+        says_all = self._status or (self.has_content and not self.call_is_open)
+        if self.is_done or not says_all:
+            return ()
+        self.is_done = True
+        events: list[StreamEvent] = []
+        for item in self._items:
+            self._close(item, item.raw, events)
+        if self._refusal or self._why_incomplete == "content_filter":
+            return [*events, StreamError(declined_error(self._refusal))]
+        return [*events, StreamDone(stop_reason=self._stop_reason(), usage=self._usage)]
+
+    def _stop_reason(self) -> StopReason:
+        if self._status == "incomplete":
+            return "length"
+        return "toolUse" if any(item.call_id for item in self._items) else "stop"
+
+    def _end(self, response: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        self._status = as_text(response.get("status")) or "completed"
+        if self._status in _FAILURES:
+            events += self._failed(as_object(response.get("error")))
+            return
+        details = as_object(response.get("incomplete_details"))
+        self._why_incomplete = as_text(details.get("reason"))
+        self._usage = _usage(as_object(response.get("usage")))
+        for place, raw in enumerate(as_objects(response.get("output"))):
+            self._close(self._known(place, raw) or self._new(place, raw), raw, events)
+        events += self.finish()
+
+    def _failed(self, error: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        if not is_policy_refusal(error):
+            raise ServiceError(failure_body(error))
+        self._status = "failed"
+        self._refusal = as_text(error.get("message")) or as_text(error.get("code"))
+        return self.finish()
+
+    # Items.
+
+    def _item(self, kind: str, payload: Mapping[str, Any], raw: Mapping[str, Any]) -> _Item:
+        """The item that an event is about; a new one if it is the first to tell of it.
+
+        Some services give each event an id of its own, others number every item 0: so the number
+        counts first, unless it is that of an item that is over, or of another kind.
+        """
+        given = as_text(payload.get("item_id")) or as_text(raw.get("id"))
+        index = payload.get("output_index")
+        place = index if isinstance(index, int) else given
+        item = self._at_index.get(place)
+        is_other = item is not None and item.is_over and given not in ("", item.raw.get("id"))
+        if item is not None and item.kind == kind and not is_other:
+            return item
+        same_id = (i for i in self._items if i.kind == kind and given and i.raw.get("id") == given)
+        return next(same_id, None) or self._new(place, {"id": given, "type": kind, **raw})
+
+    def _known(self, place: int, raw: Mapping[str, Any]) -> _Item | None:
+        """The item that the whole answer holds at `place`, if anything of it came before."""
+        kind = as_text(raw.get("type"))
+        for name in ("id", "call_id"):
+            given = as_text(raw.get(name))
+            for item in self._items:
+                if given and item.kind == kind and item.raw.get(name) == given:
+                    return item
+        item_there = self._at_index.get(place)
+        return item_there if item_there is not None and item_there.kind == kind else None
+
+    def _new(self, place: int | str, raw: Mapping[str, Any]) -> _Item:
+        item = _Item(as_text(raw.get("type")), str(len(self._items)), raw)
+        self._items.append(item)
+        self._at_index[place] = item
+        return item
+
+    def _announce(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        """Take what is known of an item now; a call begins once it has a name."""
+        item.raw = {**item.raw, **raw}
+        name = as_text(item.raw.get("name"))
+        if item.kind != "function_call" or item.call_id or not name:
+            return
+        item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
+        self.has_content = True
+        held = item.said(("arguments", 0))
+        events.append(ToolCallDelta(key=item.key, id=item.call_id, name=name, arguments=held))
+
+    def _close(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+        if item.is_over:
+            return
+        self._announce(item, raw, events)
+        item.is_over = True
+        match item.kind:
+            case "message":
+                self._complete_all(item, "content", events)
+                seal = pack_message_phase(item.raw)
+                if seal and item.parts:
+                    events.append(ThinkingEnd(signature=seal))
+            case "reasoning":
+                self._complete_all(item, "summary", events)
+                self._complete_all(item, "content", events)
+                seal = pack_reasoning(item.raw)
+                if seal or item.parts:
+                    events.append(ThinkingEnd(signature=seal))
+            case "function_call":
+                self._close_call(item, events)
+            case "compaction":
+                events.append(CompactionDone(data=dict(item.raw)))
+
+    def _close_call(self, item: _Item, events: list[StreamEvent]) -> None:
+        if not item.call_id:
+            return
+        given, part = item.raw.get("arguments"), ("arguments", 0)
+        whole = json.dumps(given) if isinstance(given, dict) else as_text(given)
+        self._complete(item, part, whole, events)
+        # Where the pieces do not add up to the whole, the whole counts.
+        replaced = _parsed(whole) if whole and item.said(part) != whole else None
+        arguments = replaced if isinstance(replaced, dict) else None
+        events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
+
+    # Parts.
+
+    def _grown(
+        self, subject: str, step: str, payload: Mapping[str, Any], events: list[StreamEvent]
+    ) -> None:
+        kind, listed, member = _GROWN[subject]
+        item = self._item(kind, payload, {})
+        if item.is_over:
+            return
+        place = payload.get("summary_index" if listed == "summary" else "content_index")
+        part = (listed, place if isinstance(place, int) else 0)
+        if step == "delta":
+            self._say(item, part, as_text(payload.get("delta")), events, member == "refusal")
+        elif step == "done":
+            whole = as_text(payload.get(member))
+            self._complete(item, part, whole, events, is_refusal=member == "refusal")
+
+    def _complete_all(self, item: _Item, listed: str, events: list[StreamEvent]) -> None:
+        for place, part in enumerate(as_objects(item.raw.get(listed))):
+            refusal = as_text(part.get("refusal"))
+            whole = refusal or as_text(part.get("text"))
+            self._complete(item, (listed, place), whole, events, is_refusal=bool(refusal))
+
+    def _complete(
+        self,
+        item: _Item,
+        part: _Part,
+        whole: str,
+        events: list[StreamEvent],
+        *,
+        is_refusal: bool = False,
+    ) -> None:
+        """Hand on what `whole` says beyond the pieces that came."""
+        said = item.said(part)
+        if whole.startswith(said):
+            self._say(item, part, whole[len(said) :], events, is_refusal)
+
+    def _say(
+        self,
+        item: _Item,
+        part: _Part,
+        text: str,
+        events: list[StreamEvent],
+        is_refusal: bool = False,
+    ) -> None:
+        if not text:
+            return
+        is_first = part not in item.parts
+        if item.kind == "reasoning" and is_first and item.parts:
+            if part[0] not in {listed for listed, _ in item.parts}:
+                return  # a summary of thoughts that were told, or the other way round
+            events.append(ThinkingDelta("\n\n"))
+        item.parts.setdefault(part, []).append(text)
+        match item.kind:
+            case "message":
+                self.has_content = True
+                self._refusal += text if is_refusal else ""
+                events.append(TextDelta(text))
+            case "reasoning":
+                self.has_content = True
+                events.append(ThinkingDelta(text))
+            case "function_call" if item.call_id:
+                events.append(ToolCallDelta(key=item.key, arguments=text))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _usage(counted: Mapping[str, Any]) -> Usage | None:
+    details = as_object(counted.get("input_tokens_details"))
+    used = Usage(
+        input=as_count(counted.get("input_tokens")),
+        output=as_count(counted.get("output_tokens")),
+        cache_read=as_count(details.get("cached_tokens")),
+        cache_write=as_count(details.get("cache_write_tokens")),
+    )
+    return used or None
+
+
+_POLICY = frozenset(
+    {
+        *("bio_policy", "cyber_policy", "content_policy_violation"),
+        *("misalignment_policy_violation", "image_content_policy_violation"),
+    }
+)
+
+
+def is_policy_refusal(error: Mapping[str, Any]) -> bool:
+    """Whether the service will not have the model answer this, however often it is asked."""
+    return error.get("code") in _POLICY
+
+
+def failure_body(error: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body for a `ServiceError`; the codes alone do not tell whose fault it was."""
+    told = {name: value for name, value in error.items() if value is not None}
+    code = as_text(told.get("code"))
+    if not told:
+        told = {"type": "server_error", "message": "the answer failed, and no reason was given"}
+    elif code.startswith("invalid_") or "image" in code or code == "data_residency_mismatch":
+        told["type"] = "invalid_request_error"
+    return {"error": told}
+
+
+_PACKED_TYPES = frozenset({"reasoning", "message"})
+# Longer ids are refused, though some backends give them out.
+_MAX_ID_CHARS = 64
+
+
+def pack_item(item: Mapping[str, Any]) -> str:
+    """The `ThinkingBlock.signature` that keeps `item`, every member as it came."""
+    return json.dumps(item, ensure_ascii=False, separators=(",", ":"))
+
+
+def unpack_item(signature: str | None) -> Mapping[str, Any] | None:
+    """The item that `pack_item` kept; None for anything else, such as another service's signature."""
+    if not signature or not signature.startswith("{"):
+        return None
+    try:
+        item = json.loads(signature)
+    except (ValueError, RecursionError):
+        return None
+    return item if isinstance(item, dict) and item.get("type") in _PACKED_TYPES else None
+
+
+def pack_message_phase(item: Mapping[str, Any]) -> str | None:
+    """The signature that keeps what a message says about itself; None where that is nothing."""
+    phase = as_text(item.get("phase"))
+    return pack_item({"type": "message", "phase": phase}) if phase else None
+
+
+def pack_reasoning(item: Mapping[str, Any]) -> str | None:
+    """The signature that keeps a `reasoning` item; None where there is nothing to send back."""
+    return pack_item(item) if reasoning_input(item) is not None else None
+
+
+def reasoning_input(item: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A `reasoning` item as input.
+
+    None without content: its id alone names something that the service was told not to keep.
+    """
+    encrypted, content = as_text(item.get("encrypted_content")), as_objects(item.get("content"))
+    if not (encrypted or content):
+        return None
+    given = as_text(item.get("id"))
+    written: dict[str, Any] = {"type": "reasoning"}
+    if given and len(given) <= _MAX_ID_CHARS:
+        written["id"] = given
+    written["summary"] = as_objects(item.get("summary"))
+    # Readable thoughts are what open models' servers take; OpenAI refuses them beside its own form.
+    return written | ({"encrypted_content": encrypted} if encrypted else {"content": content})

@@ -1,0 +1,41 @@
+from dirge_py.providers.adapter import JsonCache
+from dirge_py.providers.registry import find_provider
+from dirge_py.providers.settings import ProviderSettings
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, StreamOptions
+from dirge_py.types.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
+from tests.providers.asking import KEY, READ
+from tests.providers.server import Say
+
+
+def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> None:
+    memory, made = JsonCache(), []
+    first, second = user_text("a"), user_text("a")
+
+    def make(message: object) -> int:
+        made.append(message)
+        return len(made)
+
+    for asked in ([first], [first, second], [second], [first]):
+        memory.begin_request()
+        answers = [memory.of(message, make) for message in asked]
+
+    assert answers == [3]
+    assert [id(each) for each in made] == [id(first), id(second), id(first)]
+
+
+async def test_a_longer_history_begins_with_the_same_bytes(openai) -> None:
+    client = openai(Say(text="ok"), Say(text="ok"))
+    settings = ProviderSettings(alias="work", type="openai", base_url=client.url, api_key=KEY)
+    stream = find_provider("openai").make(settings, client.http)
+    call = ToolCallBlock(id="odd id!", name=READ.name, arguments={"path": "ä"})
+    history = [user_text("hello"), AssistantMessage(content=(TextBlock("well"), call))]
+
+    for messages in (history, [*history, user_text("go on")]):
+        context = LlmContext(system_prompt="Be brief.", messages=messages)
+        async for _ in stream(context, StreamOptions(model="work/m"), AbortSignal()):
+            pass
+
+    before, after = client.service.requests
+    assert after.json["messages"][:-1] == before.json["messages"]
+    assert after.body.startswith(before.body.partition(b'],"stream"')[0])

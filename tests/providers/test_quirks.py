@@ -1,0 +1,528 @@
+"""How each known service departs from Chat Completions: what is sent to it, what it answers."""
+
+import json
+
+import pytest
+
+from dirge_py.config.provider_table import ProviderEntry
+from dirge_py.config.schema import Config
+from dirge_py.config.services import SERVICES
+from dirge_py.config.sources import Chosen, Origin
+from dirge_py.lib.redactor import Redactor
+from dirge_py.providers.adapter import JsonCache
+from dirge_py.providers.catalog import ModelInfo, cost_usd, model_info
+from dirge_py.providers.models import ModelDirectory
+from dirge_py.providers.openai import cache_key, chat_request
+from dirge_py.providers.settings import Quirks
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamOptions,
+    SystemText,
+    ThinkingEnd,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
+from tests.providers.asking import READ, done_of, text_of, thinking_of
+from tests.providers.server import Raw
+
+DIALECTS = {service.type: Quirks(**service.dialect) for service in SERVICES}
+CALL = ToolCallBlock(id="call_from_elsewhere", name="read", arguments={})
+RESULT = ToolResultMessage(tool_call_id=CALL.id, tool_name="read", content=(TextBlock("r"),))
+SCHEMA = ResponseSchema(name="ver dict", schema={"type": "object", "properties": {}})
+
+
+def sent(service, *messages, model="m", tools=(READ,), card=None, dialect=None, **options):
+    """The body of a request to a known service."""
+    return chat_request(
+        LlmContext(system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools),
+        StreamOptions(**options),
+        model=model,
+        card=card or model_info(service, model),
+        official=False,
+        max_output_tokens=options.get("max_output_tokens"),
+        memory=JsonCache(),
+        dialect=dialect or DIALECTS[service],
+        alias="work",
+    )
+
+
+def answer(*blocks, model="work/m"):
+    return AssistantMessage(content=blocks, model=model)
+
+
+KWARGS = "chat_template_kwargs"
+ON = {"type": "enabled"}
+OFF = {"thinking": {"type": "disabled"}}
+
+
+@pytest.mark.parametrize(
+    ("service", "level", "members"),
+    [
+        ("deepseek", "off", OFF),
+        ("deepseek", "low", {"thinking": ON, "reasoning_effort": "low"}),
+        ("deepseek", "xhigh", {"thinking": ON, "reasoning_effort": "max"}),
+        ("opencode", "off", OFF),
+        ("opencode", "xhigh", {"thinking": ON, "reasoning_effort": "max"}),
+        ("glm", "off", OFF),
+        ("glm", "high", {"thinking": ON}),
+        ("cerebras", "off", {}),
+        ("cerebras", "minimal", {"reasoning_effort": "low"}),
+        ("cerebras", "xhigh", {"reasoning_effort": "high"}),
+        ("groq", "medium", {}),
+        ("openrouter", "off", {}),
+        ("openrouter", "minimal", {"reasoning": {"effort": "low"}}),
+        ("openrouter", "high", {"reasoning": {"effort": "high"}}),
+        ("lmstudio", "xhigh", {"reasoning_effort": "high"}),
+        ("llamacpp", "off", {KWARGS: {"enable_thinking": False}}),
+        ("llamacpp", "low", {KWARGS: {"enable_thinking": True, "reasoning_effort": "low"}}),
+        ("vllm", "off", {KWARGS: {"enable_thinking": False, "thinking": False}}),
+        (
+            "vllm",
+            "xhigh",
+            {"reasoning_effort": "high", KWARGS: {"enable_thinking": True, "thinking": True}},
+        ),
+    ],
+)
+def test_a_thinking_level_is_what_the_service_calls_it(service, level, members):
+    asked = {"thinking", "reasoning", "reasoning_effort", KWARGS}
+    body = sent(service, thinking_level=level)
+
+    assert {name: body[name] for name in asked & body.keys()} == members
+
+
+@pytest.mark.parametrize(
+    ("service", "model", "level", "word"),
+    [
+        ("groq", "openai/gpt-oss-120b", "off", None),
+        ("groq", "openai/gpt-oss-120b", "xhigh", "high"),
+        ("cerebras", "qwen-3.8-27b", "off", "none"),
+        ("xai", "grok-4.7", "off", None),
+        ("xai", "grok-4.7", "xhigh", "xhigh"),
+        ("xai", "grok-4.3", "off", "none"),
+        ("xai", "grok-4.20-0309-reasoning", "high", None),
+        ("xai", "grok-unheard-of", "high", None),
+        ("mistral", "devstral-medium-latest", "high", None),
+        ("mistral", "mistral-small-latest", "off", "none"),
+        ("mistral", "mistral-medium-3-5", "low", "high"),
+    ],
+)
+def test_a_model_that_differs_gets_a_word_it_knows(service, model, level, word):
+    assert sent(service, model=model, thinking_level=level).get("reasoning_effort") == word
+
+
+@pytest.mark.parametrize(
+    ("service", "field"),
+    [
+        ("deepseek", "max_tokens"),
+        ("mistral", "max_tokens"),
+        ("openrouter", "max_tokens"),
+        ("groq", "max_completion_tokens"),
+        ("cerebras", "max_completion_tokens"),
+        ("xai", "max_completion_tokens"),
+    ],
+)
+def test_the_limit_has_the_name_the_service_knows(service, field):
+    body = sent(service, max_output_tokens=7)
+
+    assert {n: body[n] for n in body if n.startswith("max_")} == {field: 7}
+
+
+def test_counts_are_asked_for_where_they_do_not_come_unasked():
+    asking = {s.type for s in SERVICES if "stream_options" in sent(s.type)}
+
+    assert {s.type for s in SERVICES} - asking == {"mistral"}
+
+
+def test_everybody_but_openai_itself_has_a_system_prompt():
+    assert {sent(s.type)["messages"][0]["role"] for s in SERVICES} == {"system"}
+
+
+def test_ids_of_calls_have_the_length_that_mistral_wants_and_stay_what_they_are():
+    native = ToolCallBlock(id="aB3xK9mP2", name="read", arguments={})
+    history = (user_text("a"), answer(CALL, native), RESULT)
+    first = sent("mistral", *history)["messages"]
+    later = sent("mistral", *history, answer(TextBlock("ok")), user_text("b"))["messages"]
+    ids = [call["id"] for call in first[2]["tool_calls"]]
+
+    assert ids[1] == "aB3xK9mP2"
+    assert len(ids[0]) == 9
+    assert ids[0].isalnum()
+    assert [first[3]["tool_call_id"], first[4]["tool_call_id"]] == ids
+    assert later[: len(first)] == first
+
+
+THOUGHT = ThinkingBlock(text="hm")
+
+
+@pytest.mark.parametrize(
+    ("service", "name"),
+    [("deepseek", "reasoning_content"), ("glm", "reasoning_content"), ("vllm", "reasoning")],
+)
+def test_thinking_goes_back_to_who_wants_it_and_thought_it(service, name):
+    own, foreign = answer(THOUGHT, CALL), answer(THOUGHT, CALL, model="other/m")
+
+    assert sent(service, user_text("a"), own, RESULT)["messages"][2][name] == "hm"
+    back = sent(service, user_text("a"), foreign, RESULT)["messages"][2].get(name, "")
+    assert back == ""
+
+
+def test_deepseek_gets_the_member_in_every_answer_of_history():
+    history = (user_text("a"), answer(CALL), RESULT, answer(TextBlock("ok")), user_text("b"))
+    written = sent("deepseek", *history)["messages"]
+
+    assert [m["reasoning_content"] for m in written if m["role"] == "assistant"] == ["", ""]
+
+
+@pytest.mark.parametrize("service", ["groq", "cerebras", "mistral", "xai", "lmstudio", "openai"])
+def test_thinking_does_not_go_back_to_others(service):
+    written = sent(service, user_text("a"), answer(THOUGHT, CALL), RESULT)["messages"][2]
+
+    assert written.keys() == {"role", "content", "tool_calls"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "written"),
+    [
+        ("auto", None),
+        ("none", "none"),
+        ("required", "required"),
+        (NamedTool("read"), {"type": "function", "function": {"name": "read"}}),
+    ],
+)
+def test_a_choice_of_tools_is_sent(choice, written):
+    assert sent("groq", tool_choice=choice).get("tool_choice") == written
+    assert "tool_choice" not in sent("groq", tool_choice=choice, tools=())
+
+
+def test_deepseek_does_not_think_where_it_must_call():
+    free = sent("deepseek", tool_choice="none", thinking_level="high")
+    forced = sent("deepseek", tool_choice="required", thinking_level="high")
+
+    assert (free["thinking"], forced["thinking"]) == (ON, {"type": "disabled"})
+    assert "reasoning_effort" not in forced
+
+
+def test_a_schema_is_asked_for_as_the_service_can():
+    held = sent("xai", response_schema=SCHEMA)
+    told = sent("deepseek", response_schema=SCHEMA)
+
+    assert held["response_format"]["type"] == "json_schema"
+    assert held["response_format"]["json_schema"]["name"] == "ver_dict"
+    assert len(held["messages"]) == 2
+    assert told["response_format"] == {"type": "json_object"}
+    assert json.dumps(SCHEMA.schema) in told["messages"][-1]["content"]
+
+
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "number"}}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (CLOSED, True),
+        ({**CLOSED, "required": ["a"]}, False),
+        ({**CLOSED, "additionalProperties": True}, False),
+        ({**CLOSED, "allOf": []}, False),
+        ({**CLOSED, "properties": {"a": {}, "b": {"type": "null"}}}, False),
+        ({"type": "array", "items": {"type": "string"}}, False),
+    ],
+)
+def test_strictness_is_asked_for_only_where_it_would_not_be_refused(schema, strict):
+    wanted = ResponseSchema(name="n", schema=schema)
+
+    format_ = sent("openai", response_schema=wanted)["response_format"]
+    assert format_["json_schema"]["strict"] is strict
+
+
+def test_a_limit_leaves_room_for_thinking():
+    card = model_info("deepseek", "deepseek-v4-pro")
+    thinking = sent("deepseek", card=card, thinking_level="high", max_output_tokens=1000)
+
+    assert thinking["max_tokens"] == 17_384
+    assert sent("deepseek", card=card, max_output_tokens=1000)["max_tokens"] == 1000
+
+
+def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
+    told = Quirks(
+        system_role="user",
+        body_of={"a/": {"reasoning": {"exclude": True}, "provider": {"sort": "price"}}},
+        thinking={"low": {"reasoning": {"effort": "low"}}},
+    )
+    body = sent("openrouter", model="a/m", dialect=told, thinking_level="low")
+
+    assert body["reasoning"] == {"effort": "low", "exclude": True}
+    assert body["provider"] == {"sort": "price"}
+    assert body["messages"][0]["role"] == "user"
+
+
+def test_openrouter_is_asked_to_cache_what_is_not_cached_unasked():
+    asked = sent("openrouter", model="anthropic/claude-sonnet-5")
+
+    assert asked["cache_control"] == {"type": "ephemeral"}
+    assert "cache_control" not in sent("openrouter", model="deepseek/deepseek-v4-flash")
+
+
+def test_requests_with_the_same_beginning_have_one_key_for_the_cache():
+    def key(*messages, **more):
+        return sent("mistral", *messages, **more)["prompt_cache_key"]
+
+    said = user_text("a"), answer(TextBlock("b")), user_text("c")
+    assert key(*said) == key(*said[:1]) == key(*said, model="m2", tools=())
+    assert key(*said) != key(*said[2:])
+    assert "prompt_cache_key" not in sent("groq", *said)
+
+
+def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_not():
+    asked = LlmContext(system_prompt="Be brief.", messages=(user_text("hi"),))
+    bodies = [
+        chat_request(
+            asked,
+            StreamOptions(),
+            model="m",
+            card=ModelInfo(),
+            official=official,
+            max_output_tokens=None,
+            memory=JsonCache(),
+        )
+        for official in (True, False)
+    ]
+    assert ["prompt_cache_key" in body for body in bodies] == [True, False]
+
+
+def test_what_changes_every_day_is_not_in_the_key():
+    asked = [
+        LlmContext(system_prompt=SystemText(f"Be brief. It is {day}.", 9), messages=(), tools=())
+        for day in ("Monday", "Tuesday")
+    ]
+    assert cache_key(asked[0]) == cache_key(asked[1])
+
+
+@pytest.mark.parametrize(
+    ("told", "charged_usd"),
+    [
+        ({"cost": 0.0125}, 0.0125),
+        ({"cost": 0}, 0.0),
+        ({"cost": 0.01, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.2}}, 0.01),
+        ({"cost": 0.01, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.2}}, 0.21),
+        ({"cost": 0.01, "is_byok": True}, None),
+        ({}, None),
+        ({"cost": "0.1"}, None),
+        ({"cost": True}, None),
+        ({"cost": -1}, None),
+        ({"cost": 10**400}, None),
+        (
+            {
+                "cost": 1.5e308,
+                "is_byok": True,
+                "cost_details": {"upstream_inference_cost": 1.5e308},
+            },
+            None,
+        ),
+    ],
+)
+async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, told, charged_usd):
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    answered = chunks({**last, "usage": {**COUNTS, **told}})
+    usage = done_of(await openai(answered).ask(dialect=DIALECTS["openrouter"])).usage
+    assert usage.charged_usd == (None if charged_usd is None else pytest.approx(charged_usd))
+    if charged_usd is not None:
+        assert cost_usd(ModelInfo(), usage) == usage.charged_usd
+    others = done_of(await openai(answered).ask()).usage
+    assert others.charged_usd is None
+
+
+async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve):
+    service = serve(chunks(delta("stop", content="hi")))
+    entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
+    config = Config(providers={"work": entry})
+    chosen = Chosen(model="work/deepseek-v4-pro")
+    config._origin = Origin(chosen=chosen, environment={"WORK_KEY": "k"})
+    models = ModelDirectory(config, http, Redactor())
+
+    context = LlmContext(system_prompt="", messages=[user_text("hi")])
+    events = models.stream(context, StreamOptions(model="work/deepseek-v4-pro"), AbortSignal())
+    assert text_of([event async for event in events]) == "hi"
+    assert service.requests[0].json["thinking"] == {"type": "disabled"}
+    assert models.window_tokens("work/deepseek-v4-pro") == 1_000_000
+
+
+# Answers.
+
+
+def chunks(*payloads, comments=()):
+    lines = [f": {comment}\n\n" for comment in comments]
+    lines += [f"data: {json.dumps(payload)}\n\n" for payload in payloads]
+    return Raw(body="".join(lines) + "data: [DONE]\n\n")
+
+
+def delta(finish=None, **fields):
+    return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+async def test_comments_that_keep_a_connection_open_are_no_answer(openai):
+    waiting = ("OPENROUTER PROCESSING", "OPENROUTER PROCESSING")
+    events = await openai(chunks(delta("stop", content="hi"), comments=waiting)).ask()
+
+    assert text_of(events) == "hi"
+
+
+async def test_thinking_under_several_names_is_heard_once(openai):
+    details = [{"type": "reasoning.text", "text": "hm", "index": 0}]
+    events = await openai(
+        chunks(
+            delta(reasoning="hm", reasoning_content="hm", reasoning_details=details),
+            delta("stop", content="hi"),
+        )
+    ).ask()
+
+    assert thinking_of(events) == "hm"
+
+
+async def test_openrouters_details_go_back_as_they_came(openai):
+    client = openai(
+        chunks(
+            delta(reasoning_details=[{"type": "reasoning.text", "text": "h", "index": 0}]),
+            delta(
+                reasoning_details=[
+                    {"type": "reasoning.text", "text": "m", "index": 0, "format": "x-v1"}
+                ]
+            ),
+            delta(reasoning_details=[{"type": "reasoning.text", "signature": "sé/=", "index": 0}]),
+            delta(content="hi"),
+            delta(
+                "stop",
+                reasoning_details=[{"type": "reasoning.encrypted", "data": "e==", "id": "1"}],
+            ),
+        ),
+        chunks(delta("stop", content="ok")),
+    )
+    dialect = DIALECTS["openrouter"]
+    events = await client.ask(dialect=dialect)
+    ends = [event for event in events if isinstance(event, ThinkingEnd)]
+    said = [
+        ThinkingBlock(text="hm", signature=ends[0].signature),
+        TextBlock("hi"),
+        ThinkingBlock(text="", signature=ends[1].signature),
+    ]
+    body = await client.sent(
+        dialect=dialect, messages=(user_text("a"), answer(*said), user_text("b"))
+    )
+
+    whole = {"type": "reasoning.text", "text": "hm", "index": 0, "format": "x-v1"}
+    assert thinking_of(events) == "hm"
+    assert body["messages"][2]["reasoning_details"] == [
+        {**whole, "signature": "sé/="},
+        {"type": "reasoning.encrypted", "data": "e==", "id": "1"},
+    ]
+
+
+@pytest.mark.parametrize("signature", ["sealed by Anthropic", "[not json", '{"a": 1}', "[1]"])
+def test_a_signature_of_another_make_is_no_detail(signature):
+    thought = ThinkingBlock(text="hm", signature=signature)
+    written = sent("openrouter", user_text("a"), answer(thought, CALL), RESULT)["messages"][2]
+
+    assert "reasoning_details" not in written
+
+
+def test_details_go_back_to_the_model_that_thought_them_alone():
+    thought = ThinkingBlock(text="hm", signature='[{"type": "reasoning.text", "text": "hm"}]')
+    asked = (user_text("a"), answer(thought, CALL, model="work/maker/m"), RESULT)
+    same, other = (sent("openrouter", *asked, model=m)["messages"][2] for m in ("maker/m", "b/m"))
+
+    assert "reasoning_details" in same
+    assert "reasoning_details" not in other
+
+
+async def test_mistrals_parts_are_told_apart(openai):
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+    text = {"type": "text", "text": "hi"}
+    events = await openai(chunks(delta(content=[thinking]), delta("stop", content=[text]))).ask()
+
+    assert (thinking_of(events), text_of(events)) == ("hm", "hi")
+    assert events.index(ThinkingEnd()) < len(events) - 2
+
+
+async def test_an_error_inside_a_choice_is_an_error(openai):
+    error = {"code": 502, "message": "Upstream went away"}
+    choice = {"index": 0, "delta": {}, "error": error}
+    events = await openai(chunks(delta(content="half"), {"choices": [choice]})).ask()
+
+    assert text_of(events) == "half"
+    assert (events[-1].error.kind, events[-1].error.phase) == ("server", "stream")
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("insufficient_system_resource", "server"),
+        ("network_error", "server"),
+        ("sensitive", "refused"),
+    ],
+)
+async def test_a_failure_told_as_a_reason_is_one(openai, reason, kind):
+    assert (await openai(chunks(delta(reason, content="x"))).error()).kind == kind
+
+
+COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+
+
+@pytest.mark.parametrize(
+    ("last", "usage"),
+    [
+        ({"usage": COUNTS}, Usage(input=10, output=5)),
+        ({"x_groq": {"id": "req", "usage": COUNTS}}, Usage(input=10, output=5)),
+        (
+            {"usage": {**COUNTS, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2}},
+            Usage(input=10, output=5, cache_read=8),
+        ),
+        (
+            {
+                "usage": {
+                    **COUNTS,
+                    "total_tokens": 35,
+                    "completion_tokens_details": {"reasoning_tokens": 20},
+                }
+            },
+            Usage(input=10, output=25),
+        ),
+        (
+            {"usage": {**COUNTS, "completion_tokens_details": {"reasoning_tokens": 3}}},
+            Usage(input=10, output=5),
+        ),
+    ],
+)
+async def test_counts_are_found_where_services_put_them(openai, last, usage):
+    events = await openai(chunks({**delta("stop", content="x"), **last})).ask()
+
+    assert done_of(events).usage == usage
+
+
+async def test_counts_inside_a_choice_are_found(openai):
+    choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": "stop", "usage": COUNTS}
+
+    assert done_of(await openai(chunks({"choices": [choice]})).ask()).usage == Usage(
+        input=10, output=5
+    )
+
+
+async def test_a_whole_message_behind_its_pieces_is_not_thought_twice(openai):
+    message = {"content": "hi", "reasoning_content": "hm"}
+    last = {"choices": [{"index": 0, "delta": {}, "message": message, "finish_reason": "stop"}]}
+    events = await openai(chunks(delta(reasoning_content="hm"), delta(content="hi"), last)).ask()
+
+    assert (thinking_of(events), text_of(events)) == ("hm", "hi")
