@@ -135,9 +135,9 @@ async def cpu_ms(work: Awaitable[object]) -> float:
 def imported(kind: str, rounds: int) -> None:
     code = (
         "import json, sys, time\n"
-        "from dirge_py.providers.registry import provider\n"
+        "from dirge_py.providers.registry import find_provider\n"
         "before, at = set(sys.modules), time.process_time()\n"
-        f"provider({kind!r})\n"
+        f"find_provider({kind!r})\n"
         "ms = (time.process_time() - at) * 1000\n"
         "print(json.dumps([ms, sorted(set(sys.modules) - before)]))\n"
     )

@@ -1,21 +1,21 @@
-"""What all HTTP providers do alike: choose the key, build the request, stream the answer.
+"""What all HTTP providers share: choosing the key, encoding the request, streaming the answer.
 
-What was made for the last request, so that the next one costs only what is new in it.
-
-Asking once more without what a service refuses.
+A wire format is an `ApiFormat`; `make_stream_fn` makes it a `StreamFn`. `JsonCache` keeps what was
+encoded for the last request, `retry_without` repeats a call without what a service refused.
 """
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
+from dirge_py.config.base_url import check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelInfo
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.http_stream import Framing, StreamRequest, stream_response
 from dirge_py.providers.http_types import request_headers
-from dirge_py.providers.settings import ProviderSettings, check_base_url, model_id
+from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError

@@ -1,13 +1,9 @@
-"""Anthropic's Messages, and services that speak it.
+"""Anthropic's Messages API, and services that speak it: the provider and its requests.
 
-A Messages request: roles that alternate, thinking handed back unread, and a cached prefix.
-
-Where a Messages request is cached: at most four places, each behind what stays as it is.
-
-A later request finds the longest marked beginning that it shares, but looks back no further than
-some twenty blocks from each of its own marks.
-
-A JSON Schema as Anthropic's structured outputs take it: closed objects, few constraints.
+In a request the roles alternate, thinking goes back unread, and the beginning that later requests
+share is marked for the cache: at most four marks, each behind what stays as it is. A later request
+finds the longest marked beginning that it shares, but looks back no further than some twenty blocks
+from each of its own marks.
 """
 
 import re
@@ -31,7 +27,8 @@ from dirge_py.providers.media import (
     result_texts,
     with_tool_media,
 )
-from dirge_py.providers.settings import Provider, ProviderSettings
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.llm import (
     LlmContext,
@@ -140,29 +137,6 @@ def _history_edits(*headers: Mapping[str, str]) -> list[Mapping[str, str]]:
 
 def _parser(call: ModelCall) -> AnthropicParser:
     return AnthropicParser(call.used_ids(), secrets.token_hex(6))
-
-
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=lambda call: "/v1/messages",
-    key_env=KEY_ENV,
-    headers=_headers,
-    body=_body,
-    translator=_parser,
-)
-
-
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
-
-
-PROVIDER = Provider(
-    name="anthropic",
-    make=_make,
-    default_base_url=BASE_URL,
-    base_url_env="ANTHROPIC_BASE_URL",
-    key_env=KEY_ENV,
-)
 
 
 _LEAST_BUDGET = 1024
@@ -465,3 +439,26 @@ def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _close_if_schema(schema: Any) -> Any:
     return close_objects(schema) if isinstance(schema, Mapping) else schema
+
+
+_FORMAT = ApiFormat(
+    default_base_url=BASE_URL,
+    path=lambda call: "/v1/messages",
+    key_env=KEY_ENV,
+    headers=_headers,
+    body=_body,
+    translator=_parser,
+)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    return make_stream_fn(_FORMAT, settings, http)
+
+
+PROVIDER = Provider(
+    name="anthropic",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="ANTHROPIC_BASE_URL",
+    key_env=KEY_ENV,
+)

@@ -1,4 +1,4 @@
-"""A Messages answer: blocks that open, grow and close, in order."""
+"""The answer of Anthropic's Messages API: blocks that open, grow and close, in order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -14,7 +14,7 @@ from dirge_py.types.messages import Usage
 ASSUMED_WINDOW_TOKENS = 128_000
 """The window of a model that nobody told of."""
 
-_Models: TypeAlias = "Mapping[str, ModelCard]"
+_Models: TypeAlias = "Mapping[str, ModelInfo]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dirge_py.providers.http_types import FetchedResponse, HttpResponse
+from dirge_py.providers.settings import ProviderSettings
 
 if TYPE_CHECKING:
-    from dirge_py.providers.settings import ProviderSettings
     from dirge_py.providers.transport import HttpxTransport
 
 
@@ -32,7 +32,7 @@ class HttpClient:
         self._transport: HttpxTransport | None = None
         self._lingering: set[asyncio.Task[None]] = set()
 
-    def of(self, settings: "ProviderSettings", wire: str) -> "HttpClient":
+    def of(self, settings: ProviderSettings, wire: str) -> "HttpClient":
         """The client for one configured service, which speaks `wire`."""
         return self
 
@@ -106,5 +106,5 @@ class HttpClient:
         if self._transport is None:
             # By name, so that neither listing nor building providers loads the HTTP library.
             module = importlib.import_module("dirge_py.providers.transport")
-            self._transport = module.Transport()
+            self._transport = module.HttpxTransport()
         return self._transport

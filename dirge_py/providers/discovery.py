@@ -1,8 +1,8 @@
-"""Which model servers run on this machine. Asked only where nothing else could be used.
+"""Model servers on this machine, and the models that a service lists.
 
-What is sent is a GET without any key, to loopback addresses alone, and no redirect is followed.
-
-Which models a service says that it has: one GET, the key going where requests would go.
+Servers are looked for only where no other model could be used: a GET without any key, to loopback
+addresses alone, and no redirect is followed. Listing models is one GET, too; there the key goes
+where requests would go.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from dirge_py.config.base_url import base_url_problem, is_loopback, ollama_url
+from dirge_py.config.base_url import base_url_problem, check_base_url, is_loopback, ollama_url
 from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES, Service
@@ -35,7 +35,7 @@ from dirge_py.providers.http_types import (
     bearer_header,
     request_headers,
 )
-from dirge_py.providers.settings import ProviderSettings, check_base_url
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
 
 ADDRESSES_VARIABLE = "DIRGE_LOCAL_SERVERS"

@@ -1,12 +1,11 @@
 """Texts as vectors. Off unless asked for: nothing here is used by a conversation.
 
-provider = embedder("openai", settings, http)
-found = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
-found.embeddings    # one vector for each text, in their order
+    provider = make_embedding_provider("openai", settings, http)
+    found = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
+    found.embeddings    # one vector for each text, in their order
 
-How services are asked for embeddings: OpenAI and those who follow it, and Ollama.
-
-The configured services that make embeddings, and how often one of them is asked.
+`configured_embeddings` takes the provider from the settings, `retry_embedding` repeats a request
+whose error may pass.
 """
 
 import asyncio
@@ -20,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.access import has_access, key_place, provider_access
+from dirge_py.config.base_url import check_base_url
 from dirge_py.config.entries import all_entries, entry_of
 from dirge_py.config.models import main_model
 from dirge_py.config.schema import Config
@@ -31,7 +31,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.http_types import bearer_header, request_headers
 from dirge_py.providers.ollama_stream import explain_error
-from dirge_py.providers.settings import ProviderSettings, StreamTimeouts, check_base_url
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.providers.stream_parser import as_object, as_objects
 from dirge_py.types.errors import ConfigError, ProviderError
 
@@ -96,7 +96,7 @@ _OPENAI = EmbeddingFormat(
     members={"encoding_format": "float"},
     vectors=_by_index,
     tokens=_openai_tokens,
-    explained=lambda error, model, base_url: error,
+    explain_error=lambda error, model, base_url: error,
 )
 _OLLAMA = EmbeddingFormat(
     default_base_url="http://127.0.0.1:11434",
@@ -107,7 +107,7 @@ _OLLAMA = EmbeddingFormat(
     members={"truncate": False},
     vectors=_in_order,
     tokens=_ollama_tokens,
-    explained=_explain_for_ollama,
+    explain_error=_explain_for_ollama,
 )
 EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
     "openai": _OPENAI,
@@ -249,11 +249,11 @@ class _HttpEmbeddings:
             if trouble is None:
                 raise
             told = errors.connection_error(at, trouble, str(error))
-            raise self._wire.explained(told, model, self._base_url) from error
+            raise self._wire.explain_error(told, model, self._base_url) from error
         text = answer.body.decode("utf-8-sig", errors="replace")
         if answer.status != 200:
             refused = errors.status_error(at, answer.status, answer.headers, text)
-            raise self._wire.explained(refused, model, self._base_url)
+            raise self._wire.explain_error(refused, model, self._base_url)
         return _parse_embeddings(self._wire, at, text, request)
 
     def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:

@@ -1,10 +1,8 @@
-"""What kind of failure a service's words describe, where it gave nothing but words.
+"""What a service's error text means: the kind of failure, and how long to wait.
 
-The order is the point: the first kind whose words occur wins. A missing key is no rate limit even
-if it says "too many", a cap that resets tomorrow is not worth retrying, and "server error" inside
-an HTML page says less than the status in front of it.
-
-How long a service asks us to wait: in a header, in its JSON, or in its prose.
+The order of the patterns is the point: the first kind whose words occur wins. A missing key is no
+rate limit even if it says "too many", a cap that resets tomorrow is not worth retrying, and "server
+error" inside an HTML page says less than the status in front of it.
 """
 
 import re

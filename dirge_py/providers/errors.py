@@ -1,6 +1,6 @@
-"""From what went wrong to a `ProviderError`: what happened, where, and what to do.
+"""The `ProviderError` for each thing that can go wrong: what happened, where, and what to do.
 
-Who is being asked: what errors need to name, and what they must not.
+An `Endpoint` says which service was asked, and keeps its key out of the words.
 """
 
 import json

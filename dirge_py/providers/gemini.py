@@ -1,8 +1,7 @@
-"""Google's Gemini, through the interface of its API keys (`generateContent`).
+"""Google's Gemini through the interface of its API keys (`generateContent`): provider and requests.
 
-A generateContent request: roles that alternate, signatures where they were, Gemini's schemas.
-
-Gemini's families of models: what each takes for a thinking level.
+In a request the roles alternate, thought signatures stand where they came, tools have Gemini's kind
+of schema (`gemini_schema.py`), and each family of models has its own form of a thinking level.
 """
 
 import re
@@ -19,6 +18,7 @@ from dirge_py.providers.catalog import ModelInfo
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_stream import (
+    MADE_UP_ID,
     SKIP_VALIDATION,
     GeminiParser,
     Signatures,
@@ -26,7 +26,8 @@ from dirge_py.providers.gemini_stream import (
 )
 from dirge_py.providers.history import drop_foreign_blocks, normalize_history
 from dirge_py.providers.media import Asset, ToolMedia, asset_encoder, result_texts, with_tool_media
-from dirge_py.providers.settings import Provider, ProviderSettings
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.llm import (
     NamedTool,
     StreamFn,
@@ -45,8 +46,6 @@ from dirge_py.types.messages import (
     UserMessage,
 )
 
-MADE_UP_ID = "unnamed_"
-"""What the ids begin with that we gave to calls which came without one."""
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/webp"})
 _LONGEST_REPLY = 65_536
 Part = dict[str, Any]
@@ -280,30 +279,6 @@ def _parser(call: ModelCall) -> GeminiParser:
     return GeminiParser(call.used_ids(), secrets.token_hex(6))
 
 
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=_path,
-    history="contents",
-    key_env=KEY_ENV,
-    headers=_headers,
-    body=content_request,
-    translator=_parser,
-)
-
-
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
-
-
-PROVIDER = Provider(
-    name="gemini",
-    make=_make,
-    default_base_url=BASE_URL,
-    base_url_env="GOOGLE_GEMINI_BASE_URL",
-    key_env=KEY_ENV,
-)
-
-
 _ID = re.compile(r"gemini-(?:(?P<major>\d+)(?:\.(?P<minor>\d+))?-)?(?P<tier>flash-lite|[a-z]+)")
 _NO_THINKER = re.compile(r"-(?:image|tts|audio|live|embedding)\b|native-audio")
 _LATEST = (3, 99)
@@ -394,3 +369,27 @@ def _with_budget(
         return {"thinkingBudget": tokens}, tokens
     tokens = max(least, min(most, thinking.thinking_budget(level, budgets)))
     return {"includeThoughts": True, "thinkingBudget": tokens}, tokens
+
+
+_FORMAT = ApiFormat(
+    default_base_url=BASE_URL,
+    path=_path,
+    history="contents",
+    key_env=KEY_ENV,
+    headers=_headers,
+    body=content_request,
+    translator=_parser,
+)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    return make_stream_fn(_FORMAT, settings, http)
+
+
+PROVIDER = Provider(
+    name="gemini",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="GOOGLE_GEMINI_BASE_URL",
+    key_env=KEY_ENV,
+)

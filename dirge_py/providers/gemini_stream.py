@@ -1,28 +1,22 @@
-"""A generateContent answer: parts of text, thought and calls, in chunks.
+"""The answer of Gemini's `generateContent`: parts of text, thought and calls, in chunks.
 
-A function call whose arguments come in pieces, each with the place it belongs to.
-
-Why Gemini did not answer, or did not finish, in words for people.
-
-Where thought signatures are kept between two requests.
-
-Gemini seals what it thought into a `thoughtSignature` on a part of its answer: a call, a piece of
-text, a thought. It wants each back on the very part it came on. Blocks have no place for that, so a
-`ThinkingBlock` carries it in its `signature`: directly before the call it belongs to, directly
-behind the text it belongs to, and in the thought itself. The marker in front tells it from what
-other services sign; who else reads one (`history.own` lets none) sees that it is not theirs.
+Also where thought signatures are kept between two requests. Gemini signs what it thought with a
+`thoughtSignature` on a part of its answer: a call, a piece of text, a thought. It wants each back
+on the very part it came on. Blocks have no place for that, so a `ThinkingBlock` carries it in its
+`signature`: directly before the call it belongs to, directly behind the text it belongs to, and in
+the thought itself. The marker in front tells it from what other services sign; no other service
+gets one (`history.drop_foreign_blocks`).
 """
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.errors import ASK_DIFFERENTLY, Phase, declined_error
-from dirge_py.providers.gemini import MADE_UP_ID
 from dirge_py.providers.stream_parser import (
     CallIdAllocator,
     ServiceError,
@@ -134,6 +128,8 @@ def _entered(place: Any, step: str | int, new: Any) -> Any:
     raise ValueError("a piece of arguments inside a value")
 
 
+MADE_UP_ID = "unnamed_"
+"""What the ids begin with that we gave to calls which came without one."""
 _TOO_LONG = frozenset({"MAX_TOKENS", "CONTINUATION"})
 _COUNTS = (
     "promptTokenCount",
@@ -144,7 +140,7 @@ _COUNTS = (
 )
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class _OpenCall:
     key: str
     id: str
@@ -428,7 +424,7 @@ def pack_signatures(on: On, length: int, pieces: Iterable[SignedPiece]) -> str |
 
 
 def unpack_signatures(signature: str | None) -> Signatures | None:
-    """What `pack_signatures` kept; None for anything else, such as the signature of another service."""
+    """What `pack_signatures` kept; None for another service's signature."""
     if signature is None or not signature.startswith(_MARK):
         return None
     try:

@@ -1,11 +1,9 @@
-"""One request and its streamed answer: the clocks, the abort, and every way it can break.
+"""One request and its streamed answer: the time limits, the abort, and every way it can break.
 
-A task of its own (`_StreamingCall.run`) does all the waiting: it connects, reads, translates, and puts
-batches of events into an outbox. The generator the loop reads from only empties the outbox, so that
-a slow reader never looks like a silent service. An abort ends the generator and cancels the task,
-which closes the connection.
-
-How long a silence may last: a time-out that is cheap to move.
+A task of its own (`_StreamingCall.run`) does all the waiting: it connects, reads, parses, and puts
+batches of events into a queue. The generator that the loop reads from only empties the queue, so
+that a slow reader never looks like a silent service. An abort ends the generator and cancels the
+task, which closes the connection.
 """
 
 import asyncio

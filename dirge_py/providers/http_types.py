@@ -1,8 +1,6 @@
-"""What an HTTP exchange comes to, whoever carries it: an answer, or a failure with its kind.
+"""The types and headers of an HTTP exchange: a response, or an error with its kind.
 
-Light, so that what only passes answers on does not load the HTTP library.
-
-The headers of a request: whoever complains about one does so without its value, maybe a key.
+Light, so that code which only passes responses on does not load the HTTP library.
 """
 
 from collections.abc import AsyncGenerator, Mapping

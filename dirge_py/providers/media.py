@@ -1,8 +1,7 @@
 """Pictures and documents, from the session's assets to the base64 that services take.
 
-What tool results show: it comes behind the last of them, as most results hold only text.
-
-Between two results nothing else may stand.
+What tool results show comes behind the last of them, as most results hold only text: between two
+results nothing else may stand.
 """
 
 import base64

@@ -1,6 +1,7 @@
-"""Models by name: which provider serves one, what it costs, and a stream function that routes.
+"""Models by name: which provider serves one, what it costs, and the stream function that routes.
 
-What every model call of a conversation goes through: routing, retries, then stand-ins.
+`ModelCalls` is what every model call of a conversation goes through: routing, retries, then the
+models of `[roles] fallback`.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -1,6 +1,6 @@
-"""Ollama's own interface: models on this machine, on one of one's own, or in its cloud.
+"""Ollama's own interface, at home, on a server or in its cloud: the provider and its requests.
 
-A chat request as Ollama reads it: calls with whole arguments, pictures beside the text.
+Calls have whole arguments, pictures stand beside the text.
 """
 
 import re
@@ -22,7 +22,8 @@ from dirge_py.providers.media import (
     with_tool_media,
 )
 from dirge_py.providers.ollama_stream import OllamaParser, explain_error, is_thinking_refusal
-from dirge_py.providers.settings import Provider, ProviderSettings, model_id
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.thinking import thinking_effort
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
@@ -209,26 +210,6 @@ def _parser(call: ModelCall) -> OllamaParser:
     return OllamaParser(call.used_ids(), secrets.token_hex(6))
 
 
-_FORMAT = ApiFormat(
-    # There is an address, but none at which a key is due (see `_make`).
-    default_base_url="",
-    path=lambda call: "/api/chat",
-    framing="lines",
-    key_env=KEY_ENV,
-    headers=_headers,
-    body=chat_request,
-    translator=_parser,
-)
-
-
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    at = settings if settings.base_url else replace(settings, base_url=BASE_URL)
-    made = make_stream_fn(_FORMAT, at, http)
-    return _explain_errors(
-        _note_thinking_refusals(made), at_home=at.base_url.rstrip("/") == BASE_URL
-    )
-
-
 def _note_thinking_refusals(inner: StreamFn) -> StreamFn:
     """`inner` for models of which nothing is known: one that refuses to think is not asked to."""
     unthinking: set[str] = set()
@@ -263,6 +244,26 @@ def _explain_errors(inner: StreamFn, *, at_home: bool) -> StreamFn:
                 yield event
 
     return stream
+
+
+_FORMAT = ApiFormat(
+    # There is an address, but none at which a key is due (see `_make`).
+    default_base_url="",
+    path=lambda call: "/api/chat",
+    framing="lines",
+    key_env=KEY_ENV,
+    headers=_headers,
+    body=chat_request,
+    translator=_parser,
+)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    at = settings if settings.base_url else replace(settings, base_url=BASE_URL)
+    made = make_stream_fn(_FORMAT, at, http)
+    return _explain_errors(
+        _note_thinking_refusals(made), at_home=at.base_url.rstrip("/") == BASE_URL
+    )
 
 
 PROVIDER = Provider(

@@ -1,6 +1,6 @@
 """Ollama's answer: one JSON object a line, tool calls whole, the last line with the counts.
 
-What goes wrong with a server of one's own, and what its owner can do about it.
+`explain_error` adds to its errors what the owner of the server can do about them.
 """
 
 import json

@@ -1,15 +1,4 @@
-"""OpenAI's Chat Completions, and every service that speaks it.
-
-A Chat Completions request, as OpenAI and everything compatible with it reads it.
-
-The messages of a Chat Completions request.
-
-The part of JSON Schema that OpenAI's strict mode can hold an answer to.
-
-A key that requests with the same beginning have in common.
-
-Some services look for a request's beginning only in the cache that the key leads to.
-"""
+"""OpenAI's Chat Completions, and every service that speaks it: the provider and its requests."""
 
 import hashlib
 import json
@@ -34,7 +23,8 @@ from dirge_py.providers.media import (
     with_tool_media,
 )
 from dirge_py.providers.openai_stream import OpenAIParser, unpack_details
-from dirge_py.providers.settings import Provider, ProviderSettings, Quirks, merge_bodies
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings, Quirks, merge_bodies
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.llm import (
     LlmContext,
@@ -85,29 +75,6 @@ def _parser(call: ModelCall) -> OpenAIParser:
         keeps_details=dialect.thinking_back == "reasoning_details",
         tells_cost=dialect.tells_cost,
     )
-
-
-_FORMAT = ApiFormat(
-    default_base_url=BASE_URL,
-    path=lambda call: "/chat/completions",
-    key_env=KEY_ENV,
-    headers=lambda call: bearer_header(call.key),
-    body=_body,
-    translator=_parser,
-)
-
-
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    return make_stream_fn(_FORMAT, settings, http)
-
-
-PROVIDER = Provider(
-    name="openai",
-    make=_make,
-    default_base_url=BASE_URL,
-    base_url_env="OPENAI_BASE_URL",
-    key_env=KEY_ENV,
-)
 
 
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
@@ -391,3 +358,26 @@ def cache_key(context: LlmContext) -> str:
     first = next(asked, "")
     beginning = f"{prompt[:stable]}\0{first}".encode("utf-8", "surrogatepass")
     return hashlib.sha256(beginning).hexdigest()[:32]
+
+
+_FORMAT = ApiFormat(
+    default_base_url=BASE_URL,
+    path=lambda call: "/chat/completions",
+    key_env=KEY_ENV,
+    headers=lambda call: bearer_header(call.key),
+    body=_body,
+    translator=_parser,
+)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    return make_stream_fn(_FORMAT, settings, http)
+
+
+PROVIDER = Provider(
+    name="openai",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="OPENAI_BASE_URL",
+    key_env=KEY_ENV,
+)

@@ -1,15 +1,14 @@
-"""OpenAI's Responses, and services that speak it.
+"""OpenAI's Responses API, and services that speak it: the provider and its requests.
 
-A Responses request. The service keeps nothing: each one holds the whole conversation.
-
-The `input` of a Responses request: history as a list of items.
+The service keeps nothing: each request holds the whole conversation, as a list of items.
 """
 
+import dataclasses
 import json
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,8 @@ from dirge_py.providers.openai_responses_stream import (
     reasoning_input,
     unpack_item,
 )
-from dirge_py.providers.settings import Provider, ProviderSettings, model_id
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.thinking import thinking_budget, thinking_effort
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
@@ -62,7 +62,7 @@ _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 _LEAST_TOKENS = 16
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class RefusedParts:
     """What the service would not take before, so that it is not sent again.
 
@@ -174,22 +174,6 @@ def _parser(call: ModelCall) -> ResponsesParser:
     return ResponsesParser(call.used_ids(), secrets.token_hex(6))
 
 
-def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    refused = RefusedParts()
-    wire = ApiFormat(
-        default_base_url=BASE_URL,
-        path=lambda call: "/responses",
-        history="input",
-        key_env=KEY_ENV,
-        headers=lambda call: bearer_header(call.key),
-        body=partial(responses_request, refused=refused),
-        translator=_parser,
-    )
-    return retry_without(
-        make_stream_fn(wire, settings, http), _note_refusals(settings.alias, refused)
-    )
-
-
 def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
     """Notes in `refused` what a service did not take, so that no session ends at it.
 
@@ -209,15 +193,6 @@ def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
         return len(refused.summaries) + len(refused.seals) > before
 
     return learns
-
-
-PROVIDER = Provider(
-    name="openai-responses",
-    make=_make,
-    default_base_url=BASE_URL,
-    base_url_env="OPENAI_BASE_URL",
-    key_env=KEY_ENV,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,3 +325,28 @@ def _call(call: ToolCallBlock) -> dict[str, Any]:
 
 def _is_text(blocks: Sequence[TextBlock | Asset]) -> bool:
     return all(isinstance(block, TextBlock) for block in blocks)
+
+
+def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
+    refused = RefusedParts()
+    wire = ApiFormat(
+        default_base_url=BASE_URL,
+        path=lambda call: "/responses",
+        history="input",
+        key_env=KEY_ENV,
+        headers=lambda call: bearer_header(call.key),
+        body=partial(responses_request, refused=refused),
+        translator=_parser,
+    )
+    return retry_without(
+        make_stream_fn(wire, settings, http), _note_refusals(settings.alias, refused)
+    )
+
+
+PROVIDER = Provider(
+    name="openai-responses",
+    make=_make,
+    default_base_url=BASE_URL,
+    base_url_env="OPENAI_BASE_URL",
+    key_env=KEY_ENV,
+)

@@ -1,13 +1,9 @@
-"""A Responses answer: items that open, grow in parts, and close, each told several times over.
+"""The answer of OpenAI's Responses API: items that open, grow in parts, and close.
 
-What a failed Responses answer says of itself, in the words that the table of errors knows.
-
-Where OpenAI's own items are kept between two requests.
-
-A Responses answer is a list of items, and some hold what only the service can read: what the model
-thought, encrypted, and which part of its work a message belongs to. Both have to come back in their
-place. A `ThinkingBlock` carries such an item as JSON in its `signature`: a `reasoning` item in the
-place where it stood, a `message` item without its text behind that text.
+Some items hold what only the service can read: what the model thought, encrypted, and which part of
+its work a message belongs to. Both have to come back in their place. A `ThinkingBlock` carries such
+an item as JSON in its `signature`: a `reasoning` item in the place where it stood, a `message` item
+without its text behind that text.
 """
 
 import json
@@ -361,7 +357,7 @@ def pack_item(item: Mapping[str, Any]) -> str:
 
 
 def unpack_item(signature: str | None) -> Mapping[str, Any] | None:
-    """The item that `pack_item` kept; None for anything else, such as another service's signature."""
+    """The item that `pack_item` kept; None for another service's signature."""
     if not signature or not signature.startswith("{"):
         return None
     try:

@@ -1,8 +1,7 @@
-"""A Chat Completions answer, also as the servers write it that only resemble OpenAI's.
+"""The answer of Chat Completions, also as servers write it that only resemble OpenAI's.
 
-OpenRouter's `reasoning_details`: what a model thought, as its maker wants it back.
-
-They come in pieces and go back whole, in order, with every member as it came.
+OpenRouter's `reasoning_details`, what a model thought as its maker wants it back, come in pieces
+and go back whole, in order, with every member as it came.
 """
 
 import json

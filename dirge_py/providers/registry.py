@@ -1,15 +1,39 @@
-"""Providers by name: `<name>.py` here that exports `PROVIDER`, imported only when it is used."""
+"""Providers by name: `<name>.py` here that exports `PROVIDER`, imported only when it is used.
+
+Nothing here imports an HTTP library, so that listing providers costs nothing.
+"""
 
 import importlib
+import os
 import re
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from dirge_py.providers.settings import Provider
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.client import HttpClient
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ConfigError
+from dirge_py.types.llm import StreamFn
 
 _FOLDER = Path(__file__).parent
 _EXPORT = re.compile(r"^PROVIDER\b.*=", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A service and its wire format. `key_env`: variables that may hold its key, best first."""
+
+    name: str
+    make: Callable[[ProviderSettings, HttpClient], StreamFn]
+    default_base_url: str = ""
+    base_url_env: str = ""
+    key_env: tuple[str, ...] = ()
+    needs_key: bool = True
+
+    def key_from(self, environment: Mapping[str, str] = os.environ) -> str | None:
+        """The first of `key_env` that is set and not empty."""
+        return next((environment[name] for name in self.key_env if environment.get(name)), None)
 
 
 def provider_names() -> tuple[str, ...]:

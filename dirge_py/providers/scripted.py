@@ -15,8 +15,6 @@ As a file (`type = "scripted"`, `script = "replies.toml"`), TOML or JSON with th
     [[replies]]
     text = "Done."
     usage = { input = 100, output = 5 }
-
-The file of a scripted provider: `{"replies": [...]}` as JSON or TOML.
 """
 
 import asyncio
@@ -28,7 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dirge_py.providers.settings import Provider, ProviderSettings
+from dirge_py.providers.registry import Provider
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (

@@ -1,25 +1,11 @@
-"""What a provider is: settings in, a stream function out.
+"""The settings of one provider: address, key, time limits, and the quirks of its service."""
 
-A provider module exports `PROVIDER`. It is imported only when its name is used (`registry.py`), and
-nothing here or in `registry.py` imports an HTTP library, so that listing providers costs nothing.
-
-How a service departs from the wire format it speaks: switches, and data for them.
-"""
-
-import ipaddress
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelInfo, model_info
-from dirge_py.types.errors import ConfigError
-from dirge_py.types.llm import StreamFn
-
-if TYPE_CHECKING:
-    from dirge_py.providers.client import HttpClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +19,7 @@ class Quirks:
     `call_id_chars`: the length that ids of calls must have, made of letters and digits.
     `structured`: how an answer after a schema is asked for; "none": in words only.
     `thinks_when_forced`: False where a model cannot think in a turn in which it must call a tool.
-    `cache_key`: requests say which of them begin alike, as they do to OpenAI itself (cache_key.py).
+    `cache_key`: requests say which of them begin alike, as they do to OpenAI itself.
     `tells_cost`: its usage has a `cost` in US dollars.
     """
 
@@ -124,65 +110,7 @@ class ProviderSettings:
         return self.card_of(model) if self.card_of is not None else model_info(self.type, model)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
-    """A service and its wire format. `key_env`: variables that may hold its key, best first."""
-
-    name: str
-    make: Callable[[ProviderSettings, "HttpClient"], StreamFn]
-    default_base_url: str = ""
-    base_url_env: str = ""
-    key_env: tuple[str, ...] = ()
-    needs_key: bool = True
-
-    def key_from(self, environment: Mapping[str, str] = os.environ) -> str | None:
-        """The first of `key_env` that is set and not empty."""
-        return next((environment[name] for name in self.key_env if environment.get(name)), None)
-
-
 def model_id(model: str) -> str:
     """The service's own name of `alias/id`; an id may hold slashes itself (`or/qwen/q3`)."""
     alias, slash, name = model.partition("/")
     return name if slash else alias
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` can only mean this machine, without asking a name server."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def check_base_url(url: str, allow_insecure: bool = False) -> None:
-    """Accept https anywhere and http to this machine; other http only if `allow_insecure`.
-
-    Raises:
-        ConfigError: naming what is wrong with `url`. Keys would travel readable otherwise.
-    """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"`base_url` {url!r} is no URL: {error}.") from error
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ConfigError(
-            f"`base_url` {url!r} is no http or https URL.", hint="Write it as `https://host/path`."
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(
-            "`base_url` holds a user name or password.", hint="Give the key as `api_key_env`."
-        )
-    if parts.query or parts.fragment:
-        raise ConfigError(
-            f"`base_url` {url!r} has a query or fragment.", hint="Give the path only."
-        )
-    if any(ord(char) <= 32 or ord(char) == 127 for char in url):
-        raise ConfigError(f"`base_url` {url!r} holds a blank or control character.")
-    if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise ConfigError(
-            f"`base_url` {url!r} would send the key unencrypted.",
-            hint="Use https, or set `allow_insecure = true` if the network is yours.",
-        )

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from dirge_py.config.base_url import base_url_problem, ollama_url
+from dirge_py.config.base_url import base_url_problem, check_base_url, ollama_url
 from dirge_py.config.edit import has_provider, save_provider
 from dirge_py.config.services import SERVICE_OF, SERVICES, Service, wire_of
 from dirge_py.config.sources import Found
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
-from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts, check_base_url
+from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
 from dirge_py.providers.setup_types import ProviderChoice, ProviderDraft
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError

@@ -1,4 +1,4 @@
-"""The records that setting up a provider is about. Imports nothing, so that a UI may read them."""
+"""The records and the protocol of provider setup. Imports nothing, so that a UI may read them."""
 
 from collections.abc import Sequence
 from dataclasses import field

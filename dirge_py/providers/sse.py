@@ -1,10 +1,8 @@
-"""Server-sent events out of bytes, however the network cut them.
+"""Server-sent events and JSON lines (NDJSON) out of bytes, however the network cut them.
 
 Our own, because it starts from bytes (so it also reads answers that lie about their content type),
 hands out an event the moment its blank line is there, bounds what one event may hold, and costs
 half a microsecond an event.
-
-JSON lines out of bytes, however the network cut them.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,4 @@
-"""The half of a provider that reads: one service's answer into stream events.
-
-Ids for the calls of one answer: each is that of one call in the whole of history.
-"""
+"""The half of a provider that reads: one service's answer into stream events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import count

@@ -2,11 +2,9 @@
 
 Importing it costs a tenth of a second; `client.py` does so on the first request.
 
-httpx without its command line.
-
-`import httpx` loads its command-line program as well when click is installed, and with it rich and
-pygments: 40 ms and 5 MB for every headless run. httpx is prepared to be without that program, so it
-is told that it is, for the moment of the import only.
+httpx is loaded without its command line: `import httpx` loads that program as well when click is
+installed, and with it rich and pygments: 40 ms and 5 MB for every headless run. httpx is prepared
+to be without it, so it is told that it is, for the moment of the import only.
 """
 
 import importlib
@@ -17,8 +15,8 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
+from dirge_py.config.base_url import is_loopback
 from dirge_py.providers.http_types import FetchedResponse, TransportError, TransportErrorKind
-from dirge_py.providers.settings import is_loopback
 
 if TYPE_CHECKING:
     import httpx as httpx

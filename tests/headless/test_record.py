@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.providers.recording.file import read_recording
+from dirge_py.providers.replay import read_recording
 from tests.files.requirement import as_nobody, small_disk
 from tests.headless.product import KEY, NO_SNAPSHOTS, Product, Ran, finish
 from tests.providers.asking import KINDS

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from dirge_py.providers.recording.file import CUT, RecordedExchange, read_recording
+from dirge_py.providers.replay import CUT, RecordedExchange, read_recording
 
 
 async def over(file: Path) -> list[RecordedExchange]:

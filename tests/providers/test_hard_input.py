@@ -90,11 +90,11 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import user_text
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
 from dirge_py.types.llm import LlmContext, StreamOptions, TextDelta, ThinkingDelta
 
 async def read(http, kind, url):
-    made = provider(kind).make(
+    made = find_provider(kind).make(
         ProviderSettings(alias="work", type=kind, base_url=url, api_key="k"), http
     )
     asked = LlmContext(system_prompt="", messages=(user_text("go"),))

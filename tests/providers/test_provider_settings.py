@@ -1,8 +1,9 @@
 import pytest
 
+from dirge_py.config.base_url import check_base_url
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import find_provider, provider_names
-from dirge_py.providers.settings import Provider, ProviderSettings, check_base_url, model_id
+from dirge_py.providers.registry import Provider, find_provider, provider_names
+from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamOptions
 

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.recording.file import HttpRecording, RecordedExchange, recording_client
+from dirge_py.providers.recording import recording_client
+from dirge_py.providers.recording.file import HttpRecording
 from dirge_py.providers.recording.redaction import BodyRedactor
+from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError

@@ -226,7 +226,7 @@ def test_a_headless_call_loads_no_screen_library(tmp_path):
     code = """
 import asyncio, json, sys
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.registry import provider
+from dirge_py.providers.registry import find_provider
 import dirge_py.providers.openai, dirge_py.providers.anthropic
 early = "httpx" in sys.modules
 asyncio.run(HttpClient().warm_up())

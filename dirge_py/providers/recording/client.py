@@ -1,4 +1,4 @@
-"""An HTTP client that writes down what passes through it."""
+"""The HTTP client that records what passes through it."""
 
 import asyncio
 import base64

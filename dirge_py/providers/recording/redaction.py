@@ -2,8 +2,6 @@
 
 A secret may be cut by the end of a piece, and a model says one in many small events. So a piece is
 held back until its last line is whole, and until the word that it may end in is over.
-
-Words that a model says in pieces, put together to see whether one of them is a secret.
 """
 
 import json
