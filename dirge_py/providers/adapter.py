@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.config.base_url import check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.http_stream import Framing, StreamRequest, stream_response
@@ -79,7 +79,7 @@ class ModelCall:
     memory: JsonCache
 
     @property
-    def card(self) -> ModelInfo:
+    def card(self) -> ModelProfile:
         """What is known of the model."""
         return self.settings.card(self.model)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
 from dirge_py.providers.anthropic_stream import AnthropicParser
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, normalize_history
 from dirge_py.providers.media import (
@@ -151,7 +151,7 @@ def messages_request(
     options: StreamOptions,
     *,
     model: str,
-    card: ModelInfo,
+    card: ModelProfile,
     max_output_tokens: int | None,
     cache_ttl: str | None = None,
 ) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def messages_request(
     return body
 
 
-def _choice(choice: ToolChoice, card: ModelInfo) -> dict[str, Any] | None:
+def _choice(choice: ToolChoice, card: ModelProfile) -> dict[str, Any] | None:
     """None where nothing is said: the model decides, also if it thinks whatever it is told."""
     if choice == "none":
         return {"type": "none"}
@@ -212,14 +212,14 @@ def _system(context: LlmContext) -> list[dict[str, Any]]:
     return [_text(part) for part in parts if part.strip()]
 
 
-def _reply_tokens(card: ModelInfo) -> int:
+def _reply_tokens(card: ModelProfile) -> int:
     if card.max_output_tokens is None:
         return _UNKNOWN_MODEL_REPLY_TOKENS
     return min(card.max_output_tokens, _REPLY_TOKENS)
 
 
 def _thinking(
-    level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelInfo, reply_tokens: int
+    level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelProfile, reply_tokens: int
 ) -> dict[str, Any]:
     """`max_tokens` and what goes with it. Thinking counts, so room for it is put on top."""
     if level == "off" or not card.thinking:

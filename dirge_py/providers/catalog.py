@@ -18,7 +18,7 @@ _Models: TypeAlias = "Mapping[str, ModelInfo]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInfo:
+class ModelProfile:
     """One model; None is unknown, never a guess. Prices are USD per million tokens.
 
     `priced_to_tokens` is the input size from which the provider charges more than the prices say.
@@ -54,7 +54,7 @@ class ModelInfo:
         return self.images
 
 
-def model_info(provider_type: str, model_id: str) -> ModelInfo:
+def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     """The card of the longest known id that `model_id` starts with.
 
     So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. A longer id that continues with
@@ -71,12 +71,12 @@ def model_info(provider_type: str, model_id: str) -> ModelInfo:
             or _find_family(cards, plain)
             or _find_at_makers(_find_family, plain)
         )
-    card = card or _find_family(cards, plain) or ModelInfo()
+    card = card or _find_family(cards, plain) or ModelProfile()
     # Ollama's cloud models are lent, not run at home.
     return _without_prices(card) if plain.endswith(_CLOUD_SUFFIXES) else card
 
 
-def _find_model(cards: _Models, plain: str) -> ModelInfo | None:
+def _find_model(cards: _Models, plain: str) -> ModelProfile | None:
     """The card of a model that has a row of its own, or of the one it is a relative of."""
     found = max((known for known in cards if _continues(known, plain)), key=len, default=None)
     if found is None:
@@ -85,15 +85,15 @@ def _find_model(cards: _Models, plain: str) -> ModelInfo | None:
     return cards[found] if is_same else _without_prices(cards[found])
 
 
-def _find_family(cards: _Models, plain: str) -> ModelInfo | None:
+def _find_family(cards: _Models, plain: str) -> ModelProfile | None:
     starts = (key for key in cards if key.endswith("*") and plain.startswith(key[:-1]))
     longest = max(starts, key=len, default=None)
     return cards[longest] if longest is not None else None
 
 
 def _find_at_makers(
-    find: Callable[[_Models, str], ModelInfo | None], plain: str
-) -> ModelInfo | None:
+    find: Callable[[_Models, str], ModelProfile | None], plain: str
+) -> ModelProfile | None:
     """What is known of the model where it is made. How to ask for thinking is the reseller's."""
     for maker in _MAKERS:
         named = {key: card for key, card in _models(maker).items() if key != "*"}
@@ -104,20 +104,20 @@ def _find_at_makers(
     return None
 
 
-def _without_prices(card: ModelInfo) -> ModelInfo:
+def _without_prices(card: ModelProfile) -> ModelProfile:
     return replace(
         card, price_in=None, price_out=None, price_cache_read=None, price_cache_write=None
     )
 
 
-def with_hourly_cache_price(card: ModelInfo) -> ModelInfo:
+def with_hourly_cache_price(card: ModelProfile) -> ModelProfile:
     """The card where what is cached is kept for an hour: Anthropic charges double for that."""
     if card.price_in is None or card.price_cache_write is None:
         return card
     return replace(card, price_cache_write=2 * card.price_in)
 
 
-def cost_usd(card: ModelInfo, usage: Usage) -> float | None:
+def cost_usd(card: ModelProfile, usage: Usage) -> float | None:
     """What one call cost, None when any price it needs is unknown.
 
     What the service itself told counts before any price.
@@ -157,7 +157,7 @@ def _continues(known: str, model_id: str) -> bool:
 @cache
 def _models(provider_type: str) -> _Models:
     rows = tomllib.loads(_tables().get(provider_type, ""))
-    return {model_id: _info(values) for model_id, values in rows.items()}
+    return {model_id: _profile(values) for model_id, values in rows.items()}
 
 
 @cache
@@ -168,6 +168,6 @@ def _tables() -> Mapping[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _info(values: Mapping[str, Any]) -> ModelInfo:
+def _profile(values: Mapping[str, Any]) -> ModelProfile:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-    return ModelInfo(**fields)
+    return ModelProfile(**fields)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import thinking
 from dirge_py.providers.adapter import ApiFormat, ModelCall, make_stream_fn
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
 from dirge_py.providers.gemini_stream import (
@@ -330,7 +330,7 @@ def family_of(model: str) -> GeminiFamily | None:
 
 
 def thinking_config(
-    model: str, card: ModelInfo, level: ThinkingLevel, budgets: ThinkingBudgets
+    model: str, card: ModelProfile, level: ThinkingLevel, budgets: ThinkingBudgets
 ) -> tuple[dict[str, Any], int]:
     """`thinkingConfig`, empty where nothing should be said, and the tokens thinking may take.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.history import SendableMessage
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, ToolResultMessage
 
@@ -67,7 +67,7 @@ class AssetEncoder:
         return self.reads_documents and asset.media_type in _DOCUMENTS
 
 
-def asset_encoder(card: ModelInfo, folder: str | None) -> AssetEncoder:
+def asset_encoder(card: ModelProfile, folder: str | None) -> AssetEncoder:
     """The assets as a model with `card` takes them. Whoever sees pictures reads documents, too."""
     return AssetEncoder(
         folder=folder,

@@ -25,9 +25,9 @@ from dirge_py.lib.late import late
 from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
-    ModelInfo,
+    ModelProfile,
     cost_usd,
-    model_info,
+    find_model_profile,
     with_hourly_cache_price,
 )
 from dirge_py.providers.client import HttpClient
@@ -137,10 +137,10 @@ class ModelDirectory:
     def sees_pictures(self, model: str) -> bool | None:
         return self.card(model).sees_pictures
 
-    def card(self, model: str) -> ModelInfo:
+    def card(self, model: str) -> ModelProfile:
         alias, _, model_id = model.partition("/")
         entry = self._config.providers.get(alias)
-        card = model_info(entry.type if entry else alias, model_id)
+        card = find_model_profile(entry.type if entry else alias, model_id)
         if entry is not None and entry.cache_ttl == "1h":
             card = with_hourly_cache_price(card)
         return _with_settings(card, self._config, alias, model_id)
@@ -199,13 +199,13 @@ class ModelDirectory:
         )
 
 
-def _price(card: ModelInfo) -> str:
+def _price(card: ModelProfile) -> str:
     if card.price_in is None or card.price_out is None:
         return ""
     return f"${card.price_in:g} in, ${card.price_out:g} out per million tokens"
 
 
-def _with_settings(card: ModelInfo, config: Config, alias: str, model_id: str) -> ModelInfo:
+def _with_settings(card: ModelProfile, config: Config, alias: str, model_id: str) -> ModelProfile:
     """The card with what the person's settings say of the model."""
     for name in (model_id, f"{alias}/{model_id}"):
         entry = config.models.get(name)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import ApiFormat, JsonCache, ModelCall, make_stream_fn
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.history import SendableMessage, drop_foreign_blocks, normalize_history
 from dirge_py.providers.http_types import bearer_header
@@ -90,7 +90,7 @@ def chat_request(
     options: StreamOptions,
     *,
     model: str,
-    card: ModelInfo,
+    card: ModelProfile,
     official: bool,
     max_output_tokens: int | None,
     memory: JsonCache,
@@ -146,7 +146,7 @@ def _level(options: StreamOptions, dialect: Quirks) -> ThinkingLevel:
 
 
 def _thinking(
-    level: ThinkingLevel, card: ModelInfo, dialect: Quirks, *, official: bool, tools: bool
+    level: ThinkingLevel, card: ModelProfile, dialect: Quirks, *, official: bool, tools: bool
 ) -> Mapping[str, Any]:
     if dialect.thinking is not None:
         return dialect.thinking.get(level, {})
@@ -159,7 +159,9 @@ def _thinking(
     return {} if word is None else {"reasoning_effort": word}
 
 
-def _with_room(tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelInfo) -> int:
+def _with_room(
+    tokens: int, level: ThinkingLevel, budgets: ThinkingBudgets, card: ModelProfile
+) -> int:
     """The limit with room for thinking, which counts: an answer would not fit behind it else."""
     if not card.thinking:
         return tokens

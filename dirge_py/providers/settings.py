@@ -5,7 +5,7 @@ from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.catalog import ModelInfo, model_info
+from dirge_py.providers.catalog import ModelProfile, find_model_profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ Redact: TypeAlias = Callable[[str], str]
 """Text with every secret in it replaced; applied to whatever a service says before it is shown."""
 
 
-ModelInfoOf: TypeAlias = Callable[[str], ModelInfo]
+ModelProfileOf: TypeAlias = Callable[[str], ModelProfile]
 """What is known of a model, by its id."""
 
 
@@ -99,15 +99,19 @@ class ProviderSettings:
     max_output_tokens: int | None = None
     timeouts: StreamTimeouts = field(default_factory=StreamTimeouts)
     dialect: Quirks = field(default_factory=Quirks)
-    card_of: ModelInfoOf | None = None
+    card_of: ModelProfileOf | None = None
     keep_alive: str | None = None
     cache_ttl: str | None = None
     script: str | None = None
     redact: Redact = field(default=_redact_nothing, repr=False)
 
-    def card(self, model: str) -> ModelInfo:
+    def card(self, model: str) -> ModelProfile:
         """What is known of the model with this id."""
-        return self.card_of(model) if self.card_of is not None else model_info(self.type, model)
+        return (
+            self.card_of(model)
+            if self.card_of is not None
+            else find_model_profile(self.type, model)
+        )
 
 
 def model_id(model: str) -> str:

@@ -60,7 +60,12 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelInfo, cost_usd, model_info
+from dirge_py.providers.catalog import (
+    ASSUMED_WINDOW_TOKENS,
+    ModelProfile,
+    cost_usd,
+    find_model_profile,
+)
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -510,6 +515,6 @@ class OwnModels:
     def sees_pictures(self, model: str) -> bool | None:
         return self._card(model).sees_pictures
 
-    def _card(self, model: str) -> ModelInfo:
+    def _card(self, model: str) -> ModelProfile:
         provider, _, model_id = model.partition("/")
-        return model_info(provider, model_id)
+        return find_model_profile(provider, model_id)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.providers.anthropic import messages_request
-from dirge_py.providers.catalog import ModelInfo, model_info
+from dirge_py.providers.catalog import ModelProfile, find_model_profile
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
@@ -65,7 +65,7 @@ def body(
         ),
         StreamOptions(**options),
         model=model,
-        card=card or model_info("anthropic", model),
+        card=card or find_model_profile("anthropic", model),
         max_output_tokens=options.get("max_output_tokens"),
         cache_ttl=cache_ttl,
     )
@@ -221,7 +221,7 @@ def test_a_budget_of_ones_own_is_used():
 
 
 def test_a_small_model_thinks_less_and_still_replies():
-    card = ModelInfo(thinking=True, max_output_tokens=4096)
+    card = ModelProfile(thinking=True, max_output_tokens=4096)
     written = body(card=card, thinking_level="high")
 
     assert written["max_tokens"] == 4096
@@ -230,7 +230,7 @@ def test_a_small_model_thinks_less_and_still_replies():
 
 @given(
     st.builds(
-        ModelInfo,
+        ModelProfile,
         thinking=st.just(True),
         adaptive_thinking=st.booleans(),
         max_output_tokens=st.none() | st.integers(min_value=1, max_value=200_000),

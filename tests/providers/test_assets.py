@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserMessage
 from tests.providers.asking import KINDS, Client
 from tests.providers.server import Say
@@ -23,10 +23,10 @@ BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
 @pytest.mark.parametrize(
     ("card", "is_sent"),
     [
-        (ModelInfo(images=True, max_output_tokens=9000), True),
-        (ModelInfo(), True),
-        (ModelInfo(max_output_tokens=9000), False),
-        (ModelInfo(images=False), False),
+        (ModelProfile(images=True, max_output_tokens=9000), True),
+        (ModelProfile(), True),
+        (ModelProfile(max_output_tokens=9000), False),
+        (ModelProfile(images=False), False),
     ],
 )
 async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, card, is_sent):

@@ -4,11 +4,16 @@ from importlib.resources import files
 import pytest
 
 from dirge_py.config.services import SERVICES
-from dirge_py.providers.catalog import ModelInfo, cost_usd, model_info, with_hourly_cache_price
+from dirge_py.providers.catalog import (
+    ModelProfile,
+    cost_usd,
+    find_model_profile,
+    with_hourly_cache_price,
+)
 from dirge_py.types.messages import Usage
 
 WORDS = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
-CARD = ModelInfo(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache_write=3.75)
+CARD = ModelProfile(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache_write=3.75)
 
 
 @pytest.mark.parametrize(
@@ -21,35 +26,40 @@ CARD = ModelInfo(price_in=3.0, price_out=15.0, price_cache_read=0.3, price_cache
     ],
 )
 def test_a_dated_model_is_the_model(dated, plain):
-    assert model_info("anthropic", dated) == model_info("anthropic", plain)
-    assert model_info("anthropic", plain).price_in is not None
+    assert find_model_profile("anthropic", dated) == find_model_profile("anthropic", plain)
+    assert find_model_profile("anthropic", plain).price_in is not None
 
 
 def test_a_newer_number_is_another_model():
-    assert model_info("openai", "gpt-5.5") != model_info("openai", "gpt-5")
-    assert model_info("openai", "gpt-5-mini-2025-08-07").price_in == 0.25
+    assert find_model_profile("openai", "gpt-5.5") != find_model_profile("openai", "gpt-5")
+    assert find_model_profile("openai", "gpt-5-mini-2025-08-07").price_in == 0.25
 
 
 def test_a_relative_has_the_limits_and_no_price():
-    search, plain = model_info("openai", "gpt-5-search-api"), model_info("openai", "gpt-5")
+    search, plain = (
+        find_model_profile("openai", "gpt-5-search-api"),
+        find_model_profile("openai", "gpt-5"),
+    )
 
     assert (search.window_tokens, search.price_in) == (plain.window_tokens, None)
 
 
 def test_an_unknown_model_has_a_window_and_no_price():
-    card = model_info("openai", "somebody-elses")
+    card = find_model_profile("openai", "somebody-elses")
 
     assert (card.window_tokens, card.price_in, card.thinking) == (None, None, False)
-    assert model_info("nobody", "x") == ModelInfo()
+    assert find_model_profile("nobody", "x") == ModelProfile()
 
 
 def test_a_model_newer_than_the_catalogue_is_most_like_the_newest():
-    assert model_info("anthropic", "claude-opus-9").adaptive_thinking
-    assert model_info("openai", "gpt-7").thinking
+    assert find_model_profile("anthropic", "claude-opus-9").adaptive_thinking
+    assert find_model_profile("openai", "gpt-7").thinking
 
 
 def test_the_two_interfaces_of_openai_know_the_same_models():
-    assert model_info("openai-responses", "gpt-5.5") == model_info("openai", "gpt-5.5")
+    assert find_model_profile("openai-responses", "gpt-5.5") == find_model_profile(
+        "openai", "gpt-5.5"
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +77,7 @@ def test_the_two_interfaces_of_openai_know_the_same_models():
 def test_who_resells_a_model_has_its_limits_and_not_its_price(
     provider_type, model_id, maker, known_as
 ):
-    here, there = model_info(provider_type, model_id), model_info(maker, known_as)
+    here, there = find_model_profile(provider_type, model_id), find_model_profile(maker, known_as)
 
     assert here.window_tokens == there.window_tokens != 128_000
     assert (here.max_output_tokens, here.thinking) == (there.max_output_tokens, there.thinking)
@@ -75,37 +85,40 @@ def test_who_resells_a_model_has_its_limits_and_not_its_price(
 
 
 def test_a_family_is_known_where_the_model_is_not():
-    assert model_info("gemini", "gemini-9-ultra").structured
-    assert model_info("openrouter", "qwen/qwen3-coder").window_tokens == 131_072
-    assert model_info("mistral", "mistral-large-2411").window_tokens == 128_000
-    assert model_info("openrouter", "nobody/nothing") == ModelInfo()
+    assert find_model_profile("gemini", "gemini-9-ultra").structured
+    assert find_model_profile("openrouter", "qwen/qwen3-coder").window_tokens == 131_072
+    assert find_model_profile("mistral", "mistral-large-2411").window_tokens == 128_000
+    assert find_model_profile("openrouter", "nobody/nothing") == ModelProfile()
 
 
 @pytest.mark.parametrize("provider_type", ["ollama", "lmstudio", "llamacpp", "vllm"])
 def test_a_model_at_home_costs_nothing_and_has_the_window_it_was_given(provider_type):
-    card = model_info(provider_type, "deepseek-v4-pro")
+    card = find_model_profile(provider_type, "deepseek-v4-pro")
 
     assert cost_usd(card, Usage(input=1000, output=1000, cache_read=10)) == 0
     assert card.window_tokens is None
 
 
 def test_a_model_of_ollamas_cloud_does_not_run_at_home():
-    assert cost_usd(model_info("ollama", "gpt-oss:120b-cloud"), Usage(input=1, output=1)) is None
+    assert (
+        cost_usd(find_model_profile("ollama", "gpt-oss:120b-cloud"), Usage(input=1, output=1))
+        is None
+    )
 
 
 def test_what_is_kept_for_an_hour_is_written_at_twice_the_price():
     assert with_hourly_cache_price(CARD).price_cache_write == 6.0
-    assert with_hourly_cache_price(ModelInfo()) == ModelInfo()
+    assert with_hourly_cache_price(ModelProfile()) == ModelProfile()
 
 
 def test_the_catalogue_is_sane():
     text = files("dirge_py.providers").joinpath("catalog.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
-    assert model_info("vllm", "x").price_in == 0, "the last table is read, too"
+    assert find_model_profile("vllm", "x").price_in == 0, "the last table is read, too"
     assert tables.keys() <= {service.type for service in SERVICES}
     for name, models in tables.items():
         for model_id, row in models.items():
-            card = ModelInfo(**row)
+            card = ModelProfile(**row)
             which = f"{name}: {model_id}"
             priced = card.price_in is not None
             assert model_id == model_id.lower(), which
@@ -130,12 +143,12 @@ def test_a_call_costs_what_each_kind_of_token_costs():
 
 
 def test_an_unknown_price_makes_an_unknown_cost():
-    assert cost_usd(ModelInfo(), Usage(input=1)) is None
-    assert cost_usd(ModelInfo(price_in=1.0, price_out=1.0), Usage(input=2, cache_read=1)) is None
-    assert cost_usd(ModelInfo(price_in=1.0, price_out=1.0), Usage(input=2, output=1)) == 3e-6
+    assert cost_usd(ModelProfile(), Usage(input=1)) is None
+    assert cost_usd(ModelProfile(price_in=1.0, price_out=1.0), Usage(input=2, cache_read=1)) is None
+    assert cost_usd(ModelProfile(price_in=1.0, price_out=1.0), Usage(input=2, output=1)) == 3e-6
 
 
 def test_a_dearer_tier_makes_an_unknown_cost():
-    card = ModelInfo(price_in=1.0, price_out=1.0, priced_to_tokens=100)
+    card = ModelProfile(price_in=1.0, price_out=1.0, priced_to_tokens=100)
 
     assert cost_usd(card, Usage(input=101)) is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.ollama_stream import OllamaParser, explain_error
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
@@ -195,7 +195,7 @@ async def asked(stream, model):
 
 async def test_limits_are_sent_where_they_are_known(ollama):
     def card(model):
-        return ModelInfo(window_tokens=32_768)
+        return ModelProfile(window_tokens=32_768)
 
     client = ollama(Say(text="x"), Say(text="x"))
     known = await client.sent(card_of=card, max_output_tokens=900)

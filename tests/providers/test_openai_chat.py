@@ -3,7 +3,7 @@ import json
 import pytest
 
 from dirge_py.providers.adapter import JsonCache
-from dirge_py.providers.catalog import model_info
+from dirge_py.providers.catalog import find_model_profile
 from dirge_py.providers.openai import chat_request
 from dirge_py.types.llm import LlmContext, StreamOptions, StreamStart, ThinkingEnd, ToolCallEnd
 from dirge_py.types.messages import (
@@ -45,7 +45,7 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
         LlmContext(system_prompt="Be brief.", messages=messages, tools=tools),
         StreamOptions(**options),
         model=model,
-        card=model_info("openai", model),
+        card=find_model_profile("openai", model),
         official=official,
         max_output_tokens=options.get("max_output_tokens"),
         memory=JsonCache(),
@@ -320,7 +320,7 @@ def test_history_takes_the_shape_of_the_protocol(tmp_path):
         context,
         StreamOptions(),
         model="m",
-        card=model_info("openai", "m"),
+        card=find_model_profile("openai", "m"),
         official=False,
         max_output_tokens=None,
         memory=JsonCache(),
@@ -369,7 +369,7 @@ def test_a99_documents_of_results_follow_in_a_user_message(tmp_path):
             context,
             StreamOptions(),
             model=model,
-            card=model_info("openai", model),
+            card=find_model_profile("openai", model),
             official=True,
             max_output_tokens=None,
             memory=JsonCache(),

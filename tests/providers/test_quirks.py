@@ -10,7 +10,7 @@ from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Chosen, Origin
 from dirge_py.lib.redactor import Redactor
 from dirge_py.providers.adapter import JsonCache
-from dirge_py.providers.catalog import ModelInfo, cost_usd, model_info
+from dirge_py.providers.catalog import ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.providers.openai import cache_key, chat_request
 from dirge_py.providers.settings import Quirks
@@ -47,7 +47,7 @@ def sent(service, *messages, model="m", tools=(READ,), card=None, dialect=None, 
         LlmContext(system_prompt="Be brief.", messages=messages or (user_text("hi"),), tools=tools),
         StreamOptions(**options),
         model=model,
-        card=card or model_info(service, model),
+        card=card or find_model_profile(service, model),
         official=False,
         max_output_tokens=options.get("max_output_tokens"),
         memory=JsonCache(),
@@ -250,7 +250,7 @@ def test_strictness_is_asked_for_only_where_it_would_not_be_refused(schema, stri
 
 
 def test_a_limit_leaves_room_for_thinking():
-    card = model_info("deepseek", "deepseek-v4-pro")
+    card = find_model_profile("deepseek", "deepseek-v4-pro")
     thinking = sent("deepseek", card=card, thinking_level="high", max_output_tokens=1000)
 
     assert thinking["max_tokens"] == 17_384
@@ -294,7 +294,7 @@ def test_openai_itself_is_given_a_key_for_the_cache_and_those_who_follow_it_are_
             asked,
             StreamOptions(),
             model="m",
-            card=ModelInfo(),
+            card=ModelProfile(),
             official=official,
             max_output_tokens=None,
             memory=JsonCache(),
@@ -341,7 +341,7 @@ async def test_what_openrouter_says_that_a_call_cost_is_taken_for_it(openai, tol
     usage = done_of(await openai(answered).ask(dialect=DIALECTS["openrouter"])).usage
     assert usage.charged_usd == (None if charged_usd is None else pytest.approx(charged_usd))
     if charged_usd is not None:
-        assert cost_usd(ModelInfo(), usage) == usage.charged_usd
+        assert cost_usd(ModelProfile(), usage) == usage.charged_usd
     others = done_of(await openai(answered).ask()).usage
     assert others.charged_usd is None
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dirge_py.providers.adapter import JsonCache, ModelCall
-from dirge_py.providers.catalog import model_info
+from dirge_py.providers.catalog import find_model_profile
 from dirge_py.providers.openai_responses import RefusedParts, responses_request
 from dirge_py.providers.openai_responses_stream import pack_item, unpack_item
 from dirge_py.providers.registry import find_provider
@@ -44,7 +44,7 @@ def responses(http, serve):
 
 
 def card(model):
-    return model_info("openai-responses", model)
+    return find_model_profile("openai-responses", model)
 
 
 def answer(*blocks, model="work/m"):

@@ -12,7 +12,7 @@ from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.guards.limits import Limits, limit_hooks
 from dirge_py.providers.anthropic import messages_request
 from dirge_py.providers.anthropic_stream import AnthropicParser
-from dirge_py.providers.catalog import ModelInfo
+from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
@@ -162,7 +162,7 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
         LlmContext(system_prompt="", messages=[user_text("a"), kept]),
         StreamOptions(),
         model="m",
-        card=ModelInfo(),
+        card=ModelProfile(),
         max_output_tokens=None,
     )
 
